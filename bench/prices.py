@@ -33,8 +33,9 @@ _WHY = {
         "manual_seed", "quantile", "random_state", "rope_table", "tensor",
     ),
     "is made of calls of other functions, and of views between them": (
-        "batch_norm", "cat", "categorical", "clip_grad_norm", "concatenate", "diag", "dot",
-        "dropout", "einsum", "embedding_backward", "eye", "flash_attn_backward", "kaiming_normal",
+        "batch_norm", "binary_cross_entropy", "cat", "categorical", "clip_grad_norm",
+        "concatenate", "cosine_similarity", "ctc_loss", "diag", "dot", "dropout", "einsum",
+        "embedding_backward", "eye", "flash_attn_backward", "grid_sample", "kaiming_normal",
         "kaiming_uniform", "linspace", "local_response_norm", "max_unpool1d", "max_unpool2d",
         "median", "narrow", "one_hot", "pad", "randint", "randperm", "repeat", "roll", "scatter",
         "scatter_add", "set_rows", "stack", "tensordot", "tile", "win_part", "win_unpart",
@@ -58,7 +59,7 @@ _WHY = {
         "take_along_axis",
     ),
     "is an expression: names and types of all operands are looked up": (
-        "clamp", "clip", "elementwise", "isclose", "masked_fill", "nan_to_num",
+        "clamp", "clip", "elementwise", "glu", "isclose", "masked_fill", "nan_to_num",
     ),
     "draws from a state, which is counted on": (
         "bernoulli", "dropout_mask", "rand", "rand_like", "randn", "randn_like",

@@ -135,12 +135,14 @@ def _handed_on(f: Function) -> Iterator[str]:
 
 def _run(f: Declared, functions: Mapping[str, Function]) -> Iterator[str]:
     """A call that is not cached."""
-    if f.special:
-        function = functions[f.special["function"]]
+    for special in f.special:
         given = ", ".join(a.name for a in f.arguments)
-        yield f"    if {f.special['test']}({given}):"
-        taken = ", ".join(f"{a.name}={a.name}" for a in function.arguments)
-        yield f"        return {function.name}({taken})"
+        yield f"    if {special['test']}({given}):"
+        function = functions.get(special["function"])
+        taken = given
+        if function is not None:
+            taken = ", ".join(f"{a.name}={a.name}" for a in function.arguments)
+        yield f"        return {special['function']}({taken})"
     arrays = "".join(f"{a.name}, " for a in f.arrays)
     options = "".join(f"{o.name!r}: {o.name}, " for o in f.options)
     options += "".join(f"{n!r}: {_literal(v)}, " for n, v in f.given.items())

@@ -203,7 +203,7 @@ def _declared(spec: Spec, name: str, dst: TensorSpec) -> Declared:
     return Declared(
         name=name, file=spec.file, line=1, spec=spec, wrapper=name, rule="alike",
         takes=tuple(sorted(taken | {*spec.axis_last_only})), given=given,
-        arguments=tuple(arguments), results={dst.name: ""}, result="Array", tape=False, special={},
+        arguments=tuple(arguments), results={dst.name: ""}, result="Array", tape=False, special=[],
         homes={"alike": "pykernels.rules.alike"}, op=name,
         doc=str(spec.wrappers.get(name, {}).get("doc", spec.doc)).replace("`dst`", "`out`"),
         returns="", raises="",

@@ -29,7 +29,7 @@ _FILE = {"rules": list, "words": dict, "forms": dict, "functions": dict}
 _FUNCTION = {
     "form": str, "kernel": str, "words": str, "doc": str, "returns": str, "raises": str,
     "result": str, "rule": str, "runs": str, "tape": bool, "given": dict, "arguments": dict,
-    "results": dict, "without": list, "special": dict, "name": str,
+    "results": dict, "without": list, "special": list, "name": str,
 }  # fmt: skip
 _ARGUMENT = {
     "of": str, "type": str, "default": str, "check": str, "same": str, "keyword": bool, "doc": str,
@@ -107,7 +107,7 @@ class Declared(Function):
     wrapper: str  # the name under which it runs it
     results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
     tape: bool  # True if it has more outputs while a tape records
-    special: Mapping[str, str]  # a test of the arguments, and the function for such calls
+    special: Sequence[Mapping[str, str]]  # tests of the arguments, and the function for such calls
 
 
 def operation_files(root: Path) -> list[Path]:
@@ -177,8 +177,9 @@ class _File:
     def function(self, name: str, specs: Mapping[str, Spec]) -> Function:
         keys = ("functions", name)
         data = self.merged(name)
-        special = data.get("special", {})
-        self.check(special, _SPECIAL, *keys, "special")
+        special = data.get("special", [])
+        for one in special:
+            self.check(one, _SPECIAL, *keys, "special")
         runs, kernel = data.get("runs", ""), data.get("kernel", name)
         if kernel not in specs and not runs:
             self.fail(f"{name}: there is no kernel {kernel!r}{meant(kernel, specs)}", *keys)
@@ -192,7 +193,9 @@ class _File:
         )
         rule = runs or data.get("rule", "")
         self.found(rule, *keys)
-        used = [rule, special.get("test", ""), *(a.check for a in arguments)]
+        used = [rule, *(a.check for a in arguments), *(one["test"] for one in special)]
+        elsewhere = [one["function"] for one in special]
+        used += [n for n in elsewhere if n not in self.data["functions"]]
         takes = self.rules[rule].takes[1:]
         there = {a.name for a in arguments if runs or a.kind != "out"} | {*data["given"]}
         if missing := [n for n in takes if n not in there]:

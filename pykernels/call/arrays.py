@@ -151,8 +151,8 @@ class Call:
             given = value is not None if isinstance(value, Tensor | None) else value != 0
             if given:
                 raise ArgumentError(
-                    f"[{op}] {name} counts its heads on axis -3 and needs axis=-1 but axis is "
-                    f"{index - x.ndim}: transpose x instead"
+                    f"[{op}] axis must be -1 if {name} is given, because axis -3 counts its heads, "
+                    f"but is {index - x.ndim}: transpose x instead"
                 )
         self._order = (*(a for a in range(x.ndim) if a != index), index)
         self._shape = x.shape
@@ -230,7 +230,8 @@ def narrowed(op: str, name: str, array: Array) -> Array:
     if not -(1 << 31) <= least <= most < 1 << 31:
         bad = least if least < -(1 << 31) else most
         raise ArgumentError(
-            f"[{op}] int64 takes part as int32, but {name} holds {bad}: convert it to float32 first"
+            f"[{op}] int64 is computed as int32, but {name} holds {bad}: convert it to float32 "
+            "first"
         )
     return array.astype(np.int32)
 

@@ -14,6 +14,7 @@ from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Layout
+from pykernels.tensors.quantised import QTensor
 
 from .arrays import MAX_KNOWN, Array, Call
 
@@ -79,6 +80,9 @@ class Operation:
             asked: for each result, True if it is returned.
             out: the Tensor to write to.
         """
+        for array in arrays:
+            if isinstance(array, QTensor):
+                return array.take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
         call = Call(self._named, *arrays, out=out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
@@ -135,5 +139,7 @@ def either(op: str, name: str, value: Any, default: Any, other: str, given: Any)
         ArgumentError: both are given.
     """
     if value is not default and value != default:
-        raise ArgumentError(f"[{op}] {name} and {other} are the same thing: give one of them")
+        raise ArgumentError(
+            f"[{op}] {name} and {other} are two names of one argument: give one of them"
+        )
     return given

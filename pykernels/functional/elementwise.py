@@ -92,7 +92,9 @@ def clip(
     """
     for name, one, other in (("min", min, a_min), ("max", max, a_max)):
         if one is not None and other is not None:
-            raise ArgumentError(f"[clip] {name} and a_{name} are the same thing: give one of them")
+            raise ArgumentError(
+                f"[clip] {name} and a_{name} are two names of one argument: give one of them"
+            )
     return clamp(x, a_min if min is None else min, a_max if max is None else max, out=out)
 
 
@@ -315,7 +317,7 @@ def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
     at = integer(op, "axis", axis)
     array_of(op, "x", x)
     if not -x.ndim <= at < x.ndim or x.shape[at] % 2:
-        raise ShapeError(f"[{op}] axis {at} of shape {x.shape} has no two halves")
+        raise ShapeError(f"[{op}] axis {at} must have an even size but the shape is {x.shape}")
     half = x.shape[at] // 2
     before = (slice(None),) * (at % x.ndim)
     first, second = x[(*before, slice(half))], x[(*before, slice(half, None))]

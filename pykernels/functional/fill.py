@@ -141,5 +141,5 @@ def from_dlpack(x: Any, *, device: Device | None = None) -> Tensor:
     try:
         array = np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError) as e:
-        raise ArgumentError(f"[from_dlpack] {type_name(x)} is not exported: {e}") from None
+        raise ArgumentError(f"[from_dlpack] {type_name(x)} cannot be exported: {e}") from None
     return tensor(array, device=device)

@@ -321,7 +321,7 @@ def source_of(
         raise DTypeError(f"[{op}] state must be a pykernels.Tensor but is {type_name(state)}")
     if seed is not None:
         if state is not None:
-            raise ArgumentError(f"[{op}] seed goes without a state, which has one, but is {seed}")
+            raise ArgumentError(f"[{op}] seed must be None if a state is given but is {seed}")
         return bits_of(op, seed_of(op, seed), "int64", "seed"), None
     if state is None:
         return (0, 0), device_of(device).random_state

@@ -188,12 +188,14 @@ def interpolate(
         raise ShapeError(f"[{op}] input must have {names} axes for {mode} but has shape {t.shape}")
     aligned = flag(op, "align_corners", align_corners)
     if aligned and not corners:
-        raise ArgumentError(f"[{op}] align_corners goes with linear and cubic modes, not {mode}")
+        raise ArgumentError(
+            f"[{op}] align_corners needs a linear or cubic mode but mode is {mode!r}"
+        )
     smooth = flag(op, "antialias", antialias)
     if smooth and mode not in ("bilinear", "bicubic"):
-        raise ArgumentError(f"[{op}] antialias goes with bilinear and bicubic, not {mode}")
+        raise ArgumentError(f"[{op}] antialias needs mode bilinear or bicubic but mode is {mode!r}")
     if smooth and aligned:
-        raise ArgumentError(f"[{op}] antialias goes with align_corners=False but it is True")
+        raise ArgumentError(f"[{op}] antialias needs align_corners=False but it is True")
     result = call.out((*t.shape[:2], *_size(op, t.shape[2:], size, scale_factor)), t.dtype)
     image, dst = (t[:, :, None], result[:, :, None]) if spatial == 1 else (t, result)
     coordinates: Coordinates = "half_pixel"

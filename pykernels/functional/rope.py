@@ -188,7 +188,7 @@ def _table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles
     """The given table, or the table of dims and angles."""
     if table is not None:
         if dims is not None or angles:
-            raise ArgumentError(f"[{op}] dims and angles go without a table, which has them")
+            raise ArgumentError(f"[{op}] a table already fixes dims and the angles: give it alone")
         return table
     width = x.shape[-1] if dims is None else integer(op, "dims", dims)
     if not 0 < width <= x.shape[-1]:

@@ -103,8 +103,9 @@ def bincount(
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
         weights: Numbers of x's shape, float32 or float16, or None.
         minlength: The smallest length of the result.
-        length: The length of the result. None reads the largest element; for a Tensor this waits
-            for the device, and captures refuse it.
+        length: The length of the result; nothing is read then, and an element from there on is an
+            error. None reads the largest element; for a Tensor this waits for the device, and
+            captures refuse it.
         out: The Tensor to write to, of the result's length; None makes one.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The state that launches on one device share: caps, memory, pipelines, caches, recorders."""
+"""The state that launches on one device share: caps, memory, pipelines, command recorder."""
 
 from __future__ import annotations
 
@@ -74,8 +74,12 @@ class Context:
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
-        tuning = for_adapter(info["name"], info["type"]).tuning
         matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
+        tuning = for_adapter(
+            info["name"], info["type"], driver=info["driver"],
+            engine=engine.name if matrix is None else f"{engine.name}-matrix",
+            workgroup_bytes=self.limits["max-compute-workgroup-storage-size"],
+        ).tuning  # fmt: skip
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
@@ -120,7 +124,7 @@ class Context:
             raise DeviceLostError(f"[device] {self.dead}")
         if self.thread is not None and threading.get_ident() != self.thread:
             raise FeatureError(
-                "[device] this Dawn device was made by others without the feature "
+                "[device] this Dawn device was made by other code without the feature "
                 "implicit-device-synchronization: use it on one thread only"
             )
 
