@@ -16,6 +16,7 @@ from .lazy import load as _load_module
 if TYPE_CHECKING:
     from . import errors as errors
     from . import functional as functional
+    from . import gguf as gguf
     from . import kernels as kernels
     from . import validate as validate
     from .call.autocast import autocast as autocast
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
+    from .raw import raw_kernel as raw_kernel
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
@@ -40,14 +42,16 @@ if TYPE_CHECKING:
     from .tape import no_grad as no_grad
     from .tape import value_and_grad as value_and_grad
     from .tape import vjp as vjp
+    from .tensors.quantised import QTensor as QTensor
 
 # Where the names live. Those of errors and functional come from their own __all__.
-_MODULES = ("errors", "functional", "kernels", "validate")
+_MODULES = ("errors", "functional", "gguf", "kernels", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
+    "QTensor": "tensors.quantised",
     "Tape": "tape",
     "Tensor": "device",
     "autocast": "call.autocast",
@@ -62,6 +66,7 @@ _HOMES = {
     "jvp": "tape",
     "list_adapters": "runtime.adapters",
     "no_grad": "tape",
+    "raw_kernel": "raw",
     "value_and_grad": "tape",
     "vjp": "tape",
 }

@@ -44,11 +44,13 @@ ONCE = frozenset(
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
         "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
-        "codegen/test_toy_kernel", "examples/test_second_order", "runtime/test_placement",
+        "codegen/test_toy_kernel", "examples/test_mixed_precision", "examples/test_second_order",
+        "runtime/test_placement",
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
         "models/test_nodes", "runtime/test_budget_calls",
+        "bench/test_command", "examples/test_decoder",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
@@ -57,8 +59,7 @@ ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
         "api/test_cli", "api/test_known_calls",
-        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_command",
-        "bench/test_latency",
+        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
         "tuning/test_tune",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",

@@ -76,7 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _missing(packages: dict[str, str | None], validators: dict[str, Any]) -> list[dict[str, str]]:
-    """What is not installed, what it would give, and the line that installs it."""
+    """Missing packages, with their use and the command that installs them."""
     lines = [
         {"what": name, "gives": PACKAGES[name], "install": f"pip install '{_requirement(name)}'"}
         for name, version in packages.items()

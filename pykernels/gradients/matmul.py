@@ -84,6 +84,32 @@ def mul_mat_i8(call: Taped) -> None:
             call.give(name, F.sum(dy * products, axis=axis))
 
 
+@reads(of=epilogue_reads("low", "scales", "high"))
+def mul_mat_quant(call: Taped) -> None:
+    """Weights in blocks have no gradient; that of b is a product with their numbers as floats."""
+
+    def sums() -> Any:
+        dst = call.saved("b").device.empty(call.shape("dst") or ())
+        kernels.mul_mat_quant(
+            call.saved("low"), call.saved("scales"), call.saved("b"), dst, high=call.saved("high"),
+            bias=call.saved("bias"), residual=call.saved("residual"), scale=call.scalar("scale"),
+            quant=call.option("quant"), precision=call.option("precision"),
+        )  # fmt: skip
+        return dst
+
+    dz = before_activation(call, sums)
+    call.give("bias", dz)
+    call.give("residual", dz)
+    if call.wants("b"):
+        shape = call.shape("b") or ()
+        w = dz.device.empty((dz.shape[-1], shape[-1]))
+        kernels.dequantize(
+            call.saved("low"), call.saved("scales"), w, high=call.saved("high"),
+            type=call.option("quant"),
+        )  # fmt: skip
+        call.give("b", matmul(dz, w, scale=call.scalar("scale")))
+
+
 class _Products:
     """Products with the factor and the precision of a call."""
 

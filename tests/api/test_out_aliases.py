@@ -156,7 +156,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 # What makes functions, and what writes to several tensors.
 OTHERS = {
-    "add_layer_norm", "add_rms_norm", "elementwise", "flash_attn_backward", "reduction",
+    "add_layer_norm", "add_rms_norm", "dequantize", "elementwise", "flash_attn_backward",
+    "reduction",
 }  # fmt: skip
 FUNCTIONS = dict(inspect.getmembers(pk, inspect.isfunction))
 GENERATED = {n for n, f in FUNCTIONS.items() if f.__module__.endswith("_generated.functional")}

@@ -29,6 +29,7 @@ TOGETHER = {
         "max_pool2d avg_pool2d adaptive_max_pool2d adaptive_avg_pool2d max_pool2d_backward "
         "avg_pool2d_backward adaptive_max_pool2d_backward adaptive_avg_pool2d_backward"
     ),
+    "quant/test_quant": "dequantize pack_blocks quantised_rows quantize unpack_blocks",
     "random/test_random": "rand randn randint bernoulli",
     "resize/test_im2col": "col2im",
     "scan/test_cumsum": "cumprod",

@@ -141,7 +141,8 @@ BAD = {
     "[gpu]": "there is no gpu; known here: device, matmul, conv, attention, softmax, copy",
     "[matmul.mul_mat.96]\nbusy = 1": "there is no matmul.mul_mat.96; known here: 32, 64",
     "[matmul]\nbodies = ['gemm']":
-        "matmul.bodies must be a list of some of 'mul_mat/64', 'gemm_tile', 'mul_mat_i8/64' but is "
+        "matmul.bodies must be a list of some of 'mul_mat/16x64', 'mul_mat/32x128', 'mul_mat/64', "
+        "'gemm_tile', 'mul_mat_i8/64' but is "
         "['gemm']",
     "[matmul.gemm_tile]\npartial_wave = [0.0, 0.5]":
         "matmul.gemm_tile.partial_wave must be a list of numbers from 0.0 to 1.0 but is [0.0, 0.5]",

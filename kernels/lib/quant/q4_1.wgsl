@@ -1,0 +1,41 @@
+// Q4_1: d q + m. In a file: halves d and m, then byte i has number i below number i + 16.
+//% set BLOCK, BYTES, STEP, OFFSET = 32, 20, 32, true
+//% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 1
+//% set BITS, BIAS, WORD_BIAS = 4, 0, 0
+
+//% macro scales()
+fn scales_of(s: Scales, j: u32) -> vec2<f32> { return vec2<f32>(halves_of(s.word0).x); }
+fn offsets_of(s: Scales, j: u32) -> vec2<f32> { return vec2<f32>(halves_of(s.word0).y); }
+//% endmacro
+
+//% macro reading()
+fn file_number(at: u32, i: u32) -> u32 {
+  return (raw_byte(at + 4u + (i & 15u)) >> ((i >> 4u) << 2u)) & 15u;
+}
+fn file_record(at: u32, k: u32) -> u32 { return raw_word(at); }
+//% endmacro
+
+//% macro writing()
+fn file_byte(b: u32) -> u32 {
+  if (b < 4u) { return (record(0u) >> (8u * b)) & 0xffu; }
+  return number(b - 4u) | (number(b + 12u) << 4u);
+}
+//% endmacro
+
+// By ggml's rule: the least number becomes 0, the largest 15.
+//% macro making()
+fn make_block() -> u32 {
+  var least = numbers[0];
+  var most = numbers[0];
+  for (var i = 1u; i < 32u; i++) {
+    least = min(least, numbers[i]);
+    most = max(most, numbers[i]);
+  }
+  let d = by(most - least, 15.0f);
+  let inverse = inverse_of(d);
+  for (var i = 0u; i < 32u; i++) {
+    stored[i] = u32(clamp((numbers[i] - least) * inverse + 0.5f, 0.0f, 15.0f));
+  }
+  return select(half(d) | (half(least) << 16u), 0x7e007e00u, any_nan());
+}
+//% endmacro

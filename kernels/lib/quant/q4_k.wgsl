@@ -1,0 +1,36 @@
+// Q4_K: d s q - dmin m, s and m of 32 numbers. In a file: halves d and dmin, 12 bytes of s and m, then
+// 32 bytes for each 64 numbers, number i below number i + 32.
+//% set BLOCK, BYTES, STEP, OFFSET = 256, 144, 32, true
+//% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 4, 1
+//% set BITS, BIAS, WORD_BIAS = 4, 0, 0
+
+//% macro scales()
+// Six bits of the scale and of the minimum of 32 numbers: of j below 4 in bytes of their own, of others
+// in four bits of word 3 and the upper two of these bytes.
+fn six(low: u32, above: u32, j: u32, shift: u32) -> f32 {
+  let at = 8u * (j & 3u);
+  let far = ((above >> (at + shift)) & 15u) | (((low >> (at + 6u)) & 3u) << 4u);
+  return f32(select(far, (low >> at) & 63u, j < 4u));
+}
+fn scales_of(s: Scales, j: u32) -> vec2<f32> {
+  return vec2<f32>(halves_of(s.word0).x * six(s.word1, s.word3, j, 0u));
+}
+fn offsets_of(s: Scales, j: u32) -> vec2<f32> {
+  return vec2<f32>(-(halves_of(s.word0).y * six(s.word2, s.word3, j, 4u)));
+}
+//% endmacro
+
+//% macro reading()
+fn file_number(at: u32, i: u32) -> u32 {
+  return (raw_byte(at + 16u + (i >> 6u) * 32u + (i & 31u)) >> ((i & 32u) >> 3u)) & 15u;
+}
+fn file_record(at: u32, k: u32) -> u32 { return raw_word(at + 4u * k); }
+//% endmacro
+
+//% macro writing()
+fn file_byte(b: u32) -> u32 {
+  if (b < 16u) { return (record(b >> 2u) >> (8u * (b & 3u))) & 0xffu; }
+  let i = ((b - 16u) >> 5u) * 64u + ((b - 16u) & 31u);
+  return number(i) | (number(i + 32u) << 4u);
+}
+//% endmacro

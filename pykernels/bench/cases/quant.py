@@ -1,0 +1,157 @@
+"""Quantised weights: read from a file's blocks, dequantised, made, and looked up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from pykernels.bench.case import Array, Case, Operand, Part
+from pykernels.bench.shapes import cut
+from pykernels.dtypes import DTypeName
+from pykernels.plans.quant.types import GROUP, TYPES, planes
+
+COLUMNS = 256  # that are checked
+MAIN = {
+    "dequantize": ("u32>f32-4096x4096-q4_0", "u32>f32-4096x4096-q4_k"),
+    "pack_blocks": ("u8>u32-4096x4096-q4_0",),
+    "quantised_rows": ("u32xi32>f32-512x32000x4096-q4_0",),
+    "quantize": ("f32>u32-4096x4096-q8_0",),
+    "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
+}
+# Planes by the axis of their blocks or groups.
+_PLANES = ("low", "scales", "high")
+
+
+def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
+
+
+def halves(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Two halves from 1 to 2 a word."""
+    return rng.integers(0, 1 << 32, shape, dtype=np.uint32) & 0x03FF03FF | 0x3C003C00
+
+
+def steps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Whole numbers, the largest of each block 127: no number lies between two steps."""
+    x = rng.integers(-127, 128, shape)
+    x[..., ::GROUP] = 127
+    return x
+
+
+def operands(name: str, rows: int, columns: int) -> dict[str, Operand]:
+    """The planes of a matrix."""
+    low, scales, high = planes("bench", TYPES[name], (rows, columns))
+    found = {"low": Operand(low, "uint32", values=words)}
+    found["scales"] = Operand(scales, "uint32", values=halves)
+    if high is not None:
+        found["high"] = Operand(high, "uint32", values=words)
+    return found
+
+
+def some(name: str) -> Part:
+    """Some blocks of all rows."""
+    kind = TYPES[name]
+
+    def part(t: dict[str, Any]) -> dict[str, Any]:
+        blocks = min(COLUMNS // kind.block, t["scales"].shape[1])
+        last = {"raw": blocks * kind.nbytes, "dst": blocks * kind.block, "x": blocks * kind.block}
+        if "raw" not in t and t["dst" if "dst" in t else "x"].dtype == "uint8":
+            last["dst"] = blocks * kind.nbytes
+        axis = {"low": blocks * kind.block // GROUP, "high": blocks * kind.block // GROUP}
+        axis["scales"] = blocks
+        cut_to = {n: (slice(None), slice(axis[n])) for n in _PLANES}
+        return {
+            n: a[cut_to[n]] if n in cut_to else a[..., : last[n]] if n in last else a
+            for n, a in t.items()
+        }
+
+    return part
+
+
+def dequantize(
+    shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "float32",
+    name: str = "q4_0",
+) -> Case:  # fmt: skip
+    """A matrix of weights."""
+    rows, columns = _sizes(shape, name)
+    dst = Operand((rows, columns), cast(DTypeName, out or "float32"))
+    tensors = {**operands(name, rows, columns), "dst": dst}
+    return Case("dequantize", tensors, {"type": name}, (rows, columns), name, part=some(name))
+
+
+def pack_blocks(
+    shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "", name: str = "q4_0"
+) -> Case:
+    """A matrix of weights, from a file."""
+    rows, columns = _sizes(shape, name)
+    raw = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
+    own = operands(name, rows, columns)
+    tensors = {"raw": raw, **{n: own[n] for n in ("scales", "high", "low") if n in own}}
+    return Case("pack_blocks", tensors, {"type": name}, (rows, columns), name, part=some(name))
+
+
+def unpack_blocks(
+    shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "", name: str = "q4_0"
+) -> Case:
+    """A matrix of weights, for a file."""
+    rows, columns = _sizes(shape, name)
+    dst = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
+    tensors = {**operands(name, rows, columns), "dst": dst}
+    return Case("unpack_blocks", tensors, {"type": name}, (rows, columns), name, part=some(name))
+
+
+def quantize(
+    shape: tuple[int, ...] = (4096, 4096), dtype: str = "float32", out: str = "",
+    name: str = "q8_0",
+) -> Case:  # fmt: skip
+    """A matrix of numbers."""
+    rows, columns = _sizes(shape, name)
+    own = operands(name, rows, columns)
+    x = Operand((rows, columns), cast(DTypeName, dtype), values=steps)
+    tensors = {"x": x, **{n: own[n] for n in ("scales", "high", "low") if n in own}}
+    return Case("quantize", tensors, {"type": name}, (rows, columns), name, part=some(name))
+
+
+def quantised_rows(
+    shape: tuple[int, ...] = (512, 32000, 4096), dtype: str = "", out: str = "float32",
+    name: str = "q4_0",
+) -> Case:  # fmt: skip
+    """Embeddings: rows of a table for as many tokens."""
+    count, rows, columns = shape if len(shape) == 3 else (shape[0], *_sizes(shape, name))
+    rows, columns = _sizes((rows, columns), name)
+
+    def places(rng: np.random.Generator, own: tuple[int, ...]) -> Array:
+        return rng.integers(0, rows, own).astype(np.int32)
+
+    tensors = {
+        **operands(name, rows, columns), "index": Operand((count,), "int32", values=places),
+        "dst": Operand((count, columns), cast(DTypeName, out or "float32")),
+    }  # fmt: skip
+    args = {"type": name, "rows": rows}
+    return Case("quantised_rows", tensors, args, (count, rows, columns), name, part=some(name))
+
+
+def _sizes(shape: tuple[int, ...], name: str) -> tuple[int, int]:
+    """Rows, and columns in whole blocks."""
+    columns = shape[-1] if shape else GROUP
+    block = TYPES[name].block
+    return max(math.prod(shape[:-1]), 1), max(columns // block, 1) * block
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    size = (cut(4096, edge), cut(4096, edge))
+    for name in ("q4_0", "q8_0", "q4_k", "q5_k", "q6_k"):
+        yield dequantize(size, name=name)
+    yield dequantize(size, out="float16")
+    for name in ("q4_0", "q6_k"):
+        yield pack_blocks(size, name=name)
+        yield unpack_blocks(size, name=name)
+    for name in ("q8_0", "q4_0"):
+        yield quantize(size, name=name)
+    yield quantised_rows((cut(512, edge), cut(32000, edge), cut(4096, edge)))
+
+
+PEERS: dict[str, Any] = {}

@@ -1,0 +1,37 @@
+"""dequantize: a dispatch for each part that bindings hold."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import dequantize as body
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
+
+from .planes import Piece, bound, in_fours, matrices, pieces
+from .types import BlockType, type_of
+
+__all__ = ["plan"]
+
+_TILE = body.CONFIGS["rows32"]
+
+
+def plan(
+    caps: Caps, scratch: Scratch, low: View, scales: View, high: View | None, dst: View,
+    type: str = "q4_0",
+) -> list[Step]:  # fmt: skip
+    """One dispatch; none for an empty dst."""
+    kind = type_of("dequantize", type)
+    low, scales, high = bound("dequantize", kind, dst.shape, low, scales, high)
+    if dst.size == 0:
+        return []
+    found = pieces(caps, kind, low, scales, high, matrices(dst), kind.block)
+    return [_step(caps, kind, piece) for piece in found]
+
+
+def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:
+    groups, rows = piece.low.shape[1], piece.other.shape[1]
+    dst, vec = in_fours(piece.other)
+    across, down = cdiv(groups, _TILE.GROUPS), cdiv(rows, _TILE.ROWS)
+    return body.step(
+        caps, piece.low, piece.scales, piece.high, dst, TYPE=kind.name, LV=kind.vec, V=vec,
+        groups_k=groups, rows_n=rows, first_row=piece.first_row, across=across, down=down,
+    )  # fmt: skip

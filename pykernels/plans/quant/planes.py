@@ -1,0 +1,147 @@
+"""Views of the planes of quantised weights, as bodies bind them, and calls in parts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from pykernels.errors import LimitError, ShapeError
+from pykernels.plans.parts import MAX_PARTS, fits_binding, narrow
+from pykernels.steps import Caps
+from pykernels.tensors.layout import View, contiguous_strides
+
+from .types import ROWS, BlockType, planes
+
+__all__ = ["Piece", "bound", "in_fours", "matrices", "pieces"]
+
+
+def bound(
+    op: str, kind: BlockType, shape: tuple[int, ...], low: View, scales: View, high: View | None
+) -> tuple[View, View, View | None]:
+    """The planes of a tensor of this shape, checked; `low` has a vector as one element of its last
+    axis."""
+    wanted = planes(op, kind, shape)
+    given = {"low": low, "scales": scales, "high": high}
+    for (name, view), want in zip(given.items(), wanted, strict=True):
+        if (None if view is None else view.shape) != want:
+            raise ShapeError(
+                f"[{op}] {name} of {kind.name} {shape} must have shape {want} but has "
+                f"{None if view is None else view.shape}"
+            )
+        if view is not None and view.size and view.strides != contiguous_strides(view.shape, 4):
+            raise ShapeError(f"[{op}] {name} must be contiguous")
+    if low.offset % (4 * kind.vec):
+        raise ShapeError(f"[{op}] low must begin at a multiple of {4 * kind.vec} bytes")
+    return low.with_layout(low.shape[:-1], low.strides[:-1]), scales, high
+
+
+def in_fours(view: View) -> tuple[View, int]:
+    """The view with vectors of four elements along its last axis, and 4; itself and 1 if that is
+    not possible."""
+    if not (view.padded and view.vectorizable(4)):
+        return view, 1
+    size = 4 * view.dtype.itemsize
+    return view.with_layout((*view.shape[:-1], view.shape[-1] // 4), (*view.strides[:-1], size)), 4
+
+
+def matrices(view: View) -> list[View]:
+    """A view (..., n, k) as one of three axes, or as several, each (1, n, k)."""
+    lead = view.shape[:-2]
+    merged = view.ndim == 3 or view.strides[:-2] == tuple(
+        [s * view.strides[-3] for s in contiguous_strides(lead, 1)] if lead else []
+    )
+    if merged:
+        count = math.prod(lead)
+        step = view.strides[-3] if lead else 0
+        return [view.with_layout((count, *view.shape[-2:]), (step, *view.strides[-2:]))]
+    found = []
+    for place in itertools.product(*[range(n) for n in lead]):
+        at = sum([i * s for i, s in zip(place, view.strides[:-2], strict=True)])
+        one = view.with_layout((1, *view.shape[-2:]), (0, *view.strides[-2:]))
+        found.append(replace(one, offset=view.offset + at))
+    return found
+
+
+class Piece(NamedTuple):
+    """The views of a part: planes of some batches and groups, and what is read or written beside
+    them, of some rows from `first_row` on."""
+
+    low: View
+    scales: View
+    high: View | None
+    other: View
+    first_row: int
+
+
+def pieces(
+    caps: Caps, kind: BlockType, low: View, scales: View, high: View | None, others: list[View],
+    width: int,
+) -> list[Piece]:  # fmt: skip
+    """The parts of a call on planes, and on views (batches, rows, `width` elements for each block),
+    that bindings hold."""
+    found: list[Piece] = []
+    first = 0
+    for other in others:
+        size = other.shape[0]
+        whole = Piece(
+            narrow(low, 0, first, size), narrow(scales, 0, first, size),
+            None if high is None else narrow(high, 0, first, size), other, 0,
+        )  # fmt: skip
+        _halve(caps, kind, whole, width, found)
+        first += size
+    return found
+
+
+def _halve(caps: Caps, kind: BlockType, piece: Piece, width: int, found: list[Piece]) -> None:
+    batches, rows, _ = piece.other.shape
+    own = [v for v in piece[:3] if v is not None]
+    fits = all([fits_binding(caps, v) for v in own])
+    if fits and fits_binding(caps, piece.other):
+        found.append(piece)
+        if len(found) > MAX_PARTS:
+            raise LimitError(f"the call needs more than {MAX_PARTS} parts")
+        return
+    blocks = piece.scales.shape[1]
+    if batches > 1:
+        cuts = [_of_batches(piece, at, n) for at, n in _sides(batches, 1)]
+    elif fits and rows > ROWS:  # rows lie apart: fewer of them are less bytes, fewer blocks not
+        cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, 64 if rows > 64 else ROWS)]
+    elif blocks > 1:
+        cuts = [_of_blocks(kind, piece, width, at, n) for at, n in _sides(blocks, 1)]
+    else:
+        raise LimitError(
+            f"one block of {piece.low.shape[-1]} rows is larger than one binding of this device, "
+            f"{caps.max_binding} bytes"
+        )
+    for each in cuts:
+        _halve(caps, kind, each, width, found)
+
+
+def _sides(n: int, unit: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """First and size of both halves, the first one a multiple of `unit`."""
+    half = max(n // 2 // unit, 1) * unit
+    return (0, half), (half, n - half)
+
+
+def _of_batches(piece: Piece, at: int, n: int) -> Piece:
+    low, scales, high, other, first = piece
+    above = None if high is None else narrow(high, 0, at, n)
+    return Piece(
+        narrow(low, 0, at, n), narrow(scales, 0, at, n), above, narrow(other, 0, at, n), first
+    )
+
+
+def _of_rows(piece: Piece, at: int, n: int) -> Piece:
+    return piece._replace(other=narrow(piece.other, 1, at, n), first_row=piece.first_row + at)
+
+
+def _of_blocks(kind: BlockType, piece: Piece, width: int, at: int, n: int) -> Piece:
+    low, scales, high, other, first = piece
+    groups = kind.block // 32
+    return Piece(
+        narrow(low, 1, at * groups, n * groups), narrow(scales, 1, at, n),
+        None if high is None else narrow(high, 1, at * groups, n * groups),
+        narrow(other, 2, at * width, n * width), first,
+    )  # fmt: skip

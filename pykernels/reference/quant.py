@@ -1,0 +1,317 @@
+"""Quantised weights: blocks of a file, planes of a device, and numbers, in numpy's float32."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pykernels.plans.quant.types import GROUP, ROWS, TYPES, BlockType
+
+__all__ = [
+    "dequantize",
+    "dequantized",
+    "pack_blocks",
+    "quantised_rows",
+    "quantize",
+    "unpack_blocks",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+
+
+class Places(NamedTuple):
+    """Where a block of a file has number i: byte and shift of its lower and of its upper bits; and
+    the bytes of each word of the record."""
+
+    low: tuple[Array, Array]
+    high: tuple[Array, Array] | None
+    record: tuple[range, ...]
+
+
+def _places(kind: BlockType) -> Places:
+    i = np.arange(kind.block)
+    half, four, two = i & 15, i & 31, i >> 7
+    nibble = (half, 4 * (i >> 4 & 1))
+    wide = (32 * (i >> 6) + four, 4 * (i >> 5 & 1))
+    pairs = (32 * two + four, 2 * (i >> 5 & 3))
+    eighths = (four, i >> 5)
+    words = {
+        "q4_0": ((2, nibble), None, (range(2),)),
+        "q4_1": ((4, nibble), None, (range(4),)),
+        "q5_0": ((6, nibble), (2, (i >> 3, i & 7)), (range(2),)),
+        "q5_1": ((8, nibble), (4, (i >> 3, i & 7)), (range(4),)),
+        "q8_0": ((2, (i, 0 * i)), None, (range(2),)),
+        "q2_k": ((16, pairs), None, (*_fours(0, 4), range(80, 84))),
+        "q3_k": ((32, pairs), (0, eighths), (*_fours(96, 3), range(108, 110))),
+        "q4_k": ((16, wide), None, _fours(0, 4)),
+        "q5_k": ((48, wide), (16, eighths), _fours(0, 4)),
+        "q6_k": (
+            (0, (64 * two + (i & 63), 4 * (i >> 6 & 1))), (128, pairs),
+            (*_fours(192, 4), range(208, 210)),
+        ),
+        "iq4_nl": ((2, nibble), None, (range(2),)),
+        "iq4_xs": ((8, (16 * (i >> 5) + half, 4 * (i >> 4 & 1))), None, _fours(0, 2)),
+        "mxfp4": ((1, nibble), None, (range(1),)),
+    }  # fmt: skip
+    low, high, record = words[kind.name]
+    above = None if high is None else (high[0] + high[1][0], high[1][1])
+    return Places((low[0] + low[1][0], low[1][1]), above, record)
+
+
+def _fours(first: int, count: int) -> tuple[range, ...]:
+    return tuple([range(first + 4 * k, first + 4 * k + 4) for k in range(count)])
+
+
+def _bits(kind: BlockType) -> int:
+    return kind.vec * kind.parts  # of a number in `low`
+
+
+def _read(kind: BlockType, raw: Array) -> tuple[Array, Array]:
+    """Stored numbers (..., K) and records (..., blocks, words), both uint32, of rows of bytes."""
+    blocks = raw.reshape(*raw.shape[:-1], -1, kind.nbytes).astype(np.uint32)
+    at, bits = _places(kind), _bits(kind)
+    stored = blocks[..., at.low[0]] >> at.low[1] & 2**bits - 1
+    if at.high is not None:
+        stored |= (blocks[..., at.high[0]] >> at.high[1] & 2**kind.high - 1) << bits
+    if kind.name == "q8_0":
+        stored ^= 0x80
+    words = [sum(blocks[..., b] << 8 * e for e, b in enumerate(word)) for word in at.record]
+    record = np.stack(words, -1).astype(np.uint32)
+    return stored.reshape(*raw.shape[:-1], -1).astype(np.uint32), record
+
+
+def _write(kind: BlockType, stored: Array, record: Array) -> Array:
+    """The inverse: rows of bytes."""
+    stored = stored.reshape(*record.shape[:-1], kind.block)
+    if kind.name == "q8_0":
+        stored = stored ^ 0x80
+    out = np.zeros((*record.shape[:-1], kind.nbytes), np.uint32)
+    at, bits = _places(kind), _bits(kind)
+    for i in range(kind.block):
+        out[..., at.low[0][i]] |= (stored[..., i] & 2**bits - 1) << int(at.low[1][i])
+        if at.high is not None:
+            out[..., at.high[0][i]] |= stored[..., i] >> bits << int(at.high[1][i])
+    for k, word in enumerate(at.record):
+        for e, b in enumerate(word):
+            out[..., b] |= record[..., k] >> 8 * e & 0xFF
+    return out.astype(np.uint8).reshape(*record.shape[:-2], -1)
+
+
+def _plane(numbers: Array, bits: int, words: int) -> Array:
+    """Words (..., K / 32, words) of a plane with so many bits of each number."""
+    s = (numbers & 2**bits - 1).reshape(*numbers.shape[:-1], -1, words, 16 // bits, 2)
+    shifts = np.arange(16 // bits, dtype=np.uint32) * bits
+    couples = s[..., 0] | s[..., 1] << 16
+    found: Array = np.bitwise_or.reduce(couples << shifts, -1).astype(np.uint32)
+    return found
+
+
+def _numbers(plane: Array, bits: int) -> Array:
+    """The inverse: numbers (..., K) of (..., K / 32, words)."""
+    shifts = np.arange(16 // bits, dtype=np.uint32) * bits
+    couples = plane[..., None] >> shifts
+    both = np.stack([couples, couples >> 16], -1) & 2**bits - 1
+    found: Array = both.reshape(*plane.shape[:-2], -1)
+    return found
+
+
+def _padded(rows: Array) -> Array:
+    """(batches, N, ...) with whole fours of rows."""
+    more = -rows.shape[1] % ROWS
+    return np.pad(rows, ((0, 0), (0, more), *[(0, 0)] * (rows.ndim - 2)))
+
+
+def _planes(kind: BlockType, stored: Array, record: Array) -> tuple[Array, ...]:
+    """scales, high if there is one, and low, of stored numbers (batches, N, K)."""
+    bits = _bits(kind)
+    low = _padded(_plane(stored, bits, bits))
+    low = low.reshape(*low.shape[:3], kind.parts, kind.vec).transpose(0, 2, 3, 1, 4)
+    scales = _padded(record)
+    shape = (scales.shape[0], -1, kind.share, *scales.shape[2:])
+    shifts = (np.arange(kind.share, dtype=np.uint32) * (32 // kind.share))[:, None, None]
+    scales = np.bitwise_or.reduce(scales.reshape(shape) << shifts, 2).transpose(0, 2, 3, 1)
+    if not kind.high:
+        return scales, low
+    above = _padded(_plane(stored >> bits, kind.high, kind.high)).transpose(0, 2, 3, 1)
+    return scales, above, low
+
+
+def _unplaned(
+    kind: BlockType, low: Array, scales: Array, high: Array | None, rows: int
+) -> tuple[Array, Array]:
+    """Stored numbers (batches, N, K) and records of planes."""
+    bits = _bits(kind)
+    words = low.transpose(0, 3, 1, 2, 4).reshape(low.shape[0], low.shape[3], low.shape[1], -1)
+    stored = _numbers(words, bits)
+    if high is not None:
+        stored |= _numbers(high.transpose(0, 3, 1, 2), kind.high) << bits
+    size = 32 // kind.share
+    shifts = np.arange(kind.share, dtype=np.uint32) * size
+    record = scales.transpose(0, 3, 1, 2)[:, :, None] >> shifts[:, None, None] & 2**size - 1
+    record = record.reshape(record.shape[0], -1, *record.shape[3:])
+    return stored[:, :rows], record[:, :rows]
+
+
+def pack_blocks(raw: Array, type: str = "q4_0") -> tuple[Array, ...]:
+    """Planes of blocks of a file, in the order of the kernel's outputs."""
+    return _planes(TYPES[type], *_read(TYPES[type], raw))
+
+
+def unpack_blocks(
+    low: Array, scales: Array, shape: tuple[int, ...], high: Array | None = None, type: str = "q4_0"
+) -> Array:
+    """Blocks of a file of planes."""
+    return _write(TYPES[type], *_unplaned(TYPES[type], low, scales, high, shape[1]))
+
+
+def dequantized(type: str, raw: Array) -> Array:
+    """float32 numbers (..., K) of rows of a file's bytes."""
+    return _values(TYPES[type], *_read(TYPES[type], raw))
+
+
+def dequantize(
+    low: Array, scales: Array, shape: tuple[int, ...], dtype: Any, high: Array | None = None,
+    type: str = "q4_0",
+) -> Array:  # fmt: skip
+    """Numbers of planes."""
+    stored, record = _unplaned(TYPES[type], low, scales, high, shape[-2])
+    with np.errstate(all="ignore"):
+        return _values(TYPES[type], stored, record).reshape(shape).astype(dtype)
+
+
+def quantised_rows(
+    low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
+    type: str = "q4_0", rows: int = 0, check: bool = True,
+) -> Array:  # fmt: skip
+    """Rows of planes; those of indices out of range are unspecified."""
+    stored, record = _unplaned(TYPES[type], low, scales, high, rows)
+    with np.errstate(all="ignore"):
+        whole = _values(TYPES[type], stored, record)[0]
+        return whole[np.clip(index, 0, rows - 1)].astype(dtype)
+
+
+def _half(word: Array, upper: bool = False) -> Array:
+    return (word >> (16 if upper else 0)).astype(np.uint16).view(np.float16).astype(np.float32)
+
+
+def _bytes(words: Array) -> Array:
+    """Each word as four numbers along the last axis."""
+    return np.ascontiguousarray(words).view(np.uint8)
+
+
+def _values(kind: BlockType, stored: Array, record: Array) -> Array:
+    """scale * q, or scale * q + offset, as ggml computes it in float32."""
+    with np.errstate(all="ignore"):
+        scale, offset = _scales(kind, record)
+        q = _integers(kind, stored).astype(np.float32).reshape(*scale.shape, -1)
+        found = scale[..., None] * q
+        if offset is not None:
+            found = found - offset[..., None]
+    return found.reshape(stored.shape)
+
+
+def _integers(kind: BlockType, stored: Array) -> Array:
+    tables = {"iq4_nl": IQ4, "iq4_xs": IQ4, "mxfp4": FP4}
+    if kind.name in tables:
+        return np.array(tables[kind.name])[stored]
+    less = {"q4_0": 8, "q5_0": 16, "q8_0": 128, "q3_k": 4, "q6_k": 32}
+    return stored.astype(np.int32) - less.get(kind.name, 0)
+
+
+def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
+    """Scales (..., blocks, scales of a block), and what is subtracted then."""
+    name, first = kind.name, record[..., :1]
+    if name == "mxfp4":
+        bits = np.where(first < 2, 0x200000 << np.minimum(first, 1), first - 1 << 23)
+        return bits.astype(np.uint32).view(np.float32), None
+    if name in ("q4_1", "q5_1"):
+        return _half(first), -_half(first, upper=True)
+    if name == "iq4_xs":
+        j = np.arange(8, dtype=np.uint32)
+        six = (record[..., 1:] >> 4 * j & 15) | (first >> (16 + 2 * j) & 3) << 4
+        return _half(first) * (six.astype(np.float32) - 32), None
+    if name == "q6_k":
+        signed = _bytes(record[..., :4]).view(np.int8).astype(np.float32)
+        return _half(record[..., 4:]) * signed, None
+    if name == "q2_k":
+        both = _bytes(record[..., :4])
+        d, least = _half(record[..., 4:]), _half(record[..., 4:], upper=True)
+        return d * (both & 15).astype(np.float32), least * (both >> 4).astype(np.float32)
+    if name == "q3_k":
+        b, i = _bytes(record[..., :3]), np.arange(16)
+        six = b[..., i & 7] >> 4 * (i >> 3) & 15 | (b[..., 8 + (i & 3)] >> 2 * (i >> 2) & 3) << 4
+        return _half(record[..., 3:]) * (six.astype(np.float32) - 32), None
+    if name in ("q4_k", "q5_k"):
+        s, m, both = np.split(_bytes(record[..., 1:]), 3, -1)
+        scale = np.concatenate([s & 63, both & 15 | s >> 6 << 4], -1).astype(np.float32)
+        least = np.concatenate([m & 63, both >> 4 | m >> 6 << 4], -1).astype(np.float32)
+        return _half(first) * scale, _half(first, upper=True) * least
+    return _half(first), None
+
+
+def quantize(x: Array, type: str = "q4_0") -> tuple[Array, ...]:
+    """Planes of numbers (..., N, K), by ggml's rule."""
+    kind = TYPES[type]
+    rows = x.astype(np.float32).reshape(-1, *x.shape[-2:])
+    blocks = rows.reshape(*rows.shape[:-1], -1, GROUP)
+    with np.errstate(all="ignore"):
+        stored, record = _made(kind, blocks)
+    lost = np.isnan(blocks).any(-1, keepdims=True)
+    if kind.name != "mxfp4":
+        nan = 0x7E007E00 if kind.name in ("q4_1", "q5_1") else 0x7E00
+        record = np.where(lost, nan, record).astype(np.uint32)
+    return _planes(kind, stored.reshape(rows.shape).astype(np.uint32), record)
+
+
+def _made(kind: BlockType, x: Array) -> tuple[Array, Array]:
+    """Stored numbers and records of blocks (..., 32)."""
+    one = np.float32(1)
+    top = np.take_along_axis(x, np.abs(x).argmax(-1, keepdims=True), -1)
+    if kind.name in ("q4_1", "q5_1"):
+        most = 15 if kind.name == "q4_1" else 31
+        least = x.min(-1, keepdims=True)
+        d = (x.max(-1, keepdims=True) - least) / np.float32(most)
+        inverse = np.where(d == 0, 0, one / d)
+        q = np.clip(np.trunc((x - least) * inverse + np.float32(0.5)), 0, most)
+        return q, _bits_of(d) | _bits_of(least) << 16
+    if kind.name == "q8_0":
+        d = np.abs(top) / np.float32(127)
+        size = np.abs(x * np.where(d == 0, 0, one / d))
+        whole = np.floor(size)
+        q = np.copysign(np.clip(whole + np.floor(2 * (size - whole)), 0, 127), x * one)
+        return q + 128, _bits_of(d)
+    if kind.name == "mxfp4":
+        exponent = np.frexp(np.abs(top))[1] - 1  # of two
+        e = np.where(top == 0, 0, np.maximum(exponent + 125, 0))
+        scaled = np.ldexp(x.astype(np.float64), 128 - e)
+        q = np.abs(np.array(FP4) - scaled[..., None]).argmin(-1)
+        return q, e.astype(np.uint32)
+    if kind.name == "iq4_nl":
+        return _made_iq4_nl(x, top)
+    half = 8 if kind.name == "q4_0" else 16
+    d = top / np.float32(-half)
+    inverse = np.where(d == 0, 0, one / d)
+    q = np.clip(np.trunc(x * inverse + np.float32(half + 0.5)), 0, 2 * half - 1)
+    return q, _bits_of(d)
+
+
+def _made_iq4_nl(x: Array, top: Array) -> tuple[Array, Array]:
+    one = np.float32(1)
+    inverse = np.where(np.abs(top) < 1e-15, 0, one / (top / np.float32(-127)))
+    table = np.array(IQ4, np.float32)
+    y = (x * inverse)[..., None]
+    # Of two numbers of the table the upper one, unless the lower one is nearer.
+    up = (y >= table[:-1]) & ~(y - table[:-1] < table[1:] - y)
+    place = np.where(up, np.arange(1, 16), 0).max(-1)
+    q, weight = table[place], x * x
+    products = np.cumsum(weight * q * x, -1, dtype=np.float32)[..., -1:]
+    squares = np.cumsum(weight * q * q, -1, dtype=np.float32)[..., -1:]
+    d = np.where(np.abs(top) < 1e-15, 0, products / squares).astype(np.float32)
+    return place, _bits_of(d)
+
+
+def _bits_of(d: Array) -> Array:
+    return d.astype(np.float32).astype(np.float16).view(np.uint16).astype(np.uint32)

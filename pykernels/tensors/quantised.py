@@ -1,0 +1,260 @@
+"""QTensor: quantised weights on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pykernels._generated.kernels import dequantize as _dequantize
+from pykernels._generated.kernels import pack_blocks as _pack
+from pykernels._generated.kernels import quantised_rows as _rows
+from pykernels._generated.kernels import unpack_blocks as _unpack
+from pykernels.device import Device, Tensor, device_of
+from pykernels.dtypes import DTypeLike, dtype_of
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
+from pykernels.runtime.launch import run
+
+from .host import shape_of, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["QTensor", "Transposed"]
+
+NDArray = np.ndarray[Any, np.dtype[Any]]
+
+
+class QTensor:
+    """Quantised weights on a device, in blocks along the last axis.
+
+    `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file, and
+    `pk.gguf.load` of a GGUF file. The device has the numbers in an order of its own (planes), which
+    products read fast; `tobytes` gives the bytes of the file again. Its elements do not change.
+    """
+
+    __slots__ = ("_kind", "_shape", "high", "low", "scales")
+
+    _kind: BlockType
+    _shape: tuple[int, ...]
+    low: Tensor
+    scales: Tensor
+    high: Tensor | None
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        raise TypeError(
+            "quantised tensors are made by pk.quantize(x, type), QTensor.from_bytes and "
+            "pk.gguf.load(path)"
+        )
+
+    @classmethod
+    def empty(cls, kind: BlockType, shape: tuple[int, ...], device: Device) -> QTensor:
+        """A tensor whose planes are not written yet, for functions that write them."""
+        made = object.__new__(cls)
+        low, scales, high = planes("QTensor", kind, shape)
+        made._kind, made._shape = kind, shape
+        made.low = device.empty(low, "uint32")
+        made.scales = device.empty(scales, "uint32")
+        made.high = None if high is None else device.empty(high, "uint32")
+        return made
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: Any,
+        shape: int | Sequence[int],
+        type: str,
+        device: Device | None = None,
+    ) -> QTensor:
+        """The tensor whose blocks a file has.
+
+        Args:
+            data: bytes, or anything with a buffer of them, such as a numpy array of uint8; rows one
+                after the other, each in whole blocks.
+            shape: sizes of the axes, as the numbers have them: (..., rows, numbers of a row).
+            type: the name of the type, such as "q4_k".
+            device: None is the default device.
+
+        Raises:
+            ArgumentError: no such type.
+            ShapeError: rows without whole blocks, or another number of bytes than the shape has.
+            DTypeError: data without bytes.
+        """
+        kind, dims = type_of("from_bytes", type), shape_of(shape)
+        planes("from_bytes", kind, dims)
+        try:
+            raw: NDArray = (
+                np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
+            )
+        except (TypeError, ValueError, BufferError):
+            raise DTypeError(f"[from_bytes] data must be bytes but is {type_name(data)}") from None
+        if raw.dtype != np.uint8:
+            raise DTypeError(f"[from_bytes] data must be bytes or uint8 but is {raw.dtype}")
+        want = _nbytes(kind, dims)
+        if raw.size != want:
+            raise ShapeError(
+                f"[from_bytes] {kind.name} {dims} has {want} bytes but data has {raw.size}"
+            )
+        self = cls.empty(kind, dims, device_of(device))
+        rows = self.low.shape[0], dims[-2], dims[-1] // kind.block * kind.nbytes
+        words = self.device.tensor(raw.reshape(rows))
+        run(_pack.KERNEL, (words, self.scales, self.high, self.low), (), (kind.name,))
+        return self
+
+    @classmethod
+    def from_gguf(cls, tensor: Any, device: Device | None = None) -> QTensor:
+        """The tensor of an entry of `gguf.GGUFReader(path).tensors`.
+
+        Raises:
+            ArgumentError: an entry of a type that is none of these; `pk.gguf.load` reads plain ones
+                too.
+        """
+        shape = tuple([int(n) for n in reversed(tensor.shape)])
+        data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
+        return cls.from_bytes(data, shape, tensor.tensor_type.name, device)
+
+    @property
+    def type(self) -> QuantName:
+        """The name of the type."""
+        return self._kind.name
+
+    @property
+    def dtype(self) -> QuantName:
+        """The same as `type`."""
+        return self._kind.name
+
+    @property
+    def kind(self) -> BlockType:
+        """What is known of the type."""
+        return self._kind
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        count = 1
+        for n in self._shape:
+            count *= n
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blocks, as in a file."""
+        return _nbytes(self._kind, self._shape)
+
+    @property
+    def device(self) -> Device:
+        """The device that the tensor lives on."""
+        return self.low.device
+
+    @property
+    def T(self) -> Transposed:
+        """The transpose of a matrix, for `matmul(x, q.T)`."""
+        return Transposed(self)
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        return f"QTensor({self.type}, shape={self._shape}, {self.nbytes} bytes)"
+
+    def dequantize(self, dtype: DTypeLike = "float32") -> Tensor:
+        """The numbers as a Tensor, float32 or float16."""
+        found = dtype_of(dtype, "[dequantize] dtype")
+        if found.name not in ("float32", "float16"):
+            raise DTypeError(f"[dequantize] dtype must be float32 or float16 but is {found.name}")
+        result = self.device.empty(self._shape, found.name)
+        run(_dequantize.KERNEL, (self.low, self.scales, self.high, result), (), (self.type,))
+        return result
+
+    def rows(
+        self, index: Tensor | NDArray, *, check: bool = True, out: Tensor | None = None
+    ) -> Tensor:
+        """The rows of a matrix that an index names, dequantised: result[..., :] is row index[...].
+
+        Args:
+            index: Tensor or numpy array of any shape, int32 or int64; negative indices do not count
+                from the end.
+            check: False leaves rows whose index is out of range unchanged, without an error.
+            out: the Tensor (*index.shape, K) to write to, float32 or float16; None makes one,
+                float32.
+
+        Raises:
+            IndexRangeError: at the next synchronisation, for an index out of range.
+            ShapeError: more than two axes; another shape of out.
+            DTypeError: another dtype.
+        """
+        if self.ndim != 2:
+            raise ShapeError(f"[rows] weights must have two axes but have shape {self._shape}")
+        if not isinstance(index, (Tensor, np.ndarray)):
+            raise DTypeError(
+                f"[rows] index must be a pykernels.Tensor or a numpy array but is "
+                f"{type_name(index)}"
+            )
+        places = index if isinstance(index, Tensor) else self.device.tensor(index)
+        shape = (*places.shape, self._shape[1])
+        if out is None:
+            out = self.device.empty(shape, "float32")
+        elif not isinstance(out, Tensor):
+            raise DTypeError(f"[rows] out must be a pykernels.Tensor but is {type_name(out)}")
+        elif out.shape != shape:
+            raise ShapeError(f"[rows] out must have shape {shape} but has {out.shape}")
+        options = (self.type, self._shape[0], check)
+        run(_rows.KERNEL, (self.low, self.scales, self.high, places, out), (), options)
+        return out
+
+    def take_part(
+        self, op: str, arrays: Sequence[Any], options: Mapping[str, Any], out: Tensor | None
+    ) -> Tensor:
+        """The result of a declared function of which this is an argument.
+
+        Raises:
+            DTypeError: the function takes no quantised weights there.
+        """
+        if op in ("get_rows", "embedding") and arrays[0] is self:
+            return self.rows(arrays[1], check=options["check"], out=out)
+        raise DTypeError(
+            f"[{op}] it takes no quantised weights there: pk.dequantize(x) gives their numbers"
+        )
+
+    def numpy(self) -> NDArray:
+        """The numbers, dequantised, as float32."""
+        found: NDArray = self.dequantize().numpy()
+        return found
+
+    def tobytes(self) -> bytes:
+        """The blocks as a file has them."""
+        kind = self._kind
+        rows = self.low.shape[0], self._shape[-2], self._shape[-1] // kind.block * kind.nbytes
+        blocks = self.device.empty(rows, "uint8")
+        run(_unpack.KERNEL, (self.low, self.scales, self.high, blocks), (), (kind.name,))
+        found: bytes = blocks.numpy().tobytes()
+        return found
+
+
+class Transposed(NamedTuple):
+    """The transpose of quantised weights, as an operand of a product and nothing else."""
+
+    of: QTensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.of.shape[::-1]
+
+
+def _nbytes(kind: BlockType, shape: tuple[int, ...]) -> int:
+    count = kind.nbytes
+    for n in shape:
+        count *= n
+    return count // kind.block
