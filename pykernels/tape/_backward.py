@@ -26,14 +26,15 @@ class Taped:
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "given")
+    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "_whole", "given")
 
     def __init__(
         self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._names = [arg.name for arg in entry.kernel.args]
-        self.given: list[tuple[Place, Tensor]] = []
+        self._whole: set[str] = set()
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: it is the sum with what was given
 
     @property
     def kernel(self) -> Kernel:
@@ -105,6 +106,19 @@ class Taped:
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
         return tuple([found.get(name) for name in names])
 
+    def earlier(self, name: str) -> Any:
+        """The gradient that other calls gave of an argument, a float32 Tensor of its shape, for a
+        rule that adds it to its own: what it gives then is the sum. None if there is none, or if
+        tapes record the rule."""
+        place = self._place(name)
+        if place is None or name not in self._wanted or recording():
+            return None
+        others = [p for p in self._entry.places if p is not None and p.record is place.record]
+        found = self._sums.partial(place) if len(others) == 1 else None
+        if found is not None:
+            self._whole.add(name)
+        return found
+
     def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
 
@@ -125,7 +139,7 @@ class Taped:
             gradient = _summed_to(gradient, lay.shape, self.kernel.name, name)
         if gradient._layout.dtype is not lay.dtype:
             gradient = gradient.astype(lay.dtype.name)
-        self.given.append((place, gradient))
+        self.given.append((place, gradient, name in self._whole))
 
     def _place(self, name: str) -> Place | None:
         return self._entry.places[self._names.index(name)]
@@ -201,8 +215,8 @@ def gradients(
                 reached = reached or dy is not None
         if names and reached:
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
-            for place, grad in _applied(entry, dys, names, sums):
-                sums.add(place, grad)
+            for place, grad, whole in _applied(entry, dys, names, sums):
+                (sums.replace if whole else sums.add)(place, grad)
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
 
@@ -279,7 +293,7 @@ def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Ro
 
 def _applied(
     entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str], sums: Sums
-) -> list[tuple[Place, Tensor]]:
+) -> list[tuple[Place, Tensor, bool]]:
     """The gradients that the rule of a call gives."""
     kernel = entry.kernel
     if not entry.done:
