@@ -133,6 +133,26 @@ def test_sums_are_part_of_products(dev: pk.Device) -> None:
     np.testing.assert_allclose(tape.gradient(loss, b).numpy(), want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_sums_are_part_of_norms(dev: pk.Device, norm: str) -> None:
+    """Of a residual stream; with the values of a tape that others record."""
+    rng = np.random.default_rng(4)
+    a, b = (dev.tensor(rng.standard_normal(s).astype("f")) for s in ((6, 8), (8, 8)))
+
+    def loss_of(x: pk.Tensor) -> pk.Tensor:
+        h = x * 2.0
+        return pk.sum(pk.square(h + pk.matmul(getattr(pk, norm)(h, 8), b)))
+
+    with pk.Tape() as tape:
+        loss = loss_of(a)
+    [da], launches = moved(dev, lambda: tape.gradient(loss, [a]))
+    assert launches["add"] == 0
+    with pk.Tape(), pk.Tape() as tape:
+        [other] = tape.gradient(loss_of(a), [a])
+    assert np.abs(da.numpy()).max() > 1
+    np.testing.assert_allclose(da.numpy(), other.numpy(), rtol=1e-5, atol=1e-5)
+
+
 def test_a_window_that_is_asked_for(dev: pk.Device) -> None:
     """Of the whole, and of windows of it, that are sources themselves."""
     rng = np.random.default_rng(1)
