@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+import pykernels.runtime.recorder as recorder
 from pykernels.functional._copy_together import BUFFERS
 from pykernels.plans.copy.together import MOST
 from pykernels.steps import cdiv
@@ -23,8 +24,6 @@ TO_MOVE = ("cpy", "fill", "add")  # what moves gradients and adds them up
 
 def moved(dev: pk.Device, call: Callable[[], Any]) -> tuple[Any, Counter[str]]:
     """The result of a call, and its launches by kernel."""
-    import pykernels.runtime.recorder as recorder
-
     names: Counter[str] = Counter()
     record = recorder.Recorder.record
 
@@ -141,7 +140,8 @@ def test_sums_are_part_of_norms(dev: pk.Device, norm: str) -> None:
 
     def loss_of(x: pk.Tensor) -> pk.Tensor:
         h = x * 2.0
-        return pk.sum(pk.square(h + pk.matmul(getattr(pk, norm)(h, 8), b)))
+        normed: pk.Tensor = getattr(pk, norm)(h, 8)
+        return pk.sum(pk.square(h + pk.matmul(normed, b)))
 
     with pk.Tape() as tape:
         loss = loss_of(a)
