@@ -177,6 +177,10 @@ class _Reach:
     def add(self, record: Record, lo: int, hi: int) -> None:
         self._windows.setdefault(record, set()).add(Window(lo, hi))
 
+    def holds(self, place: Place) -> bool:
+        """Does a place share bytes with them?"""
+        return place.record in self._windows and self.hits(place.record, *place.window)
+
     def hits(self, record: Record, lo: int, hi: int) -> bool:
         windows = self._windows.get(record)
         window = Window(lo, hi)
@@ -251,11 +255,11 @@ def _wanted(
             for arg, p in zip(entry.kernel.args, entry.places, strict=True)
             if p is not None and p.flows
         ]
-        names = {name for name, p in flows if reach.hits(p.record, *p.window)}
-        update = entry.in_place and not any(made.hits(p.record, *p.window) for p in entry.outputs)
+        names = {name for name, p in flows if reach.holds(p)}
+        update = entry.in_place and not any(made.holds(p) for p in entry.outputs)
         through = set()
         if not update:
-            through = {name for name, p in flows if derived.hits(p.record, *p.window)}
+            through = {name for name, p in flows if derived.holds(p)}
         wanted.append(frozenset(names | through))
         for p in entry.outputs:
             writers[p.record] = None if p.record in writers else p
