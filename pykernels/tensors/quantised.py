@@ -173,7 +173,7 @@ class QTensor:
         found = dtype_of(dtype, "[dequantize] dtype")
         if found.name not in ("float32", "float16"):
             raise DTypeError(f"[dequantize] dtype must be float32 or float16 but is {found.name}")
-        result = self.device.empty(self._shape, found.name)
+        result: Tensor = self.device.empty(self._shape, found.name)
         run(_dequantize.KERNEL, (self.low, self.scales, self.high, result), (), (self.type,))
         return result
 
@@ -222,7 +222,8 @@ class QTensor:
             DTypeError: the function takes no quantised weights there.
         """
         if op in ("get_rows", "embedding") and arrays[0] is self:
-            return self.rows(arrays[1], check=options["check"], out=out)
+            found: Tensor = self.rows(arrays[1], check=options["check"], out=out)
+            return found
         raise DTypeError(
             f"[{op}] it takes no quantised weights there: pk.dequantize(x) gives their numbers"
         )
