@@ -15,8 +15,8 @@ from pykernels.plans.mma import words
 from pykernels.plans.parts import fits_binding, narrow
 from pykernels.plans.quant import dequantize
 from pykernels.plans.quant.planes import bound
-from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.plans.quant.types import GROUP, BlockType, type_of
+from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Tiles, View
 
 from . import mul_mat

@@ -8,10 +8,10 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import mul_mat_quant
+from pykernels.plans.quant.types import TYPES
 from pykernels.reference.matmul import mul_mat_quant as reference
 from pykernels.reference.matmul import mul_mat_quant_budget as budget
 from pykernels.reference.quant import pack_blocks
-from pykernels.plans.quant.types import TYPES
 from tests.harness import Array, Case, Form, Operand, assert_close
 from tests.kernels.quant.quant_calls import HALVES
 

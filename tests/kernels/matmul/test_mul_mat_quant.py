@@ -15,9 +15,9 @@ from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.plans.matmul.mul_mat_quant import plan
 from pykernels.plans.matmul.select_quant import QuantChoice, QuantShape, candidates, choose
+from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
-from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
