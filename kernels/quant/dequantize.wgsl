@@ -14,7 +14,7 @@
 // pick.SHARE = "'rows32'"
 // include planes
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", axes = "b n k", doc = "(..., rows, K)" }
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows_n = { type = "u32" }
 // params.first_row = { type = "u32" }
 // params.groups_k = { type = "u32" }

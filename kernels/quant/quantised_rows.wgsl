@@ -16,7 +16,7 @@
 // include planes
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(...)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., K)" }
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // options.rows = { type = "int", default = 0, doc = "Rows of the matrix, which may be less than the planes have." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // iterate = "rows"

@@ -16,7 +16,7 @@
 // pick.SHARE = "'rows32'"
 // inputs.x = { dtype = "T", vec = "V", axes = "a r k", doc = "(..., rows, K)" }
 // include written
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows = { type = "u32" }
 // params.padded = { type = "u32" }
 // params.first_row = { type = "u32" }
