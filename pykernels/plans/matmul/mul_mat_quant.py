@@ -14,7 +14,7 @@ from pykernels.plans.cost import split_k
 from pykernels.plans.mma import words
 from pykernels.plans.parts import fits_binding, narrow
 from pykernels.plans.quant import dequantize
-from pykernels.plans.quant.planes import bound
+from pykernels.plans.quant.planes import read
 from pykernels.plans.quant.types import GROUP, BlockType, type_of
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Tiles, View
@@ -102,8 +102,10 @@ def plan(
     if b.ndim < 2 or dst.ndim < 2:
         raise ShapeError(f"[{_OP}] b and dst must have two or more axes")
     cols, depth = dst.shape[-1], b.shape[-1]
-    planes = bound(_OP, kind, (cols, depth), low, scales, high)
-    weights = Weights(kind, *planes, (low, scales, high))
+    copies, own_low, own_scales, own_high = read(
+        _OP, caps, scratch, kind, (cols, depth), low, scales, high
+    )
+    weights = Weights(kind, own_low, own_scales, own_high, (low, scales, high))
     # Stands for the weights in what products have in common; its offset is the first column.
     a = View(low.slot, DTYPES["uint8"], (cols, depth), (1, 0), 0)
     check(a, b, bias, residual, dst, _OP)
@@ -118,9 +120,9 @@ def plan(
         ]
 
     found = whole(caps, scratch, (p.b, p.bias, p.residual, p.dst), lambda: steps(p))
-    if found is not None:
-        return found
-    return in_parts(caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)))
+    if found is None:
+        found = in_parts(caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)))
+    return copies + found
 
 
 def _steps(caps: Caps, scratch: Scratch, weights: Weights, p: Product, fast: bool) -> list[Step]:
