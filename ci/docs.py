@@ -115,6 +115,18 @@ def tape_page() -> Iterator[str]:
             yield from entry(name, name, getattr(module, name), level=2)
 
 
+def raw_page() -> Iterator[str]:
+    """Kernels from a text."""
+    from pykernels.raw import RawKernel
+
+    yield from page("Kernels of your own", "the docstrings of pk.raw_kernel and what it returns")
+    yield "How to use them: [kernels of your own](../guide/own-kernels.md)."
+    yield ""
+    yield from entry("raw_kernel", "pk.raw_kernel", pk.raw_kernel, 2)
+    yield from class_entry(RawKernel, "RawKernel")
+    yield from entry("RawKernel.__call__", "kernel", RawKernel.__call__)
+
+
 def errors_page() -> Iterator[str]:
     """The tree of errors."""
     yield from page("Errors", "the docstrings of pykernels/errors.py")
@@ -338,6 +350,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "device": device_page,
     "tensor": tensor_page,
     "tape": tape_page,
+    "raw": raw_page,
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,

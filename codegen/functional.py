@@ -6,15 +6,8 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 from .emit import fixed_scalars, lazy, module, scalar_type
-from .operations import (
-    Argument,
-    Declared,
-    converter,
-    emit_function,
-    operation_imports,
-    out_argument,
-    tensor_argument,
-)
+from .emit_operations import emit_function, operation_imports
+from .operations import Argument, Declared, converter, out_argument, tensor_argument
 from .ops import Row
 from .signatures import Signatures
 from .spec import DTYPE_NAMES, Spec, TensorSpec

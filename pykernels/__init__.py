@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
+    from .raw import raw_kernel as raw_kernel
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
@@ -65,6 +66,7 @@ _HOMES = {
     "jvp": "tape",
     "list_adapters": "runtime.adapters",
     "no_grad": "tape",
+    "raw_kernel": "raw",
     "value_and_grad": "tape",
     "vjp": "tape",
 }

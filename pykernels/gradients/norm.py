@@ -105,7 +105,7 @@ def batch_norm_training(call: Taped) -> None:
             raise TapeError(f"[tape] batch_norm_training has no gradient rule for its {name}")
     saved = call.saved("saved")
     if saved is None:
-        raise TapeError("[tape] batch_norm_training has a gradient rule where it is given saved")
+        raise TapeError("[tape] batch_norm_training has a gradient rule only if saved is given")
     _images(call, kernels.batch_norm_backward, saved)
 
 

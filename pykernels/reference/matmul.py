@@ -54,8 +54,12 @@ def mul_mat_budget(
     scale: float = 1.0,
     activation: str | None = None,
     precision: str | None = None,
+    dtype: Any = None,
 ) -> Array:
     """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
+
+    `dtype` is that of the result, where it counts that matrix units may add halves in one piece:
+    0.16 K 2^-23 sum|a||b| more for results of float16 without a precision.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
     1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp. With precision
@@ -67,6 +71,8 @@ def mul_mat_budget(
     factor = abs(float(np.float32(scale)))
     size = size * factor
     bound = size * (math.sqrt(a.shape[-1]) + 4 + (2.0**15 if precision == "fast" else 0.0))
+    if precision is None and dtype == np.float16 and {a.dtype, b.dtype} == {np.dtype(np.float16)}:
+        bound = bound + 0.16 * a.shape[-1] * size
     if precision == "split":
         bound = bound + 2.0**-15 * factor * _spread(repeated, np.abs(b.astype(np.float64)))
     for extra in (bias, residual):
