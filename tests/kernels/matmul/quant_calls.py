@@ -26,7 +26,7 @@ def planes_of(rng: np.random.Generator, quant: str, n: int, k: int) -> dict[str,
         raw[..., at : at + 2] = scale.astype("<f2")[..., None].view(np.uint8)
     if quant == "mxfp4":
         raw[..., 0] = rng.integers(124, 128, raw.shape[:3])
-    names = ("scales", "high", "low") if kind.high else ("scales", "low")
+    names = ("scales", "low", "high") if kind.high else ("scales", "low")
     return dict(zip(names, pack_blocks(raw.reshape(1, n, -1), quant), strict=True))
 
 
