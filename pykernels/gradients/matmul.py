@@ -108,7 +108,7 @@ def mul_mat_quant(call: Taped) -> None:
         w = dz.device.empty((dz.shape[-1], shape[-1]))
         kernels.dequantize(
             call.saved("low"), call.saved("scales"), w, high=call.saved("high"),
-            type=call.option("quant"),
+            quant=call.option("quant"),
         )  # fmt: skip
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
 
