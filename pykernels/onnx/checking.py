@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime
 
-import pykernels as pk
+from pykernels.device import Device, Tensor
 
+from .errors import ModelError
 from .fusion import as_expressions, fuse
 from .graph import Array, Graph
 from .program import Program, to_device
@@ -61,6 +61,10 @@ class Reference:
     """A model in onnxruntime, on the CPU."""
 
     def __init__(self, model: onnx.ModelProto, *, optimized: bool = True) -> None:
+        try:
+            import onnxruntime
+        except ModuleNotFoundError as e:
+            raise ModelError(f"{e.name} is missing: pip install onnxruntime") from e
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         if not optimized:
@@ -118,14 +122,14 @@ def compare(
 
 
 def trace(
-    model: onnx.ModelProto, graph: Graph, device: pk.Device, inputs: Mapping[str, Array]
+    model: onnx.ModelProto, graph: Graph, device: Device, inputs: Mapping[str, Array]
 ) -> Iterator[Difference]:
     """Of the outputs of each node, from onnxruntime's inputs, so that errors do not add up: of all
     nodes of the file, and of those that stand for several of them."""
     single, fused = as_expressions(graph), fuse(graph)
     theirs = {**inputs, **Reference(with_inner_values(graph), optimized=False).run(inputs)}
     alone = {n.outputs[0]: n.inputs for n in single.nodes}
-    hidden: dict[str, pk.Tensor] = {}  # of sums that are computed in parts
+    hidden: dict[str, Tensor] = {}  # of sums that are computed in parts
     for part in (single, fused):
         program = Program(part, device)
         for node in part.nodes:

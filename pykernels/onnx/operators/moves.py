@@ -1,4 +1,4 @@
-"""Operations of ONNX that move elements: entries as in nodes.py."""
+"""Operations of ONNX that move elements: entries as in table.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-import pykernels as pk
+from pykernels import functional as F
 
-from .graph import Array, Node, stored
-from .nodes import kept, numbers, op, refuse, text
+from ..graph import Array, Node, stored
+from .table import kept, numbers, op, text
 
 
 @op("Reshape", host=(1,))
@@ -42,7 +42,7 @@ def squeeze(node: Node, x: Any, axes: Array | None = None) -> Any:
 
 @op("Unsqueeze", host=(1,))
 def unsqueeze(node: Node, x: Any, axes: Array | None = None) -> Any:
-    return pk.expand_dims(x, tuple(numbers(node, "axes", axes)))
+    return F.expand_dims(x, tuple(numbers(node, "axes", axes)))
 
 
 @op("Expand", host=(1,))
@@ -52,7 +52,7 @@ def expand(node: Node, x: Any, shape: Array) -> Any:
 
 @op("Concat")
 def concat(node: Node, *x: Any) -> Any:
-    return pk.concatenate(x, node.attributes["axis"])
+    return F.concatenate(x, node.attributes["axis"])
 
 
 @op("Split", host=(1,))
@@ -62,7 +62,7 @@ def split(node: Node, x: Any, sizes: Array | None = None) -> Any:
         size = -(-x.shape[axis] // len(node.outputs))
         found = [size] * (len(node.outputs) - 1)
         found.append(x.shape[axis] - sum(found))
-    return pk.split(x, np.cumsum(found)[:-1].tolist(), axis)
+    return F.split(x, np.cumsum(found)[:-1].tolist(), axis)
 
 
 @op("Slice", host=(1, 2, 3, 4))
@@ -82,42 +82,6 @@ def slice_(
     return x[tuple(index)]
 
 
-def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
-    """Indices from 0 up, where negative ones count from the end."""
-    size = x.shape[axis]
-    if isinstance(index, np.ndarray):
-        return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
-    return pk.where(index < 0, index + size, index)
-
-
-@op("Gather", either=(1,))
-def gather(node: Node, x: Any, index: Any) -> Any:
-    axis = node.attributes.get("axis", 0) % x.ndim
-    if isinstance(index, np.ndarray) and index.size == 1:  # a view
-        at = int(index.item()) % x.shape[axis]
-        y = x[(*(slice(None),) * axis, slice(at, at + 1))]
-        return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    index = _counted(node, index, x, axis)
-    y = pk.index_select(x, axis, index.reshape(-1))
-    return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-
-
-@op("GatherElements", either=(1,))
-def gather_elements(node: Node, x: Any, index: Any) -> Any:
-    axis = node.attributes.get("axis", 0)
-    return pk.gather(x, axis, _counted(node, index, x, axis))
-
-
-@op("ScatterElements", either=(1,))
-def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
-    kind = text(node, "reduction", "none")
-    if kind not in ("none", "add"):
-        raise refuse(node, f"reduction {kind}")
-    function = pk.scatter if kind == "none" else pk.scatter_add
-    axis = node.attributes.get("axis", 0)
-    return function(x, axis, _counted(node, index, x, axis), updates)
-
-
 @op("Pad", host=(1, 2, 3))
 def pad(
     node: Node, x: Any, widths: Array | None = None, value: Array | None = None,
@@ -134,17 +98,17 @@ def pad(
         x, pairs = x[tuple(ends)], [(max(a, 0), max(b, 0)) for a, b in pairs]
     modes = {"edge": "replicate", "wrap": "circular"}
     mode: Any = text(node, "mode", "constant")
-    return pk.pad(x, pairs, modes.get(mode, mode), constant_values=number)
+    return F.pad(x, pairs, modes.get(mode, mode), constant_values=number)
 
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    return pk.tile(x, [int(n) for n in repeats])
+    return F.tile(x, [int(n) for n in repeats])
 
 
 @op("Trilu", host=(1,))
 def trilu(node: Node, x: Any, k: Array | None = None) -> Any:
-    function = pk.triu if node.attributes.get("upper", 1) else pk.tril
+    function = F.triu if node.attributes.get("upper", 1) else F.tril
     return function(x, 0 if k is None else int(k.item()))
 
 
@@ -152,12 +116,12 @@ def trilu(node: Node, x: Any, k: Array | None = None) -> Any:
 def one_hot(node: Node, index: Any, depth: Array, values: Array) -> Any:
     axis = node.attributes.get("axis", -1)
     count = int(depth.reshape(-1)[0])
-    index = pk.where(index < 0, index + count, index)
+    index = F.where(index < 0, index + count, index)
     off, on = values.tolist()
     # An index of no place has none.
     places = kept(node, "places", index.device, np.arange(count, dtype=stored(index.dtype)))
-    y = pk.where(index[..., None] == places, on, off).astype(stored(values.dtype))
-    return y if axis == -1 else pk.moveaxis(y, -1, axis)
+    y = F.where(index[..., None] == places, on, off).astype(stored(values.dtype))
+    return y if axis == -1 else F.moveaxis(y, -1, axis)
 
 
 @op("DepthToSpace")
@@ -165,7 +129,7 @@ def depth_to_space(node: Node, x: Any) -> Any:
     n, c, h, w = x.shape
     size = node.attributes["blocksize"]
     if text(node, "mode", "DCR") == "CRD":
-        return pk.pixel_shuffle(x, size)
+        return F.pixel_shuffle(x, size)
     y = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     return y.reshape(n, c // size**2, h * size, w * size)
 
@@ -175,54 +139,9 @@ def space_to_depth(node: Node, x: Any) -> Any:
     n, c, h, w = x.shape
     size = node.attributes["blocksize"]
     if text(node, "mode", "DCR") == "CRD":
-        return pk.pixel_unshuffle(x, size)
+        return F.pixel_unshuffle(x, size)
     y = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
     return y.reshape(n, c * size**2, h // size, w // size)
-
-
-@op("Resize", "Upsample", host=(1, 2, 3))
-def resize(
-    node: Node, x: Any, roi: Array | None = None, scales: Array | None = None,
-    sizes: Array | None = None,
-) -> Any:  # fmt: skip
-    if node.op == "Upsample" or node.version < 11:
-        roi, scales = None, roi if roi is not None else np.array(node.attributes["scales"])
-    old = x.shape
-    axes = [a % x.ndim for a in node.attributes.get("axes", range(x.ndim))]
-    new = list(old)
-    for i, a in enumerate(axes):
-        if sizes is not None and sizes.size:
-            new[a] = int(sizes[i])
-        else:
-            new[a] = math.floor(old[a] * float(scales[i]))  # type: ignore[index]
-    if tuple(new[:-2]) != old[:-2]:
-        raise refuse(node, "other axes than the last two")
-    plain = node.attributes.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
-    smooth = bool(node.attributes.get("antialias", 0))
-    if not plain or smooth != bool(node.attributes.get("exclude_outside", 0)):
-        raise refuse(
-            node, "keep_aspect_ratio_policy, or antialias and exclude_outside without each other"
-        )
-    mode: Any = text(node, "mode", "nearest")
-    coordinates: Any = text(node, "coordinate_transformation_mode", "half_pixel")
-    if node.op == "Upsample" or node.version < 11:
-        coordinates = "asymmetric"
-    nearest: Any = text(node, "nearest_mode", "round_prefer_floor")
-    if node.version < 11:
-        nearest = "floor"
-    exact = (sizes is not None and sizes.size) or all(
-        float(old[a] * float(s)).is_integer()
-        for a, s in zip(axes, scales, strict=True)  # type: ignore[arg-type]
-    )
-    if not exact and coordinates != "align_corners":
-        raise refuse(node, "scales that are no ratio of sizes")
-    ours = -0.5 if smooth else -0.75
-    if mode == "cubic" and abs(node.attributes.get("cubic_coeff_a", -0.75) - ours) > 1e-6:
-        raise refuse(node, f"another cubic_coeff_a than {ours}")
-    return pk.resize(
-        x, new[-2:], mode, coordinates=coordinates, nearest=nearest,
-        antialias=smooth and mode != "nearest", layout="chw",
-    )  # fmt: skip
 
 
 @op("Cast", "CastLike")

@@ -8,6 +8,8 @@ from onnx import numpy_helper
 
 from .graph import Array
 
+__all__ = ["randomize"]
+
 
 def randomize(model: onnx.ModelProto, seed: int = 0) -> None:
     """Replaces every float weight: matrices and kernels by normal numbers with a variance of 2 by

@@ -1,0 +1,56 @@
+"""Recurrent networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pykernels import functional as F
+from pykernels.device import Tensor
+
+from ..graph import Node
+from .table import kept, op, refuse, text
+
+
+@op("LSTM", either=(1, 2, 3))
+def lstm(
+    node: Node, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None,
+    h: Any = None, c: Any = None, peepholes: Any = None,
+) -> Any:  # fmt: skip
+    given, width = node.attributes, r.shape[-1]
+    for name in ("activations", "clip", "input_forget"):
+        if given.get(name):
+            raise refuse(node, name)
+    if lengths is not None or peepholes is not None:
+        raise refuse(node, "lengths or peepholes")
+    first = bool(given.get("layout", 0))  # the batch comes first
+    if first:
+        x = F.swapaxes(x, 0, 1)
+        h, c = (None if s is None else F.swapaxes(s, 0, 1) for s in (h, c))
+
+    def ours(name: str, array: Any, side: int) -> Tensor:
+        """ONNX's order of gates is input, output, forget, cell."""
+        if not isinstance(array, np.ndarray):
+            i, o, f, g = F.split(array[side], 4)
+            return F.concatenate([i, f, g, o])
+        i, o, f, g = np.split(array[side], 4)
+        return kept(node, f"{name}{side}", x.device, np.concatenate([i, f, g, o]))
+
+    order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+    sides = []
+    for side, back in enumerate(order[text(node, "direction", "forward")]):
+        weights = ours("w", w, side), ours("r", r, side)
+        biases: list[Any] = [None, None]
+        if b is not None:
+            biases = [ours("b", b[:, : 4 * width], side), ours("u", b[:, 4 * width :], side)]
+        state = None if h is None or c is None else (h[side], c[side])
+        if state is None and (h is not None or c is not None):
+            zeros = kept(node, "zeros", x.device, np.zeros((x.shape[1], width), x.dtype))
+            state = (zeros, c[side]) if h is None else (h[side], zeros)
+        y, last = F.lstm(x, *weights, *biases, hx=state, reverse=back)
+        sides.append((y, *last))
+    ys, hs, cs = zip(*sides, strict=True)
+    if first:
+        return F.moveaxis(F.stack(ys, 1), 2, 0), F.stack(hs, 1), F.stack(cs, 1)
+    return F.stack(ys, 1), F.stack(hs), F.stack(cs)
