@@ -140,6 +140,11 @@ def commands() -> Iterator[tuple[str, str]]:
         command = _fresh(command)
         context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         yield f"pykernels {name}", command.get_help(context)
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(context):
+                part = _fresh(command.get_command(context, inner))
+                below = click.Context(part, parent=context, info_name=inner, terminal_width=WIDTH)
+                yield f"pykernels {name} {inner}", part.get_help(below)
 
 
 def _fresh(command: Any) -> Any:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import functional as functional
     from . import kernels as kernels
+    from . import onnx as onnx
     from . import validate as validate
     from .call.autocast import autocast as autocast
     from .device import Device as Device
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from .tape import vjp as vjp
 
 # Where the names live. Those of errors and functional come from their own __all__.
-_MODULES = ("errors", "functional", "kernels", "validate")
+_MODULES = ("errors", "functional", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",

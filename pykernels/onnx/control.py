@@ -41,13 +41,17 @@ def inlined(
     return constants, nodes, [names.get(v.name, v.name) for v in graph.output]
 
 
-def stacked(parts: list[str], name: str, axis: int = 0) -> Iterator[onnx.NodeProto]:
+def stacked(parts: list[str], name: str, version: int, axis: int = 0) -> Iterator[onnx.NodeProto]:
     """Nodes that stack values along a new axis."""
     axes = f"{name}/axes"
-    yield helper.make_node(
-        "Constant", [], [axes], value=onnx.numpy_helper.from_array(np.array([axis], np.int64))
-    )
+    if version >= 13:
+        value = onnx.numpy_helper.from_array(np.array([axis], np.int64))
+        yield helper.make_node("Constant", [], [axes], value=value)
     for i, part in enumerate(parts):
-        yield helper.make_node("Unsqueeze", [part, axes], [f"{name}/row{i}"])
+        row = f"{name}/row{i}"
+        if version >= 13:
+            yield helper.make_node("Unsqueeze", [part, axes], [row])
+        else:
+            yield helper.make_node("Unsqueeze", [part], [row], axes=[axis])
     rows = [f"{name}/row{i}" for i in range(len(parts))]
     yield helper.make_node("Concat", rows, [name], axis=axis)

@@ -11,11 +11,15 @@ import onnx
 Array = np.ndarray[Any, Any]
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # What tensors on a device have in the place of dtypes that are not computed with.
-_STORED = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+_STORED = {
+    "int64": "int32", "uint64": "uint32", "float64": "float32", "int4": "int8", "uint4": "uint8",
+    "int2": "int8", "uint2": "uint8",
+}  # fmt: skip
 
 
 def stored(dtype: np.dtype[Any]) -> Any:
-    """The dtype that values of a dtype have on a device: 64 bits become 32."""
+    """The dtype that values of a dtype have on a device: 64 bits become 32,
+    2 and 4 bits 8."""
     name = np.dtype(dtype).name
     return _STORED.get(name, name)
 
@@ -31,6 +35,7 @@ class Node:
     version: int = 0  # of the operations' set
     name: str = ""
     proto: onnx.NodeProto | None = None  # what it was in the file, its inputs renamed as here
+    dtypes: tuple[str, ...] = ()  # of the outputs, as the file has them
     kept: dict[str, Any] = field(default_factory=dict)  # what its entry has put on the device
 
     @property

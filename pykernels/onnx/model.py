@@ -139,14 +139,7 @@ class Model:
             if isinstance(value, Tensor):
                 found[name] = value
                 continue
-            array = np.asarray(value)
-            if array.dtype == object or array.dtype.kind in "USVMm":
-                raise ModelError(f"input {name} has dtype {array.dtype}, not {wanted}")
-            if array.dtype.name != wanted:
-                if not np.can_cast(array.dtype, wanted, "same_kind"):
-                    raise ModelError(f"input {name} has dtype {array.dtype.name}, not {wanted}")
-                array = array.astype(wanted)
-            found[name] = array
+            found[name] = _as_file(name, value, wanted)
         for name in self._dtypes:
             if name not in found:
                 raise ModelError(f"input {name} is missing")
@@ -203,6 +196,22 @@ class Model:
 
 def _is_closed(value: Value) -> bool:
     return value.shape is not None and all(isinstance(d, int) for d in value.shape)
+
+
+def _as_file(name: str, value: Any, wanted: str) -> Array:
+    """An input with the dtype that the file gives it."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as e:
+        raise ModelError(f"input {name}: {e}") from None
+    if array.dtype.name != wanted:
+        known = array.dtype.kind in "fiub" and wanted in np.sctypeDict
+        if not known or not np.can_cast(array.dtype, wanted, "same_kind"):
+            raise ModelError(f"input {name} has dtype {array.dtype.name}, not {wanted}")
+        array = array.astype(wanted)
+    elif array.dtype.kind in "OUSMm":
+        raise ModelError(f"input {name} has dtype {wanted}: not supported")
+    return array
 
 
 def _array(value: Given) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pykernels import functional as F
 from pykernels.device import Device, Tensor
+from pykernels.errors import DTypeError
 from pykernels.runtime.capture import Program as Captured
 from pykernels.runtime.profile import Profile
 
@@ -159,14 +160,22 @@ class Program:
         """The outputs of one node, from its inputs among the values."""
         with blamed(node.op, node.label):
             args = [self._argument(node, i, name, values) for i, name in enumerate(node.inputs)]
-            if node.op == "Elementwise":
-                operands: dict[str, Any] = {f"x{i}": x for i, x in enumerate(args)}
-                result = F.elementwise(node.attributes["text"], **operands)
-            else:
-                result = ENTRIES[node.op](node, *args)
+            try:
+                result = self._called(node, args)
+            except DTypeError:
+                # What has no bfloat16 is computed in float32, and rounded by `_fitted`.
+                if not any(isinstance(x, Tensor) and x.dtype == "bfloat16" for x in args):
+                    raise
+                result = self._called(node, [_widened(x) for x in args])
             results = result if isinstance(result, (tuple, list)) else [result]
             pairs = zip(node.outputs, results, strict=False)
             return {name: self._fitted(name, tensor) for name, tensor in pairs if name}
+
+    def _called(self, node: Node, args: list[Tensor | Array | None]) -> Any:
+        if node.op == "Elementwise":
+            operands: dict[str, Any] = {f"x{i}": x for i, x in enumerate(args)}
+            return F.elementwise(node.attributes["text"], **operands)
+        return ENTRIES[node.op](node, *args)
 
     def _fitted(self, name: str, tensor: Tensor) -> Tensor:
         """A result with the shape and dtype that ONNX infers."""
@@ -213,6 +222,10 @@ class Program:
         return found
 
 
+def _widened(x: Tensor | Array | None) -> Tensor | Array | None:
+    return x.astype("float32") if isinstance(x, Tensor) and x.dtype == "bfloat16" else x
+
+
 def to_device(value: Any, name: str) -> Array:
     """An array with a dtype that is computed with."""
     array: Array = np.asarray(value)
@@ -221,4 +234,8 @@ def to_device(value: Any, name: str) -> Array:
         limits = np.iinfo(kind)
         if array.min() < limits.min or array.max() > limits.max:
             raise ModelError(f"{name} has integers that need more than 32 bits")
+    if array.dtype == np.float64 and array.size:
+        largest = np.abs(array, where=np.isfinite(array), out=np.zeros_like(array)).max()
+        if largest > np.finfo(np.float32).max:
+            raise ModelError(f"{name} has numbers beyond float32")
     return np.ascontiguousarray(array.astype(kind, copy=False)).reshape(array.shape)

@@ -144,9 +144,9 @@ class _Reader:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         version = values.versions.get(node.domain, 1)
         outputs = list(copy.output)
-        self.nodes.append(
-            Node(operator(node), given, outputs, attributes, version, node.name, copy)
-        )
+        kinds = tuple(_dtype(n, values.types[n]).name if n else "" for n in outputs)
+        kind = operator(node)
+        self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
         """Was it a node that computes nothing: another name, a shape, a branch, a loop?"""
@@ -231,7 +231,7 @@ class _Reader:
         for row, new in zip(rows, node.output[len(states) :], strict=True):
             if new and not row:
                 raise ModelError("a loop without rounds, whose result has no shape", *_label(node))
-            for inner in stacked(row, new) if new else ():
+            for inner in stacked(row, new, values.versions.get("", 1)) if new else ():
                 self._read(inner)
 
     def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:

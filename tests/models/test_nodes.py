@@ -9,15 +9,16 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from onnx_walker.checking import compare, made_up
-from onnx_walker.expressions import RULES
-from onnx_walker.fusion import fuse
-from onnx_walker.graph import Graph, ModelError
-from onnx_walker.nodes import ENTRIES
-from onnx_walker.program import Program
-from onnx_walker.reading import input_shapes, load
 
 import pykernels as pk
+from pykernels.onnx import ModelError
+from pykernels.onnx.checking import compare, made_up
+from pykernels.onnx.fusion import fuse
+from pykernels.onnx.graph import Graph
+from pykernels.onnx.operators import ENTRIES, RULES
+from pykernels.onnx.program import Program
+from pykernels.onnx.reader import load
+from pykernels.onnx.shapes import input_shapes
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.gpu

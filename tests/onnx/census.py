@@ -1,12 +1,12 @@
 """What becomes of each test of ONNX's backend suite, and the counts by operator.
 
-    python -m tests.onnx.census [--only REGEX] [--kind node] [--save FILE] [--verbose]
+python -m tests.onnx.census [--only REGEX] [--kind node] [--save FILE] [--verbose]
 
-    passed    the outputs are those of the suite, and the device computed them
-    host      the same, but the host computed the outputs, as all inputs say what is computed
-    refused   a ModelError
-    wrong     other outputs
-    crashed   any other exception
+passed    the outputs are those of the suite, and the device computed them
+host      the same, but the host computed the outputs, as all inputs say what is computed
+refused   a ModelError
+wrong     other outputs
+crashed   any other exception
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def cases(kinds: tuple[str, ...] = KINDS) -> Iterator[Any]:
 def read(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
     """The network of a test, and its inputs and outputs."""
     if case.model is not None:
-        return case.model, list(case.data_sets)
+        return case.model, [([_array(v) for v in i], [_array(v) for v in o])
+                            for i, o in case.data_sets]  # fmt: skip
     folder = Path(case.model_dir)
     model = onnx.load(folder / "model.onnx")
     sets = []
@@ -67,6 +68,11 @@ def read(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]
             rows.append([_value(f, v) for f, v in zip(files, values, strict=False)])
         sets.append((rows[0], rows[1]))
     return model, sets
+
+
+def _array(value: Any) -> Any:
+    """What the suite writes as a tensor of the file's, as an array."""
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def _value(file: Path, info: onnx.ValueInfoProto) -> Any:

@@ -1,9 +1,22 @@
 """Operations of ONNX, by family: entries of table.py, and expressions."""
 
-from . import indexing, moves, norms, products, recurrent, reductions, resize, windows
+from . import (
+    indexing,
+    moves,
+    norms,
+    pools,
+    products,
+    quantized,
+    recurrent,
+    reductions,
+    resize,
+    windows,
+)
 from .expressions import RULES
 from .table import EITHER, ENTRIES, HOST
 
 __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
-_ENTERED = (indexing, moves, norms, products, recurrent, reductions, resize, windows)
+_ENTERED = (
+    indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize, windows,
+)  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import helper
 
 from pykernels import functional as F
+from pykernels.device import Device
 
 from ..graph import Array, Node, stored
 from .table import kept, numbers, op, text
@@ -149,3 +150,30 @@ def cast(node: Node, x: Any, like: Any = None) -> Any:
     if like is not None:
         return x.astype(like.dtype)
     return x.astype(stored(helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
+
+
+@op("EyeLike")
+def eye_like(node: Node, x: Any) -> Any:
+    rows, cols = x.shape
+    eye = np.eye(rows, cols, node.attributes.get("k", 0), dtype=stored(np.dtype(node.dtypes[0])))
+    return kept(node, "eye", x.device, eye).copy()
+
+
+@op("RandomUniformLike", "RandomNormalLike")
+def random_like(node: Node, x: Any) -> Any:
+    return _random(node, x.device, x.shape)
+
+
+def _random(node: Node, device: Device, shape: tuple[int, ...]) -> Any:
+    given = node.attributes
+    seed = given.get("seed")
+    options: dict[str, Any] = {"state": device.random_state}
+    if seed is not None:  # as an integer, also where it has a fraction
+        options = {"seed": int(np.float32(seed).view(np.uint32))}
+    if node.op.startswith("RandomUniform"):
+        low, high = given.get("low", 0.0), given.get("high", 1.0)
+        y = F.rand(shape, **options, device=device)
+        return F.elementwise("a + y * (b - a)", y=y, a=low, b=high)
+    mean, scale = given.get("mean", 0.0), given.get("scale", 1.0)
+    y = F.randn(shape, **options, device=device)
+    return F.elementwise("m + y * s", y=y, m=mean, s=scale)

@@ -13,9 +13,21 @@ from .table import op, refuse
 
 @op("BatchNormalization")
 def batch_norm(node: Node, x: Any, weight: Any, bias: Any, mean: Any, variance: Any) -> Any:
-    if len([n for n in node.outputs if n]) > 1 or node.attributes.get("training_mode", 0):
-        raise refuse(node, "training_mode")
-    return F.batch_norm(x, mean, variance, weight, bias, eps=node.attributes.get("epsilon", 1e-5))
+    eps = node.attributes.get("epsilon", 1e-5)
+    if not node.attributes.get("training_mode", 0):
+        if len([n for n in node.outputs if n]) > 1:
+            raise refuse(node, "running means and variances of older versions")
+        return F.batch_norm(x, mean, variance, weight, bias, eps=eps)
+    old = node.attributes.get("momentum", 0.9)
+    axes = (0, *range(2, x.ndim))
+    now, spread = F.mean(x, axes), F.var(x, axes)
+    y = F.batch_norm(x, now, spread, weight, bias, eps=eps)
+    blend = "a * m + b * (1 - m)"
+    return (
+        y,
+        F.elementwise(blend, a=mean, b=now, m=old),
+        F.elementwise(blend, a=variance, b=spread, m=old),
+    )
 
 
 @op("InstanceNormalization")
@@ -26,11 +38,37 @@ def instance_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
 
 @op("LayerNormalization")
 def layer_norm(node: Node, x: Any, weight: Any = None, bias: Any = None) -> Any:
-    if len([n for n in node.outputs if n]) > 1:
-        raise refuse(node, "mean and variance")
     axis = node.attributes.get("axis", -1) % x.ndim
     eps = node.attributes.get("epsilon", 1e-5)
-    return F.layer_norm(x, x.shape[axis:], weight, bias, eps)
+    shape = x.shape[axis:]
+    weight, bias = (
+        t if t is None or t.shape == shape else t.broadcast_to(shape) for t in (weight, bias)
+    )
+    y = F.layer_norm(x, shape, weight, bias, eps)
+    if len([n for n in node.outputs if n]) == 1:
+        return y
+    axes = tuple(range(axis, x.ndim))
+    spread = F.var(x, axes, keepdims=True)
+    return y, F.mean(x, axes, keepdims=True), F.elementwise("rsqrt(v + e)", v=spread, e=eps)
+
+
+@op(
+    "RMSNormalization", "com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization"
+)
+def rms_norm(node: Node, x: Any, weight: Any) -> Any:
+    axis = node.attributes.get("axis", -1) % x.ndim
+    shape = x.shape[axis:]
+    weight = weight if weight.shape == shape else weight.broadcast_to(shape)
+    return F.rms_norm(x, shape, weight, node.attributes.get("epsilon", 1e-5))
+
+
+@op("LpNormalization")
+def lp_norm(node: Node, x: Any) -> Any:
+    axis, p = node.attributes.get("axis", -1), node.attributes.get("p", 2)
+    text = "abs(x)" if p == 1 else "x * x"
+    size = F.reduction(text, "sum", axis=axis, keepdims=True, x=x)
+    found = "n" if p == 1 else "sqrt(n)"
+    return F.elementwise(f"x / {found} if n > 0 else 0.0", x=x, n=size)
 
 
 @op("GroupNormalization")

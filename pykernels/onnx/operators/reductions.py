@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from pykernels import functional as F
 
 from ..graph import Array, Node
-from .table import numbers, op, refuse
+from .table import kept, numbers, op
 
 
 def _norm2(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -34,20 +37,33 @@ def reduce(node: Node, x: Any, axes: Array | None = None) -> Any:
 
 @op("ArgMax", "ArgMin")
 def arg_max(node: Node, x: Any) -> Any:
-    if node.attributes.get("select_last_index", 0):
-        raise refuse(node, "select_last_index")
     function = F.argmax if node.op == "ArgMax" else F.argmin
-    return function(x, node.attributes.get("axis", 0), bool(node.attributes.get("keepdims", 1)))
+    axis, keep = node.attributes.get("axis", 0), bool(node.attributes.get("keepdims", 1))
+    if node.attributes.get("select_last_index", 0):
+        return F.elementwise("n - i", n=x.shape[axis] - 1, i=function(F.flip(x, axis), axis, keep))
+    return function(x, axis, keep)
 
 
-@op("CumSum", host=(1,))
-def cumsum(node: Node, x: Any, axis: Array) -> Any:
-    if node.attributes.get("exclusive", 0):
-        raise refuse(node, "exclusive")
-    at = int(axis.item())
+@op("Hardmax")
+def hardmax(node: Node, x: Any) -> Any:
+    axis = node.attributes.get("axis", -1 if node.version >= 13 else 1) % x.ndim
+    shape = x.shape
+    if node.version < 13:  # over all axes from there on
+        x, axis = x.reshape(math.prod(shape[:axis]), -1), 1
+    places = np.arange(x.shape[axis], dtype=np.int32)
+    places = places.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    found = F.argmax(x, axis, True)
+    y = F.elementwise("float32(i == j)", i=found, j=kept(node, "places", x.device, places))
+    return y.reshape(shape)
+
+
+@op("CumSum", "CumProd", host=(1,))
+def running(node: Node, x: Any, axis: Array) -> Any:
+    function = F.cumsum if node.op == "CumSum" else F.cumprod
+    at, exclusive = int(axis.item()), bool(node.attributes.get("exclusive", 0))
     if node.attributes.get("reverse", 0):
-        return F.flip(F.cumsum(F.flip(x, at), at), at)
-    return F.cumsum(x, at)
+        return F.flip(function(F.flip(x, at), at, exclusive=exclusive), at)
+    return function(x, at, exclusive=exclusive)
 
 
 @op("TopK", host=(1,))

@@ -1,4 +1,4 @@
-"""Convolutions, pools and what else looks at windows of images."""
+"""Convolutions of signals, images and volumes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pykernels import functional as F
 
 from ..graph import Node
-from .table import kept, op, refuse, text
+from .table import op, refuse, text
 
 
 def pads(node: Node, size: Sequence[int], kernel: Sequence[int]) -> list[int]:
@@ -58,7 +56,9 @@ def edges(around: Sequence[int], rank: int) -> tuple[int, int, int, int]:
 
 @op("Conv")
 def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> Any:
-    """`residual`, `activation` and a product's `scale` come from fusion.py."""
+    """`residual`, `activation` and a product's `scale` come from fusion/epilogues.py."""
+    if x.ndim == 5:
+        return _conv3d(node, x, w, bias, residual)
     rank = x.ndim
     steps, gaps = spaced(node, rank - 2)
     around = pads(node, x.shape[2:], w.shape[2:])
@@ -73,16 +73,55 @@ def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> 
     return y if rank == 4 else y[:, :, 0]
 
 
+def _conv3d(node: Node, x: Any, w: Any, bias: Any, residual: Any) -> Any:
+    """A sum of convolutions of images: one for each plane of the kernel, over all planes of the
+    result at once."""
+    steps, gaps = spaced(node, 3)
+    front, top, left, back, bottom, right = pads(node, x.shape[2:], w.shape[2:])
+    x = F.pad(x, ((0, 0), (0, 0), (front, back), (0, 0), (0, 0)))
+    n, planes = x.shape[0], w.shape[2]
+    deep = (x.shape[2] - (planes - 1) * gaps[0] - 1) // steps[0] + 1
+    x = F.moveaxis(x, 2, 1)  # (N, D, C, H, W)
+    if residual is not None:
+        sums = F.moveaxis(residual, 2, 1)
+        sums = sums.reshape(n * deep, *sums.shape[2:])
+    else:
+        sums = None
+    for i in range(planes):
+        first = i * gaps[0]
+        part = x[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]
+        last = i == planes - 1
+        sums = F.conv2d(
+            part.reshape(n * deep, *part.shape[2:]), w[:, :, i], bias if last else None,
+            stride=tuple(steps[1:]), padding=(top, bottom, left, right), dilation=tuple(gaps[1:]),
+            groups=node.attributes.get("group", 1), residual=sums,
+            activation=node.attributes.get("activation") if last else None,
+        )  # fmt: skip
+    return F.moveaxis(sums.reshape(n, deep, *sums.shape[1:]), 1, 2)
+
+
 @op("ConvTranspose")
 def conv_transpose(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
-    if text(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise refuse(node, "auto_pad")
     rank, axes = x.ndim, x.ndim - 2
     steps, gaps = spaced(node, axes)
-    around = pads(node, x.shape[2:], w.shape[2:])
-    more = node.attributes.get("output_padding", [0] * axes)
-    if "output_shape" in node.attributes:
-        raise refuse(node, "output_shape")
+    more = list(node.attributes.get("output_padding", [0] * axes))
+    around = list(node.attributes.get("pads", [0] * 2 * axes))
+    full = [
+        step * (n - 1) + (k - 1) * gap + 1
+        for n, k, step, gap in zip(x.shape[2:], w.shape[2:], steps, gaps, strict=True)
+    ]
+    wanted = node.attributes.get("output_shape")
+    mode = text(node, "auto_pad", "NOTSET")
+    if wanted is None and mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [n * step for n, step in zip(x.shape[2:], steps, strict=True)]
+    if wanted is not None:
+        wanted = list(wanted)[-axes:]
+        for a in range(axes):
+            total = max(full[a] + more[a] - wanted[a], 0)
+            more[a] = max(wanted[a] - full[a], more[a])
+            less, rest = total // 2, total - total // 2
+            pair = (less, rest) if mode != "SAME_LOWER" else (rest, less)
+            around[a], around[axes + a] = pair
     x, w = as_image(node, x, w)
     y = F.conv_transpose2d(
         x, w, bias, stride=doubled(steps, rank, 1), padding=edges(around, rank),
@@ -90,71 +129,3 @@ def conv_transpose(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
         groups=node.attributes.get("group", 1), activation=node.attributes.get("activation"),
     )  # fmt: skip
     return y if rank == 4 else y[:, :, 0]
-
-
-@op("MaxPool")
-def max_pool(node: Node, x: Any) -> Any:
-    if len(node.outputs) > 1:
-        raise refuse(node, "indices")
-    return _pool(node, x, -math.inf)
-
-
-@op("AveragePool")
-def average_pool(node: Node, x: Any) -> Any:
-    return _pool(node, x, 0.0)
-
-
-def _pool(node: Node, x: Any, border: float) -> Any:
-    """Pools with a border that may be of any width."""
-    rank = x.ndim
-    size = node.attributes["kernel_shape"]
-    steps, gaps = (doubled(v, rank, 1) for v in spaced(node, rank - 2))
-    top, bottom, left, right = edges(pads(node, x.shape[2:], size), rank)
-    kernel = doubled(size, rank, 1)
-    ceil = bool(node.attributes.get("ceil_mode", 0))
-    (x,) = as_image(node, x)
-    inside = (top, left) == (bottom, right) and 2 * top <= kernel[0] and 2 * left <= kernel[1]
-    padding, counted = (
-        (top, left) if inside else (0, 0),
-        bool(node.attributes.get("count_include_pad")),
-    )
-    rows, cols = x.shape[2:]
-    if not inside:
-        x = F.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=border)
-    if border:
-        y = F.max_pool2d(x, kernel, steps, padding, gaps, ceil)
-    elif gaps != (1, 1):
-        raise refuse(node, "dilations")
-    elif inside or counted:
-        y = F.avg_pool2d(x, kernel, steps, padding, ceil, counted)
-    else:  # sums, divided by the elements that are no border
-        y = F.avg_pool2d(x, kernel, steps, 0, ceil, divisor_override=1)
-        counts = [
-            np.array([min(i * s + k, f + n) - max(i * s, f) for i in range(m)])
-            for m, s, k, f, n in zip(
-                y.shape[2:], steps, kernel, (top, left), (rows, cols), strict=True
-            )
-        ]
-        y = y / kept(node, "counts", y.device, np.outer(*counts).astype(np.float32))
-    if not inside:  # no window begins behind the image
-        y = y[:, :, : -(-(rows + top) // steps[0]), : -(-(cols + left) // steps[1])]
-    return y if rank == 4 else y[:, :, 0]
-
-
-@op("GlobalAveragePool")
-def global_average_pool(node: Node, x: Any) -> Any:
-    return F.mean(x, tuple(range(2, x.ndim)), keepdims=True)
-
-
-@op("GlobalMaxPool")
-def global_max_pool(node: Node, x: Any) -> Any:
-    return F.max(x, tuple(range(2, x.ndim)), keepdims=True)
-
-
-@op("LRN")
-def local_response_norm(node: Node, x: Any) -> Any:
-    given = node.attributes
-    alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    if given["size"] % 2 == 0:  # the channel more is behind in ONNX, in front in torch
-        raise refuse(node, "an even size")
-    return F.local_response_norm(x, given["size"], alpha, beta, k)
