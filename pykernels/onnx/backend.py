@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx.backend.base import Backend as _Backend
 from onnx.backend.base import BackendRep
@@ -30,7 +29,7 @@ class Prepared(BackendRep):
             rows = inputs if isinstance(inputs, (list, tuple)) else [inputs]
             names = [v.name for v in self.model.inputs]
             inputs = dict(zip(names, rows, strict=True))
-        found = self.model({n: np.asarray(v) for n, v in inputs.items()})
+        found = self.model(inputs)
         return tuple(found[v.name] for v in self.model.outputs)
 
 

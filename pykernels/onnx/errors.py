@@ -7,10 +7,7 @@ from contextlib import contextmanager
 
 from pykernels.errors import DeviceLostError, OutOfMemoryError, PyKernelsError
 
-__all__ = ["ModelError", "NeedsValues", "blamed"]
-
-# What says nothing about the file.
-_NOT_THE_FILE = (DeviceLostError, OutOfMemoryError)
+__all__ = ["ModelError", "ModelMemoryError", "NeedsValues", "blamed"]
 
 
 class ModelError(PyKernelsError, ValueError):
@@ -37,14 +34,19 @@ class NeedsValues(ModelError):
         self.inputs = inputs
 
 
+class ModelMemoryError(ModelError, OutOfMemoryError):
+    """A network for which the device, or the byte budget, has no room."""
+
+
 @contextmanager
 def blamed(operator: str = "", node: str = "") -> Iterator[None]:
-    """Whatever goes wrong inside is a ModelError of this node, but for a lost device and memory
-    that is used up."""
+    """Whatever goes wrong inside is a ModelError of this node, but for a lost device."""
     try:
         yield
-    except (ModelError, *_NOT_THE_FILE):
+    except (ModelError, DeviceLostError):
         raise
+    except OutOfMemoryError as e:
+        raise ModelMemoryError(str(e), operator, node) from e
     except Exception as e:
         said = " ".join(str(e).split())[:500]
         kind = "" if isinstance(e, PyKernelsError) else f"{type(e).__name__}: "

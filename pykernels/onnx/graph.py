@@ -17,11 +17,14 @@ _STORED = {
 }  # fmt: skip
 
 
-def stored(dtype: np.dtype[Any]) -> Any:
-    """The dtype that values of a dtype have on a device: 64 bits become 32,
-    2 and 4 bits 8."""
-    name = np.dtype(dtype).name
+def stored_name(name: str) -> Any:
+    """The dtype that values of a dtype have on a device: 64 bits become 32, 2 and 4 bits 8."""
     return _STORED.get(name, name)
+
+
+def stored(dtype: np.dtype[Any]) -> Any:
+    """The same for a dtype of numpy's."""
+    return stored_name(np.dtype(dtype).name)
 
 
 @dataclass(eq=False)

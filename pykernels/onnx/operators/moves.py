@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import helper
 
 from pykernels import functional as F
 from pykernels.device import Device
 
-from ..graph import Array, Node, stored
+from ..graph import Array, Node, stored, stored_name
 from .table import kept, numbers, op, text
 
 
@@ -104,7 +103,10 @@ def pad(
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    return F.tile(x, [int(n) for n in repeats])
+    for axis, count in enumerate(repeats.tolist()):  # an axis at a time, as each takes two
+        if count != 1:
+            x = F.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
+    return x
 
 
 @op("Trilu", host=(1,))
@@ -147,15 +149,20 @@ def space_to_depth(node: Node, x: Any) -> Any:
 
 @op("Cast", "CastLike")
 def cast(node: Node, x: Any, like: Any = None) -> Any:
-    if like is not None:
-        return x.astype(like.dtype)
-    return x.astype(stored(helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
+    kind = node.dtypes[0]
+    bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(kind)
+    if bits is None or x.dtype == "bool":
+        return x.astype(stored_name(kind))
+    low = F.elementwise("x & m", x=x.astype("int32"), m=(1 << bits) - 1)
+    if kind.startswith("i"):
+        low = F.elementwise("(x ^ s) - s", x=low, s=1 << (bits - 1))
+    return low.astype(stored_name(kind))
 
 
 @op("EyeLike")
 def eye_like(node: Node, x: Any) -> Any:
     rows, cols = x.shape
-    eye = np.eye(rows, cols, node.attributes.get("k", 0), dtype=stored(np.dtype(node.dtypes[0])))
+    eye = np.eye(rows, cols, node.attributes.get("k", 0), dtype=stored_name(node.dtypes[0]))
     return kept(node, "eye", x.device, eye).copy()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from pykernels import functional as F
 from pykernels import kernels
 
-from ..graph import Node, stored
+from ..graph import Node, stored_name
 from .table import kept, op, refuse
 from .windows import doubled, edges, pads, spaced
 
@@ -52,11 +52,7 @@ def _rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
     else:
         text = f"round({text})"
     y = F.elementwise(f"minimum(maximum({text}, lo), hi)", **operands)
-    return y.astype(stored(np.dtype(LOOK.get(node.dtypes[0], node.dtypes[0]))))
-
-
-# What numpy has no dtype for lies in bytes.
-LOOK = {"int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8"}
+    return y.astype(stored_name(node.dtypes[0]))
 
 
 @op("QuantizeLinear")
@@ -67,9 +63,8 @@ def quantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
 
 @op("DequantizeLinear")
 def dequantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
-    kind = node.proto.input[0] if node.proto is not None else ""
     if x.dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
-        raise refuse(node, f"dtype {x.dtype} {kind}".strip())
+        raise refuse(node, f"dtype {x.dtype}")
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
     if zero is None:
         return F.elementwise("float32(x) * float32(s)", x=x, s=scale)
