@@ -10,10 +10,11 @@ import onnx
 
 from pykernels.device import Device, Tensor
 
-from .errors import ModelError
+from .errors import ModelError, blamed
 from .fusion import as_expressions, fuse
 from .graph import Array, Graph
 from .program import Program, to_device
+from .shapes import described, graph_inputs
 
 NORM, LARGEST = 1e-4, 1e-3  # what a difference may be, relative to the norm and the largest value
 
@@ -100,16 +101,19 @@ def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) ->
     """Inputs of these shapes: normal numbers, integers from 0 to 9."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
-    for value in model.graph.input:
-        if value.name in shapes:
-            kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-            shape = tuple(shapes[value.name])
+    for value in described(graph_inputs(model)):
+        if value.name not in shapes:
+            continue
+        shape = tuple(shapes[value.name])
+        if value.dtype == "unknown":
+            raise ModelError(f"input {value.name} has no dtype")
+        with blamed("input", value.name):
+            kind = np.dtype(value.dtype)
             if kind.kind == "f":
                 found[value.name] = rng.standard_normal(shape).astype(kind)
             else:
-                found[value.name] = rng.integers(0, 2 if kind.kind == "b" else 10, shape).astype(
-                    kind
-                )
+                most = 2 if kind.kind == "b" else 10
+                found[value.name] = rng.integers(0, most, shape).astype(kind)
     return found
 
 

@@ -26,7 +26,8 @@ def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     for i, node in enumerate(nodes):
         for name in filter(None, node.output):
             if makers.setdefault(name, i) != i or list(node.output).count(name) > 1:
-                raise ModelError(f"{name} is computed twice", node.op_type, node.name)
+                label = node.name or first_output(node)
+                raise ModelError(f"{name} is computed twice", node.op_type, label)
     needs = [{makers[n] for n in used(node) if n in makers} - {i} for i, node in enumerate(nodes)]
     users: dict[int, list[int]] = {}
     for i, needed in enumerate(needs):

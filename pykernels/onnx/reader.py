@@ -159,6 +159,8 @@ class _Reader:
             self._branch(node, given[0])
         elif node.op_type == "Loop":
             self._loop(node, given)
+        elif node.op_type == "Scan" and values.versions.get("", 1) >= 9:
+            self._scan(node, given)
         elif node.op_type in ("Shape", "Size"):
             values.know(node.output[0], _shape_of(node, values.shape(given[0])))
         else:
@@ -232,6 +234,45 @@ class _Reader:
             if new and not row:
                 raise ModelError("a loop without rounds, whose result has no shape", *_label(node))
             for inner in stacked(row, new, values.versions.get("", 1)) if new else ():
+                self._read(inner)
+
+    def _scan(self, node: onnx.NodeProto, given: list[str]) -> None:
+        """Write out the rounds of a scan: slices of its last inputs go in, rows come out."""
+        told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        body, count = attribute_graph(node, "body"), told["num_scan_inputs"]
+        states, xs = given[: len(given) - count], given[len(given) - count :]
+        shapes = [self.values.shape(n) for n in xs]
+        axes = [a % len(s) for a, s in zip(told.get("scan_input_axes", [0] * count), shapes,
+                                           strict=True)]  # fmt: skip
+        back = told.get("scan_input_directions", [0] * count)
+        rounds = shapes[0][axes[0]]
+        if not 0 < rounds <= LONGEST:
+            raise ModelError(f"a scan of {rounds} rounds, not 1 to {LONGEST}", *_label(node))
+        outputs = len(node.output) - len(states)
+        rows: list[list[str]] = [[] for _ in range(outputs)]
+        for i in range(rounds):
+            prefix, parts = f"{first_output(node)}/{i}/", []
+            for k, (name, axis) in enumerate(zip(xs, axes, strict=True)):
+                place = rounds - 1 - i if back[k] else i
+                self.values.know(f"{prefix}at{k}", np.array(place, np.int64))
+                parts.append(f"{prefix}slice{k}")
+                self._read(
+                    helper.make_node("Gather", [name, f"{prefix}at{k}"], [parts[-1]], axis=axis)
+                )
+            pairs = zip((v.name for v in body.input), [*states, *parts], strict=True)
+            found = self._inline(body, prefix, dict(pairs))
+            states = found[: len(states)]
+            for row, part in zip(rows, found[len(states) :], strict=True):
+                row.append(part)
+        for old, new in zip(states, node.output, strict=False):
+            if new:
+                self.values.rename(old, new)
+        axes = told.get("scan_output_axes", [0] * outputs)
+        back = told.get("scan_output_directions", [0] * outputs)
+        for k, new in enumerate(node.output[len(states) :]):
+            row = rows[k][::-1] if back[k] else rows[k]
+            axis = axes[k] % (len(self.values.shape(row[0])) + 1)
+            for inner in stacked(row, new, self.values.versions.get("", 1), axis) if new else ():
                 self._read(inner)
 
     def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:

@@ -10,7 +10,7 @@ from onnx import helper
 
 from .errors import ModelError
 
-__all__ = ["Value", "described", "input_shapes"]
+__all__ = ["Value", "described", "graph_inputs", "input_shapes"]
 
 
 class Value(NamedTuple):

@@ -10,7 +10,8 @@ from pykernels import functional as F
 from pykernels.device import Tensor
 
 from ..graph import Node
-from .table import kept, op, refuse, text
+from .layers import layers
+from .table import kept, op, text
 
 
 @op("LSTM", either=(1, 2, 3))
@@ -19,11 +20,9 @@ def lstm(
     h: Any = None, c: Any = None, peepholes: Any = None,
 ) -> Any:  # fmt: skip
     given, width = node.attributes, r.shape[-1]
-    for name in ("activations", "clip", "input_forget"):
-        if given.get(name):
-            raise refuse(node, name)
-    if lengths is not None or peepholes is not None:
-        raise refuse(node, "lengths or peepholes")
+    special = any(given.get(name) for name in ("activations", "clip", "input_forget"))
+    if special or lengths is not None or peepholes is not None:
+        return layers(node, x, w, r, b, lengths, h, c, peepholes)
     first = bool(given.get("layout", 0))  # the batch comes first
     if first:
         x = F.swapaxes(x, 0, 1)
@@ -54,3 +53,10 @@ def lstm(
     if first:
         return F.moveaxis(F.stack(ys, 1), 2, 0), F.stack(hs, 1), F.stack(cs, 1)
     return F.stack(ys, 1), F.stack(hs), F.stack(cs)
+
+
+@op("GRU", "RNN", either=(1, 2, 3))
+def gru(
+    node: Node, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None,
+) -> Any:  # fmt: skip
+    return layers(node, x, w, r, b, lengths, h)
