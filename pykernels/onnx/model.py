@@ -97,9 +97,12 @@ class Model:
         given = {**(inputs or {}), **named}
         with self._lock:
             program, values = self._prepared(given)
-            if any(isinstance(v, Tensor) for v in given.values()):
-                return dict(program.run_on_device(values))
-            return dict(program.run(values))
+            try:
+                if any(isinstance(v, Tensor) for v in given.values()):
+                    return dict(program.run_on_device(values))
+                return dict(program.run(values))
+            finally:
+                self._forget()
 
     def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
         """The time of each kernel in a call; inputs as in a call."""
@@ -154,7 +157,6 @@ class Model:
             key = self._key(values)  # it may have found inputs that it must know
             self._programs[key] = program
         self._programs.move_to_end(key)
-        self._forget()
         return program, values
 
     def _key(self, values: Mapping[str, Given]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, inliner, numpy_helper
 
 from .control import LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
@@ -51,7 +51,7 @@ def load(
     wanted |= {n: v.shape for n, v in given.items()}
     with blamed():
         if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
+            proto = inliner.inline_local_functions(proto)
         found = input_shapes(proto, wanted)
         while True:
             try:

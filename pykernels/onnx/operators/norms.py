@@ -52,9 +52,7 @@ def layer_norm(node: Node, x: Any, weight: Any = None, bias: Any = None) -> Any:
     return y, F.mean(x, axes, keepdims=True), F.elementwise("rsqrt(v + e)", v=spread, e=eps)
 
 
-@op(
-    "RMSNormalization", "com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization"
-)
+@op("RMSNormalization", "SimplifiedLayerNormalization")
 def rms_norm(node: Node, x: Any, weight: Any) -> Any:
     axis = node.attributes.get("axis", -1) % x.ndim
     shape = x.shape[axis:]

@@ -120,7 +120,7 @@ def conv_transpose(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
             total = max(full[a] + more[a] - wanted[a], 0)
             more[a] = max(wanted[a] - full[a], more[a])
             less, rest = total // 2, total - total // 2
-            pair = (less, rest) if mode != "SAME_LOWER" else (rest, less)
+            pair = (less, rest) if mode == "SAME_UPPER" else (rest, less)
             around[a], around[axes + a] = pair
     x, w = as_image(node, x, w)
     y = F.conv_transpose2d(
