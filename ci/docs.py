@@ -71,7 +71,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
         f = m.__func__ if isinstance(m, (classmethod, staticmethod)) else m
         if inspect.isfunction(f) and inspect.getdoc(f):
             owner = f"pk.{name}" if isinstance(m, (classmethod, staticmethod)) else name.lower()
-            owner = {"device": "dev", "tensor": "t", "profile": "p"}.get(owner, owner)
+            owner = {"device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session"}.get(owner, owner)
             yield from entry(f"{name}.{n}", f"{owner}.{n}", f)
 
 
@@ -113,6 +113,21 @@ def tape_page() -> Iterator[str]:
     for module in (_transforms, _calls, _check):
         for name in module.__all__:
             yield from entry(name, name, getattr(module, name), level=2)
+
+
+def onnx_page() -> Iterator[str]:
+    """Networks from ONNX files."""
+    from pykernels.onnx import model, session, shapes
+    from pykernels.onnx.errors import ModelError, ModelMemoryError
+
+    yield from page("pykernels.onnx", "the docstrings of pykernels/onnx")
+    yield "How to use it: [networks from files](../guide/models.md)."
+    yield ""
+    yield from entry("load", "pk.onnx.load", model.load, 2)
+    for cls in (model.Model, shapes.Value, session.InferenceSession, session.NodeArg):
+        yield from class_entry(cls, cls.__name__)
+    for error in (ModelError, ModelMemoryError):
+        yield from class_entry(error, error.__name__)
 
 
 def errors_page() -> Iterator[str]:
@@ -343,6 +358,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "device": device_page,
     "tensor": tensor_page,
     "tape": tape_page,
+    "onnx": onnx_page,
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,

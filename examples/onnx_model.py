@@ -1,6 +1,6 @@
 """Runs an ONNX file on the GPU, and compares it with onnxruntime.
 
-    pip install pykernels[onnx] onnxruntime
+    pip install onnx onnxruntime
     python examples/onnx_model.py MODEL.onnx
 
 Inputs are normal random numbers. A file may leave dimensions open: `--shape x=1,3,48,320` sets

@@ -1,6 +1,6 @@
 """Networks from ONNX files on a device: see docs/guide/models.md.
 
-Needs the package onnx: `pip install pykernels[onnx]`. Importing this module does not load it.
+Needs the package onnx: `pip install onnx`. Importing this module does not load it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
         except ModuleNotFoundError as e:
             if e.name != "onnx":
                 raise
-            raise ImportError("onnx is missing: pip install pykernels[onnx]") from e
+            raise ImportError("onnx is missing: pip install onnx") from e
         value = globals()[name] = getattr(module, name)
         return value
 

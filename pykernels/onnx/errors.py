@@ -43,8 +43,12 @@ def blamed(operator: str = "", node: str = "") -> Iterator[None]:
     """Whatever goes wrong inside is a ModelError of this node, but for a lost device."""
     try:
         yield
-    except (ModelError, DeviceLostError):
+    except DeviceLostError:
         raise
+    except ModelError as e:
+        if e.operator or not operator:
+            raise
+        raise ModelError(e.reason, operator, node) from e
     except OutOfMemoryError as e:
         raise ModelMemoryError(str(e), operator, node) from e
     except Exception as e:

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from .errors import ModelError, NeedsValues
 from .graph import Array
 from .operators import HOST
+from .operators.contrib import DOMAIN, SHAPES
 from .order import first_output
 
 __all__ = ["Values", "operator"]
@@ -82,6 +83,8 @@ class Values:
 
     def inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types of the outputs, as onnx infers them."""
+        if node.domain == DOMAIN:
+            return self._contrib(node)
         schema = self.schema(node)
         with np.errstate(all="ignore"):
             return onnx.shape_inference.infer_node_outputs(
@@ -89,6 +92,25 @@ class Values:
                 {n: self.small[n] for n in node.input if n in self.small},
                 opset_imports=self._sets(),
             )  # fmt: skip
+
+    def _contrib(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        """Types of the outputs of an operation that onnx does not know."""
+        rule = SHAPES.get(node.op_type)
+        if rule is None:
+            label = node.name or first_output(node)
+            raise ModelError("this operation is missing", operator(node), label)
+        kinds = [(self.shape(n), self._dtype(n)) if n else None for n in node.input]
+        kinds += [None] * 10  # what a node may leave out
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        found = {}
+        for name, kind in zip(node.output, rule(given, kinds), strict=False):
+            if name and kind is not None:
+                number = helper.np_dtype_to_tensor_dtype(np.dtype(kind[1]))
+                found[name] = helper.make_tensor_type_proto(number, kind[0])
+        return found
+
+    def _dtype(self, name: str) -> str:
+        return helper.tensor_dtype_to_np_dtype(self.types[name].tensor_type.elem_type).name
 
     def infer(self, node: onnx.NodeProto) -> None:
         """Types of the outputs, which must have shapes."""
@@ -107,6 +129,8 @@ class Values:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             self.know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
             return True
+        if node.domain == DOMAIN:
+            return False
         self._refuse_large(node)
         names = [n for n in node.input if n]
         graph = helper.make_graph(

@@ -1,6 +1,7 @@
 """Operations of ONNX, by family: entries of table.py, and expressions."""
 
 from . import (
+    contrib,
     indexing,
     moves,
     norms,
@@ -17,6 +18,8 @@ from .table import EITHER, ENTRIES, HOST
 
 __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
+# Whose import enters what they define.
 _ENTERED = (
-    indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize, windows,
+    contrib, indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize,
+    windows,
 )  # fmt: skip
