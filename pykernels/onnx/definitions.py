@@ -14,11 +14,10 @@ __all__ = ["body_nodes", "definition"]
 
 def definition(values: Values, node: onnx.NodeProto) -> onnx.FunctionProto | None:
     """What ONNX says of an operation in terms of others, if it says so."""
-    if node.domain not in ("", "ai.onnx"):
-        return None
+    domain = "" if node.domain == "ai.onnx" else node.domain
     version = values.versions.get(node.domain, 1)
     try:
-        schema = onnx.defs.get_schema(node.op_type, version, "")
+        schema = onnx.defs.get_schema(node.op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
     if schema.has_function:

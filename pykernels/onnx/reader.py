@@ -17,6 +17,7 @@ from .files import open_file
 from .graph import Array, Graph, Node
 from .operators import ENTRIES, HOST, RULES
 from .order import first_output, sorted_nodes
+from .sequences import OPERATIONS, sequence
 from .shapes import graph_inputs, input_shapes
 from .values import Values, operator
 
@@ -90,6 +91,8 @@ class _Reader:
             self._read(node)
         outputs = {v.name: values.same.get(v.name, v.name) for v in proto.graph.output}
         for name, value in outputs.items():
+            if value in values.sequences:
+                raise ModelError(f"the output {name} is a sequence: not supported")
             if value not in values.types:
                 raise ModelError(f"nothing computes the output {name}")
         self.graph = Graph(
@@ -119,7 +122,9 @@ class _Reader:
             return
         given = [values.same.get(n, n) for n in node.input]
         for name in given:
-            if name and name not in values.types:
+            if name in values.sequences and node.op_type not in (*OPERATIONS, "Identity"):
+                raise ModelError(f"its input {name} is a sequence: not supported", *_label(node))
+            if name and name not in values.types and name not in values.sequences:
                 raise ModelError(f"nothing computes its input {name}", *_label(node))
         if node.domain in ("", "ai.onnx") and self._is_structure(node, given):
             return
@@ -161,6 +166,9 @@ class _Reader:
             self._loop(node, given)
         elif node.op_type == "Scan" and values.versions.get("", 1) >= 9:
             self._scan(node, given)
+        elif node.op_type in OPERATIONS:
+            for inner in sequence(values, node, given):
+                self._read(inner)
         elif node.op_type in ("Shape", "Size"):
             values.know(node.output[0], _shape_of(node, values.shape(given[0])))
         else:

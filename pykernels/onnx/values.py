@@ -24,6 +24,7 @@ SMALL = 64
 LARGEST = 1 << 28
 # Operations whose shapes onnx does not infer: their results are like their first inputs.
 _LIKE_INPUT = ("GroupNormalization",)
+_DEFAULTS = {"STFT": ("onesided", 1)}
 # Inputs that say how large a result is, of operations that the host computes.
 SIZES = {
     "ConstantOfShape": (0,), "Range": (0, 1, 2), "HannWindow": (0,), "HammingWindow": (0,),
@@ -43,6 +44,7 @@ class Values:
         self.small: dict[str, onnx.TensorProto] = {}
         self.same: dict[str, str] = {}
         self.sources: dict[str, frozenset[str]] = {}
+        self.sequences: dict[str, list[str]] = {}  # names of their elements
 
     def know(self, name: str, array: Array) -> None:
         """A value is a constant."""
@@ -114,7 +116,7 @@ class Values:
 
     def infer(self, node: onnx.NodeProto) -> None:
         """Types of the outputs, which must have shapes."""
-        found = self.inferred(node)
+        found = self.inferred(_explicit(node))
         if node.op_type in _LIKE_INPUT:
             found = {node.output[0]: self.types[node.input[0]]}
         for name in node.output:
@@ -165,6 +167,17 @@ class Values:
 
     def _sets(self) -> list[onnx.OperatorSetIdProto]:
         return [helper.make_operatorsetid(d, v) for d, v in self.versions.items()]
+
+
+def _explicit(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A node with the defaults that onnx's inference of shapes does not know."""
+    name, value = _DEFAULTS.get(node.op_type, ("", 0))
+    if not name or any(a.name == name for a in node.attribute):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.attribute.append(helper.make_attribute(name, value))
+    return copy
 
 
 def operator(node: onnx.NodeProto) -> str:

@@ -11,6 +11,7 @@ from . import (
     recurrent,
     reductions,
     resize,
+    spectra,
     windows,
 )
 from .expressions import RULES
@@ -21,5 +22,5 @@ __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 # Whose import enters what they define.
 _ENTERED = (
     contrib, indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize,
-    windows,
+    spectra, windows,
 )  # fmt: skip

@@ -184,3 +184,13 @@ def _random(node: Node, device: Device, shape: tuple[int, ...]) -> Any:
     mean, scale = given.get("mean", 0.0), given.get("scale", 1.0)
     y = F.randn(shape, **options, device=device)
     return F.elementwise("m + y * s", y=y, m=mean, s=scale)
+
+
+@op("Dropout", host=(1, 2))
+def dropout(node: Node, x: Any, ratio: Array | None = None, mode: Array | None = None) -> Any:
+    """What is trained; else the reader leaves it out."""
+    p = node.attributes.get("ratio", 0.5) if ratio is None else float(ratio.item())
+    drawn = F.rand(x.shape, state=x.device.random_state, device=x.device)
+    mask = F.elementwise("r >= p", r=drawn, p=p)
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    return F.elementwise("x * s if m else 0.0", x=x, s=scale, m=mask), mask

@@ -32,7 +32,22 @@ def reduce(node: Node, x: Any, axes: Array | None = None) -> Any:
     found = numbers(node, "axes", axes)
     if not found:
         found = () if node.attributes.get("noop_with_empty_axes", 0) else range(x.ndim)
-    return REDUCTIONS[node.op](x, tuple(found), bool(node.attributes.get("keepdims", 1)))
+    keep = bool(node.attributes.get("keepdims", 1))
+    if node.op in ("ReduceMax", "ReduceMin") and 0 in (x.shape[a] for a in found):
+        return _of_nothing(node, x, {a % x.ndim for a in found}, keep)
+    return REDUCTIONS[node.op](x, tuple(found), keep)
+
+
+def _of_nothing(node: Node, x: Any, axes: set[int], keep: bool) -> Any:
+    """The largest of no elements is the smallest that there is."""
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
+    kind = np.dtype("int32" if x.dtype == "bool" else x.dtype)
+    if kind.kind == "f":
+        ends = -np.inf, np.inf
+    else:
+        ends = (0, 1) if x.dtype == "bool" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    value = ends[0] if node.op == "ReduceMax" else ends[1]
+    return kept(node, "nothing", x.device, np.full(shape, value, kind))
 
 
 @op("ArgMax", "ArgMin")
