@@ -15,9 +15,9 @@ import argparse
 import collections
 import re
 import time
+import tomllib
 import traceback
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,8 @@ from pykernels.onnx.backend import Backend
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 VERDICTS = ("passed", "host", "refused", "wrong", "crashed")
-# Where values are read: operations whose outputs are strings or sequences are no matter of ours.
+EXCLUSIONS = Path(__file__).with_name("exclusions.toml")
+COUNTS = Path(__file__).with_name("counts.txt")
 Array = np.ndarray[Any, Any]
 
 
@@ -46,11 +47,16 @@ class Found(NamedTuple):
     told: str
 
 
-def cases(kinds: tuple[str, ...] = KINDS) -> Iterator[Any]:
+def cases(kinds: tuple[str, ...] = KINDS) -> list[Any]:
     """The tests of the suite."""
     with warnings.catch_warnings(action="ignore"):
-        for kind in kinds:
-            yield from load_model_tests(kind=kind)
+        return [case for kind in kinds for case in load_model_tests(kind=kind)]
+
+
+def expected() -> dict[str, str]:
+    """The verdicts of tests that do not pass."""
+    groups = tomllib.loads(EXCLUSIONS.read_text(encoding="utf-8"))["group"]
+    return {name: group["verdict"] for group in groups for name in group["tests"]}
 
 
 def read(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
@@ -115,7 +121,7 @@ def table(found: list[Found]) -> str:
         by[f.operator][f.verdict] += 1
         by["all"][f.verdict] += 1
     lines = [f"{'operator':<32}" + "".join(f"{v:>9}" for v in VERDICTS)]
-    for op in sorted(by):
+    for op in sorted(by):  # "all" is the last one
         lines.append(f"{op:<32}" + "".join(f"{by[op][v]:>9}" for v in VERDICTS))
     return "\n".join(lines)
 
@@ -125,6 +131,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--kind", action="append")
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--counts", type=Path)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     found, start = [], time.perf_counter()
@@ -136,6 +143,8 @@ def main() -> None:
                     print(*found[-1], flush=True)
     print(table(found))
     print(f"{time.perf_counter() - start:.0f} s")
+    if args.counts:
+        args.counts.write_text(table(found) + "\n", encoding="utf-8")
     if args.save:
         lines = [f"{f.verdict}\t{f.operator}\t{f.name}\t{f.told!r}" for f in sorted(found)]
         args.save.write_text("\n".join(lines) + "\n", encoding="utf-8")
