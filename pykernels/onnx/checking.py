@@ -77,7 +77,8 @@ class Reference:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         outputs = [o.name for o in self._session.get_outputs()]
         feeds = {i.name: inputs[i.name] for i in self._session.get_inputs()}
-        return dict(zip(outputs, self._session.run(outputs, feeds), strict=True))
+        results: list[Any] = list(self._session.run(outputs, feeds))
+        return dict(zip(outputs, results, strict=True))
 
 
 def with_inner_values(graph: Graph) -> onnx.ModelProto:
@@ -89,7 +90,8 @@ def with_inner_values(graph: Graph) -> onnx.ModelProto:
 
     used = {n for node in graph.nodes for n in node.inputs}
     body = onnx.helper.make_graph(
-        [n.proto for n in graph.nodes], "nodes", [described(n) for n in graph.inputs],
+        [n.proto for n in graph.nodes if n.proto is not None], "nodes",
+        [described(n) for n in graph.inputs],
         [described(o) for n in graph.nodes for o in n.outputs if o],
         [onnx.numpy_helper.from_array(a, n) for n, a in graph.constants.items() if n in used],
     )  # fmt: skip

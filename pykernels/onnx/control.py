@@ -20,7 +20,8 @@ def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
     """The graph that a node has as an attribute."""
     for attribute in node.attribute:
         if attribute.name == name:
-            return attribute.g
+            found: onnx.GraphProto = attribute.g
+            return found
     raise ModelError(f"no {name}", node.op_type, node.name or first_output(node))
 
 

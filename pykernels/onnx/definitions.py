@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import onnx
 
@@ -17,12 +18,12 @@ def definition(values: Values, node: onnx.NodeProto) -> onnx.FunctionProto | Non
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = values.versions.get(node.domain, 1)
     try:
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
     if schema.has_function:
         found = _newest(schema.function_opset_versions, version)
-        return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(found))
+        return _parsed(schema.get_function_with_opset_version(found))
     if schema.has_context_dependent_function:
         types = [(values.types[n] if n else onnx.TypeProto()) for n in node.input]
         text = schema.get_context_dependent_function_with_opset_version(
@@ -30,7 +31,7 @@ def definition(values: Values, node: onnx.NodeProto) -> onnx.FunctionProto | Non
             node.SerializeToString(),
             [t.SerializeToString() for t in types],
         )
-        return onnx.FunctionProto.FromString(text) if text else None
+        return _parsed(text) if text else None
     return None
 
 
@@ -46,6 +47,12 @@ def body_nodes(
     usual = [a.default_value for a in schema.attributes.values() if a.default_value.name]
     given = {a.name: a for a in (*usual, *body.attribute_proto, *node.attribute)}
     return [renamed(inner, names, given) for inner in body.node]
+
+
+def _parsed(text: bytes) -> onnx.FunctionProto:
+    body = onnx.FunctionProto()
+    body.ParseFromString(text)
+    return body
 
 
 def _newest(versions: Iterable[int], most: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 from pykernels.device import Device, Tensor
 from pykernels.errors import DTypeError
 from pykernels.runtime.capture import Program as Captured
@@ -46,7 +46,7 @@ class Constants:
         """A constant on the device."""
         known = self._keys.get(id(array))
         if known is None or known[0] is not array:
-            digest = hashlib.blake2b(np.ascontiguousarray(array).view(np.uint8), digest_size=16)
+            digest = hashlib.blake2b(array.tobytes(), digest_size=16)
             known = array, (array.dtype.str, array.shape, digest.digest())
             self._keys[id(array)] = known
         if known[1] not in self._found:
@@ -174,7 +174,7 @@ class Program:
     def _called(self, node: Node, args: list[Tensor | Array | None]) -> Any:
         if node.op == "Elementwise":
             operands: dict[str, Any] = {f"x{i}": x for i, x in enumerate(args)}
-            return F.elementwise(node.attributes["text"], **operands)
+            return pk.elementwise(node.attributes["text"], **operands)
         return ENTRIES[node.op](node, *args)
 
     def _fitted(self, name: str, tensor: Tensor) -> Tensor:

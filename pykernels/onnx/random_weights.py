@@ -54,4 +54,5 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], op: str, place: int)
         values = rng.uniform(0.5, 1.5, shape)
     else:
         values = 0.1 * rng.standard_normal(shape)
-    return values.astype(np.float32)
+    found: Array = values.astype(np.float32)
+    return found

@@ -121,7 +121,8 @@ class Values:
             found = {node.output[0]: self.types[node.input[0]]}
         for name in node.output:
             if name and not _is_known(found.get(name)):
-                places = HOST.get(operator(node)) or SIZES.get(node.op_type, range(len(node.input)))
+                every = tuple(range(len(node.input)))
+                places = HOST.get(operator(node)) or SIZES.get(node.op_type, every)
                 needed = [n for i, n in enumerate(node.input) if i in places and n]
                 raise self.needs("the shape of its result depends on values", node, needed)
         self.types.update({n: t for n, t in found.items() if n})

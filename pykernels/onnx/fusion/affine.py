@@ -99,15 +99,17 @@ class Weights:
 
     def _scaled(self, node: Node, weight: Array, scale: Array) -> Array:
         """The weights of a node whose channels are multiplied."""
-        if node.op in ("BatchNormalization", "MatMul"):
-            return weight * scale
-        if node.op == "Gemm":
-            return weight * (scale[:, None] if node.attributes.get("transB", 0) else scale)
-        if node.op == "Conv":
-            return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
-        groups = node.attributes.get("group", 1)  # (C, O / groups, ...): each C sees its group's
-        by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
-        return weight * by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))
+        factors = scale
+        if node.op == "Gemm" and node.attributes.get("transB", 0):
+            factors = scale[:, None]
+        elif node.op == "Conv":
+            factors = scale.reshape(-1, *[1] * (weight.ndim - 1))
+        elif node.op == "ConvTranspose":  # (C, O / groups, ...): each C sees its group's
+            groups = node.attributes.get("group", 1)
+            by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
+            factors = by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))
+        found: Array = weight * factors
+        return found
 
     def _write(self, node: Node, weight: Array, bias: Array) -> None:
         graph, out = self.graph, node.outputs[0]

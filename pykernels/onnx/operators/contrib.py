@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..errors import ModelError
 from ..graph import Node
@@ -40,23 +40,23 @@ def _like(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
 
 @contrib("Gelu", _like)
 def gelu(node: Node, x: Any) -> Any:
-    return F.gelu(x)
+    return pk.gelu(x)
 
 
 @contrib("FastGelu", _like)
 def fast_gelu(node: Node, x: Any, bias: Any = None) -> Any:
-    return F.gelu_tanh(x) if bias is None else F.elementwise("gelu_tanh(x + b)", x=x, b=bias)
+    return pk.gelu_tanh(x) if bias is None else pk.elementwise("gelu_tanh(x + b)", x=x, b=bias)
 
 
 @contrib("BiasGelu", _like)
 def bias_gelu(node: Node, x: Any, bias: Any) -> Any:
-    return F.elementwise("gelu(x + b)", x=x, b=bias)
+    return pk.elementwise("gelu(x + b)", x=x, b=bias)
 
 
 @contrib("QuickGelu", _like)
 def quick_gelu(node: Node, x: Any) -> Any:
     alpha = float(node.attributes.get("alpha", 1.702))
-    return F.elementwise("x * sigmoid(a * x)", x=x, a=alpha)
+    return pk.elementwise("x * sigmoid(a * x)", x=x, a=alpha)
 
 
 def _skipped(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
@@ -67,7 +67,7 @@ def _skipped(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
 def _sum(x: Any, skip: Any, bias: Any) -> Any:
     if bias is None:
         return x + skip
-    return F.elementwise("x + s + b", x=x, s=skip, b=bias)
+    return pk.elementwise("x + s + b", x=x, s=skip, b=bias)
 
 
 def _alone(node: Node) -> None:
@@ -82,7 +82,7 @@ def skip_layer_norm(
     _alone(node)
     total = _sum(x, skip, bias)
     eps = node.attributes.get("epsilon", 1e-5)
-    return F.layer_norm(total, total.shape[-1:], weight, shift, eps), None, None, total
+    return pk.layer_norm(total, total.shape[-1:], weight, shift, eps), None, None, total
 
 
 @contrib("SkipSimplifiedLayerNormalization", _skipped)
@@ -90,7 +90,7 @@ def skip_rms_norm(node: Node, x: Any, skip: Any, weight: Any, bias: Any = None) 
     _alone(node)
     total = _sum(x, skip, bias)
     eps = node.attributes.get("epsilon", 1e-5)
-    return F.rms_norm(total, total.shape[-1:], weight, eps), None, None, total
+    return pk.rms_norm(total, total.shape[-1:], weight, eps), None, None, total
 
 
 def _embedded(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
@@ -106,15 +106,15 @@ def embed_layer_norm(
 ) -> Any:  # fmt: skip
     if position is not None:
         raise refuse(node, "position_ids")
-    total = F.embedding(words, ids) + places[: ids.shape[1]]
+    total = pk.embedding(words, ids) + places[: ids.shape[1]]
     if segments is not None:
-        total = total + F.embedding(kinds, segments)
+        total = total + pk.embedding(kinds, segments)
     eps = node.attributes.get("epsilon", 1e-12)
-    y = F.layer_norm(total, total.shape[-1:], weight, shift, eps)
+    y = pk.layer_norm(total, total.shape[-1:], weight, shift, eps)
     if mask is not None:
-        lengths = F.sum(mask, 1)
+        lengths = pk.sum(mask, 1)
     else:
-        lengths = F.sum(ids * 0, 1)
+        lengths = pk.sum(ids * 0, 1)
     return y, lengths, total
 
 
@@ -143,9 +143,9 @@ def fused_matmul(node: Node, a: Any, b: Any) -> Any:
     given = node.attributes
     if given.get("transBatchA") or given.get("transBatchB"):
         raise refuse(node, "transposed batches")
-    a = F.swapaxes(a, -1, -2) if given.get("transA") else a
-    b = F.swapaxes(b, -1, -2) if given.get("transB") else b
-    return F.matmul(a, b, scale=float(given.get("alpha", 1.0)))
+    a = pk.swapaxes(a, -1, -2) if given.get("transA") else a
+    b = pk.swapaxes(b, -1, -2) if given.get("transB") else b
+    return pk.matmul(a, b, scale=float(given.get("alpha", 1.0)))
 
 
 def _float_matmul(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
@@ -171,8 +171,8 @@ def dynamic_quantize_matmul(
 
 def _scaled(y: Any, a_scale: Any, b_scale: Any, bias: Any) -> Any:
     if bias is None:
-        return F.elementwise("float32(y) * (a * b)", y=y, a=a_scale, b=b_scale)
-    return F.elementwise("float32(y) * (a * b) + c", y=y, a=a_scale, b=b_scale, c=bias)
+        return pk.elementwise("float32(y) * (a * b)", y=y, a=a_scale, b=b_scale)
+    return pk.elementwise("float32(y) * (a * b) + c", y=y, a=a_scale, b=b_scale, c=bias)
 
 
 # -- attention ------------------------------------------------------------------------------------
@@ -198,11 +198,11 @@ def attention(
     if past is not None or any(o is not None for o in others) or given.get("do_rotary"):
         raise refuse(node, "a cache or rotary positions")
     sizes = given.get("qkv_hidden_sizes") or [w.shape[1] // 3] * 3
-    inner = F.matmul(x, w) if bias is None else F.matmul(x, w, bias=bias)
-    q, k, v = F.split(inner, np.cumsum(sizes)[:-1].tolist(), 2)
+    inner = pk.matmul(x, w) if bias is None else pk.matmul(x, w, bias=bias)
+    q, k, v = pk.split(inner, np.cumsum(sizes)[:-1].tolist(), 2)
     heads = given["num_heads"]
-    parts = [_heads(t, heads) for t in (q, k, v)]
-    return _attended(node, *parts, mask, added, bool(given.get("unidirectional", 0)))
+    q, k, v = (_heads(t, heads) for t in (q, k, v))
+    return _attended(node, q, k, v, mask, added, bool(given.get("unidirectional", 0)))
 
 
 def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any, added: Any, causal: bool) -> Any:
@@ -216,16 +216,16 @@ def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any, added: Any, causal:
         else:
             raise refuse(node, f"a mask of shape {mask.shape}")
         beyond = float(node.attributes.get("mask_filter_value", -10000.0))
-        mask = F.elementwise("0.0 if m > 0 else b", m=mask, b=beyond)
+        mask = pk.elementwise("0.0 if m > 0 else b", m=mask, b=beyond)
         scores = mask if added is None else mask + added
     if causal:
         rows, cols = q.shape[2], k.shape[2]
-        seen = F.tril(F.ones((rows, cols), device=q.device), cols - rows)
-        shut = F.elementwise("0.0 if s > 0 else b", s=seen, b=-3e38)
+        seen = pk.tril(pk.ones((rows, cols), device=q.device), cols - rows)
+        shut = pk.elementwise("0.0 if s > 0 else b", s=seen, b=-3e38)
         scores = (
-            shut if scores is None else F.elementwise("maximum(a + b, -3e38)", a=scores, b=shut)
+            shut if scores is None else pk.elementwise("maximum(a + b, -3e38)", a=scores, b=shut)
         )
-    y = F.scaled_dot_product_attention(q, k, v, scores, scale=scale)
+    y = pk.scaled_dot_product_attention(q, k, v, scores, scale=scale)
     y = y.transpose(0, 2, 1, 3)
     return y.reshape(y.shape[0], y.shape[1], -1)
 
@@ -253,5 +253,6 @@ def multi_head_attention(
         if k.ndim == 3:
             k = k + bias[wide : wide + k.shape[2]]
             v = v + bias[wide + k.shape[2] :]
-    parts = [t if t.ndim == 4 else _heads(t, heads) for t in (q, k, v)]
-    return _attended(node, *parts, mask, added, bool(node.attributes.get("unidirectional", 0)))
+    q, k, v = (t if t.ndim == 4 else _heads(t, heads) for t in (q, k, v))
+    causal = bool(node.attributes.get("unidirectional", 0))
+    return _attended(node, q, k, v, mask, added, causal)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Node
 from .table import kept, op, refuse, text
@@ -18,7 +18,7 @@ def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
     size = x.shape[axis]
     if isinstance(index, np.ndarray):
         return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
-    return F.where(index < 0, index + size, index)
+    return pk.where(index < 0, index + size, index)
 
 
 @op("Gather", either=(1,))
@@ -29,14 +29,14 @@ def gather(node: Node, x: Any, index: Any) -> Any:
         y = x[(*(slice(None),) * axis, slice(at, at + 1))]
         return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     index = _counted(node, index, x, axis)
-    y = F.index_select(x, axis, index.reshape(-1))
+    y = pk.index_select(x, axis, index.reshape(-1))
     return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
 @op("GatherElements", either=(1,))
 def gather_elements(node: Node, x: Any, index: Any) -> Any:
     axis = node.attributes.get("axis", 0)
-    return F.gather(x, axis, _counted(node, index, x, axis))
+    return pk.gather(x, axis, _counted(node, index, x, axis))
 
 
 @op("ScatterElements", "Scatter", either=(1,))
@@ -44,7 +44,7 @@ def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
     kind = text(node, "reduction", "none")
     if kind not in ("none", "add"):
         raise refuse(node, f"reduction {kind}")
-    function: Any = F.scatter if kind == "none" else F.scatter_add
+    function: Any = pk.scatter if kind == "none" else pk.scatter_add
     axis = node.attributes.get("axis", 0)
     return function(x, axis, _counted(node, index, x, axis), updates)
 
@@ -60,12 +60,16 @@ def _places(node: Node, index: Any, sizes: tuple[int, ...]) -> Any:
     found = None
     for a, (n, step) in enumerate(zip(sizes, steps, strict=True)):
         # What is out of range is out of it afterwards, too.
-        part = F.elementwise(
+        part = pk.elementwise(
             "(i + n if i < 0 else i) * s if -n <= i and i < n else -m",
             i=index[..., a], n=n, s=step, m=math.prod(sizes),
         )  # fmt: skip
         found = part if found is None else found + part
     return found
+
+
+def _on_device(node: Node, x: Any, places: Any) -> Any:
+    return kept(node, "places", x.device, places) if isinstance(places, np.ndarray) else places
 
 
 @op("GatherND", either=(1,))
@@ -81,7 +85,7 @@ def gather_nd(node: Node, x: Any, index: Any) -> Any:
         flat = kept(node, "places", x.device, (places.reshape(groups, -1) + base).reshape(-1))
     else:
         flat = (places.reshape(groups, -1) + kept(node, "base", x.device, base)).reshape(-1)
-    return F.index_select(x.reshape(groups * rows, -1), 0, flat).reshape(shape)
+    return pk.index_select(x.reshape(groups * rows, -1), 0, flat).reshape(shape)
 
 
 @op("ScatterND", either=(1,))
@@ -91,12 +95,10 @@ def scatter_nd(node: Node, x: Any, index: Any, updates: Any) -> Any:
         raise refuse(node, f"reduction {kind}")
     depth = index.shape[-1]
     sizes = x.shape[:depth]
-    places = _places(node, index, sizes)
-    if isinstance(places, np.ndarray):
-        places = kept(node, "places", x.device, places)
+    places = _on_device(node, x, _places(node, index, sizes))
     rows, width = math.prod(sizes), math.prod(x.shape[depth:])
     wide = places.reshape(-1, 1).broadcast_to((places.size, width))
-    function: Any = F.scatter if kind == "none" else F.scatter_add
+    function: Any = pk.scatter if kind == "none" else pk.scatter_add
     y = function(x.reshape(rows, width), 0, wide, updates.reshape(places.size, width))
     return y.reshape(x.shape)
 
@@ -107,5 +109,7 @@ def reverse_sequence(node: Node, x: Any, lengths: Any) -> Any:
     steps = np.arange(x.shape[time], dtype=np.int32)
     steps = steps.reshape([-1 if a == time else 1 for a in range(x.ndim)])
     count = lengths.reshape([-1 if a == batch else 1 for a in range(x.ndim)])
-    at = F.elementwise("n - 1 - t if t < n else t", t=kept(node, "steps", x.device, steps), n=count)
-    return F.gather(x, time, at.broadcast_to(x.shape))
+    at = pk.elementwise(
+        "n - 1 - t if t < n else t", t=kept(node, "steps", x.device, steps), n=count
+    )
+    return pk.gather(x, time, at.broadcast_to(x.shape))

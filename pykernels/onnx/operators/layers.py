@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Node
 from .expressions import number
@@ -60,7 +60,7 @@ class _Side:
         return form.format(text, alpha, beta)
 
     def product(self, h: Any, name: str) -> Any:
-        return F.matmul(h, self.parts[name].T)
+        return pk.matmul(h, self.parts[name].T)
 
 
 def layers(
@@ -70,8 +70,8 @@ def layers(
     """A layer in one direction or both; the outputs are those of ONNX."""
     first = bool(node.attributes.get("layout", 0))  # the batch comes first
     if first:
-        x = F.swapaxes(x, 0, 1)
-        h, c = (None if s is None else F.swapaxes(s, 0, 1) for s in (h, c))
+        x = pk.swapaxes(x, 0, 1)
+        h, c = (None if s is None else pk.swapaxes(s, 0, 1) for s in (h, c))
     order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
     directions = order[text(node, "direction", "forward")]
     zeros = kept(node, "zeros", x.device, np.zeros((x.shape[1], r.shape[-1]), x.dtype))
@@ -87,10 +87,10 @@ def layers(
         state = [zeros if s is None else s[side] for s in (h, c)]
         found.append(_run(layer, x, state, back, lengths))
     rows, hs, cs = zip(*found, strict=True)
-    ends = [F.stack(hs), F.stack(cs)] if node.op == "LSTM" else [F.stack(hs)]
-    y = F.stack(rows, 1)
+    ends = [pk.stack(hs), pk.stack(cs)] if node.op == "LSTM" else [pk.stack(hs)]
+    y = pk.stack(rows, 1)
     if first:
-        return F.moveaxis(y, 2, 0), *(F.swapaxes(e, 0, 1) for e in ends)
+        return pk.moveaxis(y, 2, 0), *(pk.swapaxes(e, 0, 1) for e in ends)
     return y, *ends
 
 
@@ -98,7 +98,7 @@ def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tup
     """All steps: results, and what is left of h and c."""
     steps, batch = x.shape[:2]
     gates, width = _GATES[side.node.op], side.parts["r"].shape[-1]
-    inner = F.matmul(x.reshape(steps * batch, -1), side.parts["w"].T)
+    inner = pk.matmul(x.reshape(steps * batch, -1), side.parts["w"].T)
     bias = side.parts.get("b")
     side.parts["rb"] = None
     if bias is not None:
@@ -106,7 +106,7 @@ def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tup
         if side.node.op == "GRU":  # of the third gate it may be inside of a product
             inner, side.parts["rb"] = inner + own, other
         else:
-            inner = F.elementwise("x + a + b", x=inner, a=own, b=other)
+            inner = pk.elementwise("x + a + b", x=inner, a=own, b=other)
     inner = inner.reshape(steps, batch, gates * width)
     h, c = state
     rows: list[Any] = [None] * steps
@@ -117,34 +117,34 @@ def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tup
             continue
         choice = f"a if {t} < n else b"
         n = lengths.reshape(-1, 1)
-        h = F.elementwise(choice, a=new, b=h, n=n)
-        c = c if cell is c else F.elementwise(choice, a=cell, b=c, n=n)
-        rows[t] = F.elementwise(choice, a=new, b=0.0, n=n)
-    return F.stack(rows), h, c
+        h = pk.elementwise(choice, a=new, b=h, n=n)
+        c = c if cell is c else pk.elementwise(choice, a=cell, b=c, n=n)
+        rows[t] = pk.elementwise(choice, a=new, b=0.0, n=n)
+    return pk.stack(rows), h, c
 
 
 def _rnn(side: _Side, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    return F.elementwise(side.act(0, "x + h"), x=x, h=side.product(h, "r")), c
+    return pk.elementwise(side.act(0, "x + h"), x=x, h=side.product(h, "r")), c
 
 
 def _gru(side: _Side, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     width = h.shape[-1]
     xz, xr, xh = (x[:, i * width : (i + 1) * width] for i in range(3))
     weights, bias = side.parts["r"], side.parts["rb"]
-    gates = F.matmul(h, weights[: 2 * width].T)
+    gates = pk.matmul(h, weights[: 2 * width].T)
     if bias is not None:
         gates = gates + bias[: 2 * width]
     last, more = weights[2 * width :], None if bias is None else bias[2 * width :]
-    reset = F.elementwise(side.act(0, "x + h"), x=xr, h=gates[:, width:])
+    reset = pk.elementwise(side.act(0, "x + h"), x=xr, h=gates[:, width:])
     if side.node.attributes.get("linear_before_reset", 0):
-        inner = F.matmul(h, last.T, bias=more)
+        inner = pk.matmul(h, last.T, bias=more)
         text, operands = "x + r * i", {"r": reset, "i": inner}
     else:
-        text, operands = "x + i", {"i": F.matmul(reset * h, last.T, bias=more)}
-    fresh = F.elementwise(side.act(1, text), x=xh, **operands)
+        text, operands = "x + i", {"i": pk.matmul(reset * h, last.T, bias=more)}
+    fresh = pk.elementwise(side.act(1, text), x=xh, **operands)
     z = side.act(0, "x + z")
-    update = F.elementwise(z, x=xz, z=gates[:, :width])
-    return F.elementwise("(1 - z) * n + z * h", z=update, n=fresh, h=h), c
+    update = pk.elementwise(z, x=xz, z=gates[:, :width])
+    return pk.elementwise("(1 - z) * n + z * h", z=update, n=fresh, h=h), c
 
 
 def _lstm(side: _Side, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
@@ -152,19 +152,19 @@ def _lstm(side: _Side, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     gates = x + side.product(h, "r")
     i, o, f, g = (gates[:, k * width : (k + 1) * width] for k in range(4))
     p = side.parts.get("p")
-    texts, operands = ["x", "x", "x"], [{}, {}, {}]
+    texts, operands = ["x", "x", "x"], list[dict[str, Any]]([{}, {}, {}])
     if p is not None:
         texts = ["x + p * c"] * 3
         operands = [{"p": p[k * width : (k + 1) * width]} for k in range(3)]
-    entry = F.elementwise(side.act(0, texts[0]), x=i, **_with(operands[0], c))
+    entry = pk.elementwise(side.act(0, texts[0]), x=i, **_with(operands[0], c))
     if side.node.attributes.get("input_forget", 0):
-        leave = F.elementwise("1 - i", i=entry)
+        leave = pk.elementwise("1 - i", i=entry)
     else:
-        leave = F.elementwise(side.act(0, texts[2]), x=f, **_with(operands[2], c))
-    cell = F.elementwise(f"f * c + i * {side.act(1, 'g')}", f=leave, c=c, i=entry, g=g)
-    out = F.elementwise(side.act(0, texts[1]), x=o, **_with(operands[1], cell))
+        leave = pk.elementwise(side.act(0, texts[2]), x=f, **_with(operands[2], c))
+    cell = pk.elementwise(f"f * c + i * {side.act(1, 'g')}", f=leave, c=c, i=entry, g=g)
+    out = pk.elementwise(side.act(0, texts[1]), x=o, **_with(operands[1], cell))
     form, alpha, beta = side.functions[2]  # the cell is not clipped
-    return F.elementwise(f"o * {form.format('c', alpha, beta)}", o=out, c=cell), cell
+    return pk.elementwise(f"o * {form.format('c', alpha, beta)}", o=out, c=cell), cell
 
 
 def _with(operands: dict[str, Any], cell: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 from pykernels.device import Device
 
 from ..graph import Array, Node, stored, stored_name
@@ -42,7 +42,7 @@ def squeeze(node: Node, x: Any, axes: Array | None = None) -> Any:
 
 @op("Unsqueeze", host=(1,))
 def unsqueeze(node: Node, x: Any, axes: Array | None = None) -> Any:
-    return F.expand_dims(x, tuple(numbers(node, "axes", axes)))
+    return pk.expand_dims(x, tuple(numbers(node, "axes", axes)))
 
 
 @op("Expand", host=(1,))
@@ -52,7 +52,7 @@ def expand(node: Node, x: Any, shape: Array) -> Any:
 
 @op("Concat")
 def concat(node: Node, *x: Any) -> Any:
-    return F.concatenate(x, node.attributes["axis"])
+    return pk.concatenate(x, node.attributes["axis"])
 
 
 @op("Split", host=(1,))
@@ -62,7 +62,7 @@ def split(node: Node, x: Any, sizes: Array | None = None) -> Any:
         size = -(-x.shape[axis] // len(node.outputs))
         found = [size] * (len(node.outputs) - 1)
         found.append(x.shape[axis] - sum(found))
-    return F.split(x, np.cumsum(found)[:-1].tolist(), axis)
+    return pk.split(x, np.cumsum(found)[:-1].tolist(), axis)
 
 
 @op("Slice", host=(1, 2, 3, 4))
@@ -98,20 +98,21 @@ def pad(
         x, pairs = x[tuple(ends)], [(max(a, 0), max(b, 0)) for a, b in pairs]
     modes = {"edge": "replicate", "wrap": "circular"}
     mode: Any = text(node, "mode", "constant")
-    return F.pad(x, pairs, modes.get(mode, mode), constant_values=number)
+    ours: Any = modes.get(mode, mode)
+    return pk.pad(x, pairs, ours, constant_values=number)
 
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
     for axis, count in enumerate(repeats.tolist()):  # an axis at a time, as each takes two
         if count != 1:
-            x = F.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
+            x = pk.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
     return x
 
 
 @op("Trilu", host=(1,))
 def trilu(node: Node, x: Any, k: Array | None = None) -> Any:
-    function = F.triu if node.attributes.get("upper", 1) else F.tril
+    function = pk.triu if node.attributes.get("upper", 1) else pk.tril
     return function(x, 0 if k is None else int(k.item()))
 
 
@@ -119,12 +120,12 @@ def trilu(node: Node, x: Any, k: Array | None = None) -> Any:
 def one_hot(node: Node, index: Any, depth: Array, values: Array) -> Any:
     axis = node.attributes.get("axis", -1)
     count = int(depth.reshape(-1)[0])
-    index = F.where(index < 0, index + count, index)
+    index = pk.where(index < 0, index + count, index)
     off, on = values.tolist()
     # An index of no place has none.
     places = kept(node, "places", index.device, np.arange(count, dtype=stored(index.dtype)))
-    y = F.where(index[..., None] == places, on, off).astype(stored(values.dtype))
-    return y if axis == -1 else F.moveaxis(y, -1, axis)
+    y = pk.where(index[..., None] == places, on, off).astype(stored(values.dtype))
+    return y if axis == -1 else pk.moveaxis(y, -1, axis)
 
 
 @op("DepthToSpace")
@@ -132,7 +133,7 @@ def depth_to_space(node: Node, x: Any) -> Any:
     n, c, h, w = x.shape
     size = node.attributes["blocksize"]
     if text(node, "mode", "DCR") == "CRD":
-        return F.pixel_shuffle(x, size)
+        return pk.pixel_shuffle(x, size)
     y = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     return y.reshape(n, c // size**2, h * size, w * size)
 
@@ -142,7 +143,7 @@ def space_to_depth(node: Node, x: Any) -> Any:
     n, c, h, w = x.shape
     size = node.attributes["blocksize"]
     if text(node, "mode", "DCR") == "CRD":
-        return F.pixel_unshuffle(x, size)
+        return pk.pixel_unshuffle(x, size)
     y = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
     return y.reshape(n, c * size**2, h // size, w // size)
 
@@ -153,9 +154,9 @@ def cast(node: Node, x: Any, like: Any = None) -> Any:
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(kind)
     if bits is None or x.dtype == "bool":
         return x.astype(stored_name(kind))
-    low = F.elementwise("x & m", x=x.astype("int32"), m=(1 << bits) - 1)
+    low = pk.elementwise("x & m", x=x.astype("int32"), m=(1 << bits) - 1)
     if kind.startswith("i"):
-        low = F.elementwise("(x ^ s) - s", x=low, s=1 << (bits - 1))
+        low = pk.elementwise("(x ^ s) - s", x=low, s=1 << (bits - 1))
     return low.astype(stored_name(kind))
 
 
@@ -179,18 +180,18 @@ def _random(node: Node, device: Device, shape: tuple[int, ...]) -> Any:
         options = {"seed": int(np.float32(seed).view(np.uint32))}
     if node.op.startswith("RandomUniform"):
         low, high = given.get("low", 0.0), given.get("high", 1.0)
-        y = F.rand(shape, **options, device=device)
-        return F.elementwise("a + y * (b - a)", y=y, a=low, b=high)
+        y = pk.rand(shape, **options, device=device)
+        return pk.elementwise("a + y * (b - a)", y=y, a=low, b=high)
     mean, scale = given.get("mean", 0.0), given.get("scale", 1.0)
-    y = F.randn(shape, **options, device=device)
-    return F.elementwise("m + y * s", y=y, m=mean, s=scale)
+    y = pk.randn(shape, **options, device=device)
+    return pk.elementwise("m + y * s", y=y, m=mean, s=scale)
 
 
 @op("Dropout", host=(1, 2))
 def dropout(node: Node, x: Any, ratio: Array | None = None, mode: Array | None = None) -> Any:
     """What is trained; else the reader leaves it out."""
     p = node.attributes.get("ratio", 0.5) if ratio is None else float(ratio.item())
-    drawn = F.rand(x.shape, state=x.device.random_state, device=x.device)
-    mask = F.elementwise("r >= p", r=drawn, p=p)
+    drawn = pk.rand(x.shape, state=x.device.random_state, device=x.device)
+    mask = pk.elementwise("r >= p", r=drawn, p=p)
     scale = 1 / (1 - p) if p < 1 else 0.0
-    return F.elementwise("x * s if m else 0.0", x=x, s=scale, m=mask), mask
+    return pk.elementwise("x * s if m else 0.0", x=x, s=scale, m=mask), mask

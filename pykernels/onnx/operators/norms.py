@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Node
 from .table import op, refuse
@@ -17,23 +17,23 @@ def batch_norm(node: Node, x: Any, weight: Any, bias: Any, mean: Any, variance: 
     if not node.attributes.get("training_mode", 0):
         if len([n for n in node.outputs if n]) > 1:
             raise refuse(node, "running means and variances of older versions")
-        return F.batch_norm(x, mean, variance, weight, bias, eps=eps)
+        return pk.batch_norm(x, mean, variance, weight, bias, eps=eps)
     old = node.attributes.get("momentum", 0.9)
     axes = (0, *range(2, x.ndim))
-    now, spread = F.mean(x, axes), F.var(x, axes)
-    y = F.batch_norm(x, now, spread, weight, bias, eps=eps)
+    now, spread = pk.mean(x, axes), pk.var(x, axes)
+    y = pk.batch_norm(x, now, spread, weight, bias, eps=eps)
     blend = "a * m + b * (1 - m)"
     return (
         y,
-        F.elementwise(blend, a=mean, b=now, m=old),
-        F.elementwise(blend, a=variance, b=spread, m=old),
+        pk.elementwise(blend, a=mean, b=now, m=old),
+        pk.elementwise(blend, a=variance, b=spread, m=old),
     )
 
 
 @op("InstanceNormalization")
 def instance_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
     eps = node.attributes.get("epsilon", 1e-5)
-    return F.instance_norm(x, weight=weight, bias=bias, eps=eps)
+    return pk.instance_norm(x, weight=weight, bias=bias, eps=eps)
 
 
 @op("LayerNormalization")
@@ -44,12 +44,12 @@ def layer_norm(node: Node, x: Any, weight: Any = None, bias: Any = None) -> Any:
     weight, bias = (
         t if t is None or t.shape == shape else t.broadcast_to(shape) for t in (weight, bias)
     )
-    y = F.layer_norm(x, shape, weight, bias, eps)
+    y = pk.layer_norm(x, shape, weight, bias, eps)
     if len([n for n in node.outputs if n]) == 1:
         return y
     axes = tuple(range(axis, x.ndim))
-    spread = F.var(x, axes, keepdims=True)
-    return y, F.mean(x, axes, keepdims=True), F.elementwise("rsqrt(v + e)", v=spread, e=eps)
+    spread = pk.var(x, axes, keepdims=True)
+    return y, pk.mean(x, axes, keepdims=True), pk.elementwise("rsqrt(v + e)", v=spread, e=eps)
 
 
 @op("RMSNormalization", "SimplifiedLayerNormalization")
@@ -57,22 +57,22 @@ def rms_norm(node: Node, x: Any, weight: Any) -> Any:
     axis = node.attributes.get("axis", -1) % x.ndim
     shape = x.shape[axis:]
     weight = weight if weight.shape == shape else weight.broadcast_to(shape)
-    return F.rms_norm(x, shape, weight, node.attributes.get("epsilon", 1e-5))
+    return pk.rms_norm(x, shape, weight, node.attributes.get("epsilon", 1e-5))
 
 
 @op("LpNormalization")
 def lp_norm(node: Node, x: Any) -> Any:
     axis, p = node.attributes.get("axis", -1), node.attributes.get("p", 2)
     text = "abs(x)" if p == 1 else "x * x"
-    size = F.reduction(text, "sum", axis=axis, keepdims=True, x=x)
+    size = pk.reduction(text, "sum", axis=axis, keepdims=True, x=x)
     found = "n" if p == 1 else "sqrt(n)"
-    return F.elementwise(f"x / {found} if n > 0 else 0.0", x=x, n=size)
+    return pk.elementwise(f"x / {found} if n > 0 else 0.0", x=x, n=size)
 
 
 @op("GroupNormalization")
 def group_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
     eps = node.attributes.get("epsilon", 1e-5)
-    return F.group_norm(x, node.attributes["num_groups"], weight, bias, eps)
+    return pk.group_norm(x, node.attributes["num_groups"], weight, bias, eps)
 
 
 def _flat(node: Node, x: Any, function: Any) -> Any:
@@ -86,9 +86,9 @@ def _flat(node: Node, x: Any, function: Any) -> Any:
 
 @op("Softmax")
 def softmax(node: Node, x: Any) -> Any:
-    return _flat(node, x, F.softmax)
+    return _flat(node, x, pk.softmax)
 
 
 @op("LogSoftmax")
 def log_softmax(node: Node, x: Any) -> Any:
-    return _flat(node, x, F.log_softmax)
+    return _flat(node, x, pk.log_softmax)

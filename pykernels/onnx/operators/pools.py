@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Node
 from .table import kept, op, refuse, text
 from .windows import pads, spaced
 
 # From an image with its border to sums or maxima of windows: kernel, strides, dilations, sizes.
-Pool = Callable[[Any, tuple[int, int], tuple[int, int], tuple[int, int]], Any]
+Pool = Callable[[Any, Sequence[int], Sequence[int], Sequence[int]], Any]
 
 
-def _max(x: Any, kernel: tuple[int, int], steps: tuple[int, int], gaps: tuple[int, int]) -> Any:
-    return F.max_pool2d(x, kernel, steps, 0, gaps)
+def _max(x: Any, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> Any:
+    return pk.max_pool2d(x, kernel, steps, 0, gaps)
 
 
-def _sum(x: Any, kernel: tuple[int, int], steps: tuple[int, int], gaps: tuple[int, int]) -> Any:
-    if gaps == (1, 1):
-        return F.avg_pool2d(x, kernel, steps, 0, divisor_override=1)
+def _sum(x: Any, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> Any:
+    if tuple(gaps) == (1, 1):
+        return pk.avg_pool2d(x, kernel, steps, 0, divisor_override=1)
     rows, cols = ((k - 1) * g + 1 for k, g in zip(kernel, gaps, strict=True))
     down = (x.shape[2] - rows) // steps[0] + 1
     across = (x.shape[3] - cols) // steps[1] + 1
@@ -65,7 +65,7 @@ def _pooled(node: Node, x: Any, border: float, pool: Pool) -> Any:
     front, behind, counts = _windows(node, x.shape[2:])
     if any(front) or any(behind):
         widths = [(0, 0), (0, 0), *zip(front, behind, strict=True)]
-        x = F.pad(x, widths, constant_values=border)
+        x = pk.pad(x, widths, constant_values=border)
     if axes == 1:
         x = x[:, :, None]
         y = pool(x, (1, kernel[0]), (1, steps[0]), (1, gaps[0]))
@@ -73,7 +73,7 @@ def _pooled(node: Node, x: Any, border: float, pool: Pool) -> Any:
     n, c = x.shape[:2]
     if axes == 3:
         x = x.reshape(n, c * x.shape[2], *x.shape[3:])
-    y = pool(x, tuple(kernel[-2:]), tuple(steps[-2:]), tuple(gaps[-2:]))
+    y = pool(x, kernel[-2:], steps[-2:], gaps[-2:])
     y = y[:, :, : counts[-2], : counts[-1]]
     if axes == 3:
         y = y.reshape(n, c, -1, counts[-2] * counts[-1])
@@ -108,7 +108,7 @@ def max_pool(node: Node, x: Any) -> Any:
         return _with_indices(node, x)
     plain = _plain(node, x)
     if plain is not None:
-        y = F.max_pool2d(x, *plain)
+        y = pk.max_pool2d(x, *plain)
     else:
         y = _pooled(node, x, -math.inf, _max)
     return y if y.dtype == kind else y.astype(kind)
@@ -119,10 +119,10 @@ def _with_indices(node: Node, x: Any) -> Any:
     plain = _plain(node, x)
     if plain is None:
         raise refuse(node, "indices of other pools than of images with an even border")
-    y, index = F.max_pool2d(x, *plain, return_indices=True)
+    y, index = pk.max_pool2d(x, *plain, return_indices=True)
     n, c, h, w = x.shape
     if node.attributes.get("storage_order", 0):
-        index = F.elementwise("i % w * h + i // w", i=index, w=w, h=h)
+        index = pk.elementwise("i % w * h + i // w", i=index, w=w, h=h)
     base = np.arange(n * c, dtype=np.int32).reshape(n, c, 1, 1) * (h * w)
     return y, index + kept(node, "base", x.device, base)
 
@@ -132,7 +132,8 @@ def average_pool(node: Node, x: Any) -> Any:
     _checked(node, x)
     plain, counted = _plain(node, x), bool(node.attributes.get("count_include_pad"))
     if plain is not None and plain[3] == (1, 1):
-        return F.avg_pool2d(x, *plain[:3], count_include_pad=counted)
+        kernel, steps, around, _ = plain
+        return pk.avg_pool2d(x, kernel, steps, around, count_include_pad=counted)
     sums = _pooled(node, x, 0.0, _sum)
     counts = np.ones([1] * len(node.attributes["kernel_shape"]), np.float32)
     for a, row in enumerate(_counts(node, x.shape[2:], counted)):
@@ -160,26 +161,26 @@ def _counts(node: Node, sizes: Sequence[int], counted: bool) -> list[Any]:
 def lp_pool(node: Node, x: Any) -> Any:
     _checked(node, x)
     p = float(node.attributes.get("p", 2))
-    y = _pooled(node, F.elementwise("abs(x) ** p", x=x, p=p), 0.0, _sum)
-    return F.elementwise("y ** q", y=y, q=1 / p)
+    y = _pooled(node, pk.elementwise("abs(x) ** p", x=x, p=p), 0.0, _sum)
+    return pk.elementwise("y ** q", y=y, q=1 / p)
 
 
 @op("GlobalAveragePool")
 def global_average_pool(node: Node, x: Any) -> Any:
-    return F.mean(x, tuple(range(2, x.ndim)), keepdims=True)
+    return pk.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
 
 @op("GlobalMaxPool")
 def global_max_pool(node: Node, x: Any) -> Any:
-    return F.max(x, tuple(range(2, x.ndim)), keepdims=True)
+    return pk.max(x, tuple(range(2, x.ndim)), keepdims=True)
 
 
 @op("GlobalLpPool")
 def global_lp_pool(node: Node, x: Any) -> Any:
     p = float(node.attributes.get("p", 2))
     axes = tuple(range(2, x.ndim))
-    y = F.reduction("abs(x) ** p", "sum", axis=axes, keepdims=True, x=x, p=p)
-    return F.elementwise("y ** q", y=y, q=1 / p)
+    y = pk.reduction("abs(x) ** p", "sum", axis=axes, keepdims=True, x=x, p=p)
+    return pk.elementwise("y ** q", y=y, q=1 / p)
 
 
 @op("MaxUnpool", host=(2,))
@@ -196,7 +197,7 @@ def max_unpool(node: Node, x: Any, index: Any, shape: Any = None) -> Any:
         rows, cols = (int(v) for v in shape[-2:])
     # Positions count in the whole tensor.
     zeros = kept(node, "zeros", x.device, np.zeros(n * c * rows * cols, x.dtype))
-    flat = F.scatter(zeros, 0, index.reshape(-1), x.reshape(-1))
+    flat = pk.scatter(zeros, 0, index.reshape(-1), x.reshape(-1))
     return flat.reshape(n, c, rows, cols)
 
 
@@ -208,7 +209,7 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
     around = given.get("pads", [0, 0, 0, 0])
     kernel = tuple(int(k) for k in block)
     full = (int(size[0]) + around[0] + around[2], int(size[1]) + around[1] + around[3])
-    y = F.fold(
+    y = pk.fold(
         x, full, kernel, dilation=tuple(given.get("dilations", (1, 1))),
         stride=tuple(given.get("strides", (1, 1))),
     )  # fmt: skip
@@ -221,7 +222,7 @@ def local_response_norm(node: Node, x: Any) -> Any:
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
     if given["size"] % 2 == 0:  # the channel more is behind in ONNX, in front in torch
         raise refuse(node, "an even size")
-    return F.local_response_norm(x, given["size"], alpha, beta, k)
+    return pk.local_response_norm(x, given["size"], alpha, beta, k)
 
 
 @op("GridSample")
@@ -235,4 +236,4 @@ def grid_sample(node: Node, x: Any, grid: Any) -> Any:
     around: Any = text(node, "padding_mode", "zeros")
     corners = bool(node.attributes.get("align_corners", 0))
     found: Any = modes[mode]
-    return F.grid_sample(x, grid, found, around, corners)
+    return pk.grid_sample(x, grid, found, around, corners)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Node
 from .table import op, text
@@ -13,7 +13,7 @@ from .table import op, text
 @op("MatMul")
 def matmul(node: Node, a: Any, b: Any, bias: Any = None, residual: Any = None) -> Any:
     scale, kind = node.attributes.get("scale", 1.0), node.attributes.get("activation")
-    return F.matmul(a, b, bias=bias, residual=residual, scale=scale, activation=kind)
+    return pk.matmul(a, b, bias=bias, residual=residual, scale=scale, activation=kind)
 
 
 @op("Gemm")
@@ -25,9 +25,9 @@ def gemm(node: Node, a: Any, b: Any, c: Any = None, residual: Any = None) -> Any
     if c is not None and beta != 1.0:
         c = c * beta
     scale, kind = given.get("alpha", 1.0), given.get("activation")
-    return F.matmul(a, b, bias=c, residual=residual, scale=scale, activation=kind)
+    return pk.matmul(a, b, bias=c, residual=residual, scale=scale, activation=kind)
 
 
 @op("Einsum")
 def einsum(node: Node, *operands: Any) -> Any:
-    return F.einsum(text(node, "equation", "").replace(" ", ""), *operands)
+    return pk.einsum(text(node, "equation", "").replace(" ", ""), *operands)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 from pykernels import kernels
 
 from ..graph import Node, stored_name
@@ -29,7 +29,7 @@ def _spread(node: Node, x: Any, factors: Any) -> Any:
     axis = node.attributes.get("axis", 1) % x.ndim
     block = node.attributes.get("block_size", 0)
     if block:
-        whole = F.repeat(factors, block, axis)
+        whole = pk.repeat(factors, block, axis)
         index = [slice(None)] * x.ndim
         index[axis] = slice(0, x.shape[axis])
         return whole[tuple(index)]
@@ -51,7 +51,7 @@ def _rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
         operands["z"], text = zero, f"(round({text}) + float32(z))"
     else:
         text = f"round({text})"
-    y = F.elementwise(f"minimum(maximum({text}, lo), hi)", **operands)
+    y = pk.elementwise(f"minimum(maximum({text}, lo), hi)", **operands)
     return y.astype(stored_name(node.dtypes[0]))
 
 
@@ -67,20 +67,20 @@ def dequantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
         raise refuse(node, f"dtype {x.dtype}")
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
     if zero is None:
-        return F.elementwise("float32(x) * float32(s)", x=x, s=scale)
-    return F.elementwise("float32(int32(x) - int32(z)) * float32(s)", x=x, z=zero, s=scale)
+        return pk.elementwise("float32(x) * float32(s)", x=x, s=scale)
+    return pk.elementwise("float32(int32(x) - int32(z)) * float32(s)", x=x, z=zero, s=scale)
 
 
 @op("DynamicQuantizeLinear")
 def dynamic_quantize(node: Node, x: Any) -> Any:
-    low = F.elementwise("minimum(x, 0.0)", x=F.min(x))
-    high = F.elementwise("maximum(x, 0.0)", x=F.max(x))
-    scale = F.elementwise("(b - a) / 255.0", a=low, b=high)
+    low = pk.elementwise("minimum(x, 0.0)", x=pk.min(x))
+    high = pk.elementwise("maximum(x, 0.0)", x=pk.max(x))
+    scale = pk.elementwise("(b - a) / 255.0", a=low, b=high)
     # An input of zeros has no scale.
     text = "minimum(maximum(round(-a / s if s > 0 else 0.0), 0.0), 255.0)"
-    zero = F.elementwise(text, a=low, s=scale).astype("uint8")
+    zero = pk.elementwise(text, a=low, s=scale).astype("uint8")
     text = "minimum(maximum(round(x / s if s > 0 else 0.0) + float32(z), 0.0), 255.0)"
-    return F.elementwise(text, x=x, s=scale, z=zero).astype("uint8"), scale, zero
+    return pk.elementwise(text, x=x, s=scale, z=zero).astype("uint8"), scale, zero
 
 
 # -- products of bytes ----------------------------------------------------------------------------
@@ -89,15 +89,15 @@ def dynamic_quantize(node: Node, x: Any) -> Any:
 def _signed(x: Any, zero: Any) -> tuple[Any, Any]:
     """Bytes as int8, and their zero point in int32."""
     if x.dtype == "int8":
-        return x, None if zero is None else F.elementwise("int32(z)", z=zero)
-    y = F.elementwise("int32(x) - 128", x=x).astype("int8")
+        return x, None if zero is None else pk.elementwise("int32(z)", z=zero)
+    y = pk.elementwise("int32(x) - 128", x=x).astype("int8")
     if zero is None:
-        return y, F.elementwise("0 * int32(z) - 128", z=x.reshape(-1)[:1])
-    return y, F.elementwise("int32(z) - 128", z=zero)
+        return y, pk.elementwise("0 * int32(z) - 128", z=x.reshape(-1)[:1])
+    return y, pk.elementwise("int32(z) - 128", z=zero)
 
 
 def _sums(x: Any, axis: int) -> Any:
-    return F.reduction("int32(x)", "sum", axis=axis, keepdims=True, x=x)
+    return pk.reduction("int32(x)", "sum", axis=axis, keepdims=True, x=x)
 
 
 def integer_product(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
@@ -112,13 +112,13 @@ def integer_product(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> A
     rows, inner, cols = a.shape[-2], a.shape[-1], b.shape[-1]
     wide = a.broadcast_to((*batch, rows, inner))
     y = a.device.empty((*batch, rows, cols), "int32")
-    kernels.mul_mat_i8(F.swapaxes(b, -1, -2), wide, y)
+    kernels.mul_mat_i8(pk.swapaxes(b, -1, -2), wide, y)
     if zb is not None:
-        y = F.elementwise("y - s * z", y=y, s=_sums(a, -1), z=zb)
+        y = pk.elementwise("y - s * z", y=y, s=_sums(a, -1), z=zb)
     if za is not None:
-        y = F.elementwise("y - s * z", y=y, s=_sums(b, -2), z=za)
+        y = pk.elementwise("y - s * z", y=y, s=_sums(b, -2), z=za)
     if za is not None and zb is not None:
-        y = F.elementwise("y + k * s * z", y=y, k=inner, s=za, z=zb)
+        y = pk.elementwise("y + k * s * z", y=y, k=inner, s=za, z=zb)
     y = y[..., 0, :] if left else y
     return y[..., 0] if right else y
 
@@ -144,21 +144,20 @@ def _columns(node: Node, x: Any, zero: Any, kernel: tuple[int, int]) -> Any:
     """The windows of images of bytes, (N, C KH KW, places), and the sizes of the result; the
     border is the zero point."""
     rank = 2 + len(node.attributes.get("strides", kernel))
-    steps, gaps = spaced(node, 2)
-    steps, gaps = doubled(steps, rank, 1), doubled(gaps, rank, 1)
+    steps, gaps = (doubled(v, rank, 1) for v in spaced(node, 2))
     top, bottom, left, right = edges(pads(node, x.shape[2:], kernel), 4)
     if top or bottom or left or right:
         widths = ((0, 0), (0, 0), (top, bottom), (left, right))
         inside = np.pad(np.ones((1, 1, *x.shape[2:]), np.bool_), widths)
-        x = F.pad(x, widths)
+        x = pk.pad(x, widths)
         if zero is not None:
             at = kept(node, "inside", x.device, inside)
-            x = F.where(at, x, zero.astype("int8").reshape(1, 1, 1, 1))
+            x = pk.where(at, x, zero.astype("int8").reshape(1, 1, 1, 1))
     sizes = [
         (n - (k - 1) * gap - 1) // step + 1
         for n, k, step, gap in zip(x.shape[2:], kernel, steps, gaps, strict=True)
     ]
-    return F.unfold(x, kernel, dilation=gaps, stride=steps), sizes
+    return pk.unfold(x, kernel, dilation=gaps, stride=steps), sizes
 
 
 def integer_conv(node: Node, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
@@ -176,15 +175,15 @@ def integer_conv(node: Node, x: Any, w: Any, x_zero: Any = None, w_zero: Any = N
         zw = zw.reshape(1, groups, outputs // groups, 1)
     # (N, groups, places, outputs): rows of the product are places.
     y = x.device.empty((n, groups, columns.shape[-1], outputs // groups), "int32")
-    kernels.mul_mat_i8(w, F.swapaxes(columns, -1, -2), y)
-    y = F.swapaxes(y, -1, -2)
+    kernels.mul_mat_i8(w, pk.swapaxes(columns, -1, -2), y)
+    y = pk.swapaxes(y, -1, -2)
     if zw is not None:
-        y = F.elementwise("y - s * z", y=y, s=_sums(columns, 2), z=zw)
+        y = pk.elementwise("y - s * z", y=y, s=_sums(columns, 2), z=zw)
     if zx is not None:
         zx = zx.reshape(1, 1, 1, 1)
-        y = F.elementwise("y - s * z", y=y, s=_sums(w, 3), z=zx)
+        y = pk.elementwise("y - s * z", y=y, s=_sums(w, 3), z=zx)
     if zx is not None and zw is not None:
-        y = F.elementwise("y + k * s * z", y=y, k=inner, s=zx, z=zw)
+        y = pk.elementwise("y + k * s * z", y=y, k=inner, s=zx, z=zw)
     return y.reshape(n, outputs, *sizes)
 
 
@@ -203,6 +202,6 @@ def qlinear_conv(
     if w_scale.size > 1:
         w_scale = w_scale.reshape(channels)
     if bias is not None:
-        y = F.elementwise("y + b", y=y, b=bias.reshape(channels))
+        y = pk.elementwise("y + b", y=y, b=bias.reshape(channels))
     text = "float32(y) * (float32(a) * float32(b) / float32(c))"
     return _rounded(node, text, y_zero, y=y, a=x_scale, b=w_scale, c=y_scale)

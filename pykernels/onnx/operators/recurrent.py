@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 from pykernels.device import Tensor
 
 from ..graph import Node
@@ -25,34 +25,34 @@ def lstm(
         return layers(node, x, w, r, b, lengths, h, c, peepholes)
     first = bool(given.get("layout", 0))  # the batch comes first
     if first:
-        x = F.swapaxes(x, 0, 1)
-        h, c = (None if s is None else F.swapaxes(s, 0, 1) for s in (h, c))
+        x = pk.swapaxes(x, 0, 1)
+        h, c = (None if s is None else pk.swapaxes(s, 0, 1) for s in (h, c))
 
     def ours(name: str, array: Any, side: int) -> Tensor:
         """ONNX's order of gates is input, output, forget, cell."""
         if not isinstance(array, np.ndarray):
-            i, o, f, g = F.split(array[side], 4)
-            return F.concatenate([i, f, g, o])
+            i, o, f, g = pk.split(array[side], 4)
+            return pk.concatenate([i, f, g, o])
         i, o, f, g = np.split(array[side], 4)
         return kept(node, f"{name}{side}", x.device, np.concatenate([i, f, g, o]))
 
     order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
     sides = []
     for side, back in enumerate(order[text(node, "direction", "forward")]):
-        weights = ours("w", w, side), ours("r", r, side)
-        biases: list[Any] = [None, None]
+        arguments: list[Any] = [ours("w", w, side), ours("r", r, side)]
         if b is not None:
-            biases = [ours("b", b[:, : 4 * width], side), ours("u", b[:, 4 * width :], side)]
-        state = None if h is None or c is None else (h[side], c[side])
-        if state is None and (h is not None or c is not None):
+            arguments += [ours("b", b[:, : 4 * width], side), ours("u", b[:, 4 * width :], side)]
+        state = None
+        if h is not None or c is not None:
             zeros = kept(node, "zeros", x.device, np.zeros((x.shape[1], width), x.dtype))
-            state = (zeros, c[side]) if h is None else (h[side], zeros)
-        y, last = F.lstm(x, *weights, *biases, hx=state, reverse=back)
+            state = zeros if h is None else h[side], zeros if c is None else c[side]
+        layer: Any = pk.lstm
+        y, last = layer(x, *arguments, hx=state, reverse=back)
         sides.append((y, *last))
     ys, hs, cs = zip(*sides, strict=True)
     if first:
-        return F.moveaxis(F.stack(ys, 1), 2, 0), F.stack(hs, 1), F.stack(cs, 1)
-    return F.stack(ys, 1), F.stack(hs), F.stack(cs)
+        return pk.moveaxis(pk.stack(ys, 1), 2, 0), pk.stack(hs, 1), pk.stack(cs, 1)
+    return pk.stack(ys, 1), pk.stack(hs), pk.stack(cs)
 
 
 @op("GRU", "RNN", either=(1, 2, 3))

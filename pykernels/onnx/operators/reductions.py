@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Array, Node
 from .table import kept, numbers, op
 
 
 def _norm2(x: Any, axis: Any, keepdims: bool) -> Any:
-    return F.reduction("x * x", "sum", axis=axis, keepdims=keepdims, x=x)
+    return pk.reduction("x * x", "sum", axis=axis, keepdims=keepdims, x=x)
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "ReduceSum": F.sum, "ReduceMean": F.mean, "ReduceMax": F.max, "ReduceMin": F.min,
-    "ReduceProd": F.prod, "ReduceLogSumExp": F.logsumexp, "ReduceSumSquare": _norm2,
-    "ReduceL1": lambda x, a, k: F.reduction("abs(x)", "sum", axis=a, keepdims=k, x=x),
-    "ReduceL2": lambda x, a, k: F.sqrt(_norm2(x, a, k)),
-    "ReduceLogSum": lambda x, a, k: F.log(F.sum(x, a, k)),
+    "ReduceSum": pk.sum, "ReduceMean": pk.mean, "ReduceMax": pk.max, "ReduceMin": pk.min,
+    "ReduceProd": pk.prod, "ReduceLogSumExp": pk.logsumexp, "ReduceSumSquare": _norm2,
+    "ReduceL1": lambda x, a, k: pk.reduction("abs(x)", "sum", axis=a, keepdims=k, x=x),
+    "ReduceL2": lambda x, a, k: pk.sqrt(_norm2(x, a, k)),
+    "ReduceLogSum": lambda x, a, k: pk.log(pk.sum(x, a, k)),
 }  # fmt: skip
 
 
@@ -52,10 +52,12 @@ def _of_nothing(node: Node, x: Any, axes: set[int], keep: bool) -> Any:
 
 @op("ArgMax", "ArgMin")
 def arg_max(node: Node, x: Any) -> Any:
-    function = F.argmax if node.op == "ArgMax" else F.argmin
+    function = pk.argmax if node.op == "ArgMax" else pk.argmin
     axis, keep = node.attributes.get("axis", 0), bool(node.attributes.get("keepdims", 1))
     if node.attributes.get("select_last_index", 0):
-        return F.elementwise("n - i", n=x.shape[axis] - 1, i=function(F.flip(x, axis), axis, keep))
+        return pk.elementwise(
+            "n - i", n=x.shape[axis] - 1, i=function(pk.flip(x, axis), axis, keep)
+        )
     return function(x, axis, keep)
 
 
@@ -67,17 +69,17 @@ def hardmax(node: Node, x: Any) -> Any:
         x, axis = x.reshape(math.prod(shape[:axis]), -1), 1
     places = np.arange(x.shape[axis], dtype=np.int32)
     places = places.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
-    found = F.argmax(x, axis, True)
-    y = F.elementwise("float32(i == j)", i=found, j=kept(node, "places", x.device, places))
+    found = pk.argmax(x, axis, True)
+    y = pk.elementwise("float32(i == j)", i=found, j=kept(node, "places", x.device, places))
     return y.reshape(shape)
 
 
 @op("CumSum", "CumProd", host=(1,))
 def running(node: Node, x: Any, axis: Array) -> Any:
-    function = F.cumsum if node.op == "CumSum" else F.cumprod
+    function = pk.cumsum if node.op == "CumSum" else pk.cumprod
     at, exclusive = int(axis.item()), bool(node.attributes.get("exclusive", 0))
     if node.attributes.get("reverse", 0):
-        return F.flip(function(F.flip(x, at), at, exclusive=exclusive), at)
+        return pk.flip(function(pk.flip(x, at), at, exclusive=exclusive), at)
     return function(x, at, exclusive=exclusive)
 
 
@@ -86,4 +88,4 @@ def top_k(node: Node, x: Any, k: Array | None = None) -> Any:
     count = numbers(node, "k", k)
     largest = bool(node.attributes.get("largest", 1))
     at = node.attributes.get("axis", -1)
-    return F.top_k(x, count[0] if k is not None else count, at, largest=largest)
+    return pk.top_k(x, count[0] if k is not None else count, at, largest=largest)

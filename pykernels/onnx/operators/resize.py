@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Array, Node
 from .table import kept, op, refuse, text
@@ -83,11 +83,11 @@ def resize(
     rows, how = _axes(node, x, roi, scales, sizes), _options(node)
     if _has_form(x, rows, how):
         new = {r.axis: r.new for r in rows}
-        size = [new.get(x.ndim + a, x.shape[a]) for a in (-2, -1)]
+        size = [new[a] if a in new else x.shape[a] for a in (x.ndim - 2, x.ndim - 1)]
         mode: Any = how.mode
         coordinates: Any = how.coordinates
         nearest: Any = how.nearest
-        return F.resize(
+        return pk.resize(
             x, size, mode, coordinates=coordinates, nearest=nearest,
             antialias=how.smooth and mode != "nearest", layout="chw",
         )  # fmt: skip
@@ -121,14 +121,14 @@ def _by_axis(node: Node, x: Any, rows: list[_Axis], how: _Options) -> Any:
             inside = inside & ((at >= 0) & (at <= row.old - 1)).reshape(shape)
         if how.mode == "nearest":
             index = _nearest(at, how.nearest).clip(0, row.old - 1).astype(np.int32)
-            x = F.index_select(x, row.axis, kept(node, f"index{row.axis}", x.device, index))
+            x = pk.index_select(x, row.axis, kept(node, f"index{row.axis}", x.device, index))
             continue
         matrix = _weights(at, row, how).astype(np.float32)
         x = x if x.dtype == "float32" else x.astype("float32")
-        y = F.matmul(F.moveaxis(x, row.axis, -1), kept(node, f"m{row.axis}", x.device, matrix.T))
-        x = F.moveaxis(y, -1, row.axis)
+        y = pk.matmul(pk.moveaxis(x, row.axis, -1), kept(node, f"m{row.axis}", x.device, matrix.T))
+        x = pk.moveaxis(y, -1, row.axis)
     if region and not inside.all():
-        x = F.where(kept(node, "inside", x.device, inside), x, how.beyond)
+        x = pk.where(kept(node, "inside", x.device, inside), x, how.beyond)
     return x
 
 

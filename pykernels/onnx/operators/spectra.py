@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Array, Node
 from .table import kept, op, refuse
@@ -16,7 +16,7 @@ def _transformed(node: Node, x: Any, length: int, inverse: bool, onesided: bool)
     """The transform of (..., n, 1 or 2) along n, cut or filled with zeros to a length."""
     n = x.shape[-2]
     if n < length:
-        x = F.pad(x, [*[(0, 0)] * (x.ndim - 2), (0, length - n), (0, 0)])
+        x = pk.pad(x, [*[(0, 0)] * (x.ndim - 2), (0, length - n), (0, 0)])
     else:
         x = x[..., :length, :]
     count = length // 2 + 1 if onesided else length
@@ -25,11 +25,11 @@ def _transformed(node: Node, x: Any, length: int, inverse: bool, onesided: bool)
     cos = kept(node, "cos", x.device, (np.cos(turns) * scale).astype(np.float32))
     sin = kept(node, "sin", x.device, (np.sin(turns) * scale * sign).astype(np.float32))
     real = x[..., 0].astype("float32")
-    up, across = F.matmul(real, cos), F.matmul(real, sin)
+    up, across = pk.matmul(real, cos), pk.matmul(real, sin)
     if x.shape[-1] == 1:
-        return F.stack([up, F.neg(across)], -1)
+        return pk.stack([up, pk.neg(across)], -1)
     imaginary = x[..., 1].astype("float32")
-    return F.stack([up + F.matmul(imaginary, sin), F.matmul(imaginary, cos) - across], -1)
+    return pk.stack([up + pk.matmul(imaginary, sin), pk.matmul(imaginary, cos) - across], -1)
 
 
 @op("DFT", host=(1, 2))
@@ -41,8 +41,8 @@ def dft(node: Node, x: Any, length: Array | None = None, axis: Array | None = No
     if inverse and onesided:
         raise refuse(node, "an inverse transform of one side")
     count = x.shape[at] if length is None else int(length.item())
-    y = _transformed(node, F.moveaxis(x, at, -2), count, inverse, onesided)
-    return F.moveaxis(y, -2, at)
+    y = _transformed(node, pk.moveaxis(x, at, -2), count, inverse, onesided)
+    return pk.moveaxis(y, -2, at)
 
 
 @op("STFT", host=(1, 3))
@@ -52,7 +52,7 @@ def stft(node: Node, x: Any, step: Array, window: Any = None, length: Array | No
     rows = np.arange((x.shape[1] - width) // by + 1)[:, None] * by + np.arange(width)
     index = kept(node, "rows", x.device, rows.reshape(-1).astype(np.int32))
     x = x if x.ndim == 3 else x[..., None]
-    frames = F.index_select(x, 1, index).reshape(x.shape[0], *rows.shape, x.shape[2])
+    frames = pk.index_select(x, 1, index).reshape(x.shape[0], *rows.shape, x.shape[2])
     if window is not None:
         frames = frames * window.reshape(-1, 1)
     return _transformed(node, frames, width, False, bool(node.attributes.get("onesided", 1)))

@@ -48,11 +48,13 @@ def numbers(node: Node, name: str, given: Array | None = None, default: Any = No
 
 
 def text(node: Node, name: str, default: str) -> str:
-    return node.attributes.get(name, default.encode()).decode()
+    found: str = node.attributes.get(name, default.encode()).decode()
+    return found
 
 
 def kept(node: Node, name: str, device: Device, array: Array) -> Tensor:
     """A constant array of the entry on the device, uploaded by the first call."""
     if name not in node.kept:
         node.kept[name] = device.tensor(array)
-    return node.kept[name]
+    found: Tensor = node.kept[name]
+    return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pykernels import functional as F
+import pykernels as pk
 
 from ..graph import Node
 from .table import op, refuse, text
@@ -65,7 +65,7 @@ def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> 
     x, w = as_image(node, x, w)
     if residual is not None and rank == 3:
         residual = residual[:, :, None]
-    y = F.conv2d(
+    y = pk.conv2d(
         x, w, bias, stride=doubled(steps, rank, 1), padding=edges(around, rank),
         dilation=doubled(gaps, rank, 1), groups=node.attributes.get("group", 1),
         residual=residual, activation=node.attributes.get("activation"),
@@ -78,26 +78,25 @@ def _conv3d(node: Node, x: Any, w: Any, bias: Any, residual: Any) -> Any:
     result at once."""
     steps, gaps = spaced(node, 3)
     front, top, left, back, bottom, right = pads(node, x.shape[2:], w.shape[2:])
-    x = F.pad(x, ((0, 0), (0, 0), (front, back), (0, 0), (0, 0)))
+    x = pk.pad(x, ((0, 0), (0, 0), (front, back), (0, 0), (0, 0)))
     n, planes = x.shape[0], w.shape[2]
     deep = (x.shape[2] - (planes - 1) * gaps[0] - 1) // steps[0] + 1
-    x = F.moveaxis(x, 2, 1)  # (N, D, C, H, W)
+    x = pk.moveaxis(x, 2, 1)  # (N, D, C, H, W)
+    sums: Any = None
     if residual is not None:
-        sums = F.moveaxis(residual, 2, 1)
+        sums = pk.moveaxis(residual, 2, 1)
         sums = sums.reshape(n * deep, *sums.shape[2:])
-    else:
-        sums = None
     for i in range(planes):
         first = i * gaps[0]
         part = x[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]
         last = i == planes - 1
-        sums = F.conv2d(
+        sums = pk.conv2d(
             part.reshape(n * deep, *part.shape[2:]), w[:, :, i], bias if last else None,
             stride=tuple(steps[1:]), padding=(top, bottom, left, right), dilation=tuple(gaps[1:]),
             groups=node.attributes.get("group", 1), residual=sums,
             activation=node.attributes.get("activation") if last else None,
         )  # fmt: skip
-    return F.moveaxis(sums.reshape(n, deep, *sums.shape[1:]), 1, 2)
+    return pk.moveaxis(sums.reshape(n, deep, *sums.shape[1:]), 1, 2)
 
 
 @op("ConvTranspose")
@@ -123,7 +122,7 @@ def conv_transpose(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
             pair = (less, rest) if mode == "SAME_UPPER" else (rest, less)
             around[a], around[axes + a] = pair
     x, w = as_image(node, x, w)
-    y = F.conv_transpose2d(
+    y = pk.conv_transpose2d(
         x, w, bias, stride=doubled(steps, rank, 1), padding=edges(around, rank),
         output_padding=doubled(more, rank, 0), dilation=doubled(gaps, rank, 1),
         groups=node.attributes.get("group", 1), activation=node.attributes.get("activation"),
