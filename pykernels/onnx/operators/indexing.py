@@ -97,7 +97,7 @@ def scatter_nd(node: Node, x: Any, index: Any, updates: Any) -> Any:
     sizes = x.shape[:depth]
     places = _on_device(node, x, _places(node, index, sizes))
     rows, width = math.prod(sizes), math.prod(x.shape[depth:])
-    wide = places.reshape(-1, 1).broadcast_to((places.size, width))
+    wide = pk.broadcast_to(places.reshape(-1, 1), (places.size, width))
     function: Any = pk.scatter if kind == "none" else pk.scatter_add
     y = function(x.reshape(rows, width), 0, wide, updates.reshape(places.size, width))
     return y.reshape(x.shape)
@@ -112,4 +112,4 @@ def reverse_sequence(node: Node, x: Any, lengths: Any) -> Any:
     at = pk.elementwise(
         "n - 1 - t if t < n else t", t=kept(node, "steps", x.device, steps), n=count
     )
-    return pk.gather(x, time, at.broadcast_to(x.shape))
+    return pk.gather(x, time, pk.broadcast_to(at, x.shape))
