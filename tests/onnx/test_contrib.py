@@ -50,6 +50,7 @@ def bytes_of(kind: str, *shape: int) -> Array:
 
 NORM = (weights(8, seed=1), weights(8, seed=2), weights(8, seed=3))
 MASK = np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+Q = [(np.float32(s), np.uint8(z)) for s, z in ((0.031, 2), (0.27, 7), (0.11, 3))]
 CASES = {
     "Gelu": model("Gelu", X),
     "FastGelu": model("FastGelu", X),
@@ -71,6 +72,16 @@ CASES = {
     ),
     "DynamicQuantizeMatMul": model("DynamicQuantizeMatMul", (5, 64), bytes_of("i1", 64, 7),
                                    np.float32(0.02), None, weights(7)),
+    "QLinearAdd": model("QLinearAdd", ("u1", 3, 5, 7), *Q[0], ("u1", 5, 1), *Q[1], *Q[2]),
+    "QLinearMul": model("QLinearMul", ("u1", 3, 5, 7), *Q[0], ("u1", 5, 1), *Q[1], *Q[2]),
+    "QLinearSigmoid": model("QLinearSigmoid", ("u1", 30, 50), *Q[0], np.float32(1 / 256),
+                            np.uint8(0)),
+    "QLinearLeakyRelu": model("QLinearLeakyRelu", ("u1", 30, 50), *Q[0], *Q[2], alpha=0.3),
+    "QGemm": model("QGemm", ("u1", 9, 6), *Q[0], bytes_of("i1", 7, 9), np.float32(0.02),
+                   np.int8(3), np.int32([5, -900, 30, 4, 0, 77, 1]), np.float32(0.6), np.uint8(120),
+                   transA=1, transB=1),
+    "QGemm_float": model("QGemm", ("u1", 6, 9), *Q[0], bytes_of("i1", 9, 7), np.float32(0.02),
+                         np.int8(0)),
     "Attention": model("Attention", X, weights(8, 24), weights(24), num_heads=2),
     "Attention_mask": model("Attention", X, weights(8, 24), weights(24), MASK, num_heads=2),
     "Attention_causal": model("Attention", X, weights(8, 24), weights(24), None, num_heads=4,

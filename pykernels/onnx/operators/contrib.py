@@ -12,7 +12,7 @@ import pykernels as pk
 
 from ..errors import ModelError
 from ..graph import Node
-from .quantized import dynamic_quantize, integer_product
+from .quantized import dequantize, dynamic_quantize, integer_product, rounded
 from .table import Entry, op, refuse
 
 __all__ = ["DOMAIN", "SHAPES"]
@@ -256,3 +256,68 @@ def multi_head_attention(
     q, k, v = (t if t.ndim == 4 else _heads(t, heads) for t in (q, k, v))
     causal = bool(node.attributes.get("unidirectional", 0))
     return _attended(node, q, k, v, mask, added, causal)
+
+
+# -- bytes ----------------------------------------------------------------------------------------
+
+
+def _both(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
+    (a, kind), (b, _kind) = _there(kinds[0]), _there(kinds[3])
+    return [(np.broadcast_shapes(a, b), kind)]
+
+
+@contrib("QLinearAdd", _both)
+def qlinear_add(
+    node: Node, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
+    y_scale: Any, y_zero: Any = None,
+) -> Any:  # fmt: skip
+    a, b = dequantize(node, a, a_scale, a_zero), dequantize(node, b, b_scale, b_zero)
+    return rounded(node, "(a + b) / s", y_zero, a=a, b=b, s=y_scale)
+
+
+@contrib("QLinearMul", _both)
+def qlinear_mul(
+    node: Node, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
+    y_scale: Any, y_zero: Any = None,
+) -> Any:  # fmt: skip
+    a, b = dequantize(node, a, a_scale, a_zero), dequantize(node, b, b_scale, b_zero)
+    return rounded(node, "a * b / s", y_zero, a=a, b=b, s=y_scale)
+
+
+@contrib("QLinearSigmoid", _like)
+def qlinear_sigmoid(
+    node: Node, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None
+) -> Any:
+    x = dequantize(node, x, x_scale, x_zero)
+    return rounded(node, "sigmoid(x) / s", y_zero, x=x, s=y_scale)
+
+
+@contrib("QLinearLeakyRelu", _like)
+def qlinear_leaky_relu(
+    node: Node, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None
+) -> Any:
+    x, alpha = dequantize(node, x, x_scale, x_zero), float(node.attributes.get("alpha", 0.01))
+    return rounded(node, "leaky_relu(x, a) / s", y_zero, x=x, s=y_scale, a=alpha)
+
+
+def _gemm(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
+    found, output = _there(_matmul(given, [kinds[0], kinds[3]])[0]), kinds[7]
+    return [(found[0], "float32" if output is None else found[1])]
+
+
+@contrib("QGemm", _gemm)
+def qgemm(
+    node: Node, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
+    c: Any = None, y_scale: Any = None, y_zero: Any = None,
+) -> Any:  # fmt: skip
+    given = node.attributes
+    a = pk.swapaxes(a, 0, 1) if given.get("transA") else a
+    b = pk.swapaxes(b, 0, 1) if given.get("transB") else b
+    y = integer_product(a, b, a_zero, b_zero)
+    if c is not None:
+        y = y + c
+    text = "float32(y) * (f * a * b)"
+    operands = {"y": y, "a": a_scale, "b": b_scale, "f": float(given.get("alpha", 1.0))}
+    if y_scale is None:
+        return pk.elementwise(text, **operands)
+    return rounded(node, f"{text} / s", y_zero, s=y_scale, **operands)

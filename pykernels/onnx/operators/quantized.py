@@ -43,7 +43,7 @@ def _limits(node: Node, place: int = 0) -> tuple[int, int]:
     return LIMITS[kind]
 
 
-def _rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
+def rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
     """An expression, rounded to even, plus the zero point, within the dtype of the result."""
     low, high = _limits(node)
     operands |= {"lo": low, "hi": high}
@@ -58,7 +58,7 @@ def _rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
 @op("QuantizeLinear")
 def quantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
-    return _rounded(node, "float32(x) / float32(s)", zero, x=x, s=scale)
+    return rounded(node, "float32(x) / float32(s)", zero, x=x, s=scale)
 
 
 @op("DequantizeLinear")
@@ -137,7 +137,7 @@ def qlinear_matmul(
     if a_scale.ndim == 1 and a_scale.size > 1:
         a_scale = a_scale[:, None]
     text = "float32(y) * (float32(a) * float32(b) / float32(c))"
-    return _rounded(node, text, y_zero, y=y, a=a_scale, b=b_scale, c=y_scale)
+    return rounded(node, text, y_zero, y=y, a=a_scale, b=b_scale, c=y_scale)
 
 
 def _columns(node: Node, x: Any, zero: Any, kernel: tuple[int, int]) -> Any:
@@ -204,4 +204,4 @@ def qlinear_conv(
     if bias is not None:
         y = pk.elementwise("y + b", y=y, b=bias.reshape(channels))
     text = "float32(y) * (float32(a) * float32(b) / float32(c))"
-    return _rounded(node, text, y_zero, y=y, a=x_scale, b=w_scale, c=y_scale)
+    return rounded(node, text, y_zero, y=y, a=x_scale, b=w_scale, c=y_scale)
