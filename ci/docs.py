@@ -48,6 +48,11 @@ INTERNAL = {
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
 
+# What an object of a class is called, where that is not the class's name.
+_OWNERS = {
+    "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session",
+}  # fmt: skip
+
 
 def class_entry(cls: type, name: str) -> Iterator[str]:
     """A class: its docstring, constructor, properties as a table, methods."""
@@ -71,7 +76,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
         f = m.__func__ if isinstance(m, (classmethod, staticmethod)) else m
         if inspect.isfunction(f) and inspect.getdoc(f):
             owner = f"pk.{name}" if isinstance(m, (classmethod, staticmethod)) else name.lower()
-            owner = {"device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session"}.get(owner, owner)
+            owner = _OWNERS.get(owner, owner)
             yield from entry(f"{name}.{n}", f"{owner}.{n}", f)
 
 
