@@ -90,17 +90,19 @@ def unique(
     run(_fill.KERNEL, (first[:1],), bits_of(op, True, "bool"))
     neighbours: dict[str, Any] = {"a": ordered[:-1], "b": ordered[1:]}
     evaluate(op, "a != b and a == a", neighbours, first[1:])
+    ends: Tensor | None = None
     if most is None:
         places = picks = nonzero(first, op)[0]
-        ends = _ends(op, call, places, flat.size) if by_count else None
+        if by_count:
+            ends = _ends(op, call, places, flat.size)
     else:  # one more, where the last of them ends; behind them all of x, which has no element
         bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
         places, ends = bounds[:-1], bounds[1:]
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)
     values = index_select(ordered, 0, picks, check=False)
     if fill_value is not None:
-        given_fill = {"at": places, "n": flat.size, "x": values, "fill": fill_value}
-        values = evaluate(op, "where(at < n, x, fill)", given_fill, None)
+        named: dict[str, Any] = {"at": places, "n": flat.size, "x": values, "fill": fill_value}
+        values = evaluate(op, "where(at < n, x, fill)", named, None)
     found: list[Any] = [values]
     if order is not None and by_index:
         found.append(index_select(order, 0, picks, check=False))
@@ -108,7 +110,7 @@ def unique(
         ranks = call.empty(flat.shape, "int32")
         scatter(ranks, 0, order, cumsum(first) - 1, check=False, distinct=True, out=ranks)
         found.append(ranks.reshape(given.shape))
-    if by_count:
+    if by_count and ends is not None:
         found.append(ends - places)
     results = [call.leave(t) for t in found]
     return tuple(results) if len(results) > 1 else results[0]

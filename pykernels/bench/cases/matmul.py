@@ -246,6 +246,8 @@ def of_blocks(edge: int) -> Iterator[Case]:
             if s.name in ALL_TYPES and quant in MIXED[:2]:
                 wide = mul_mat_quant(s.dims, "float32", quant=quant)
                 yield wide.labelled(name=s.name, origin=s.origin)
+            if s.name == "decode-16384":
+                yield _with(case, "fast")
             if s.name == "4096" and quant == "q4_0":
                 yield _with(wide.labelled(name=s.name, origin=s.origin), "fast")
 

@@ -15,9 +15,9 @@ from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.plans.matmul.mul_mat_quant import plan
 from pykernels.plans.matmul.select_quant import QuantChoice, QuantShape, candidates, choose
+from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
-from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
@@ -115,6 +115,22 @@ def test_matrix_units(dev: pk.Device, quant: str) -> None:
 
 
 @gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("quant", TYPES)
+def test_a_row_of_bytes(dev: pk.Device, quant: str) -> None:
+    """What precision="fast" allows of one row, within its own bound."""
+    block = TYPES[quant].block
+    calls = QuantCalls(dev)
+    bias = np.arange(37, dtype=F32)
+    calls.add(quant, (1, 416 if block == 32 else 768), 37, bias=bias, precision="fast")
+    if quant == "q4_0":
+        calls.add(quant, (1, 64), 12, F16, precision="fast")
+        calls.add(quant, (1, 64), 12, b_form=Form(phase=1), scale=0.5, precision="fast")
+    with force(dev, QuantChoice("gemv_quant_i8")):
+        calls.check(quant)
+
+
+@gpu
 def test_columns_that_matrix_units_cannot_store(dev: pk.Device) -> None:
     calls = QuantCalls(dev)
     calls.add("q4_0", (33, 32), 35, precision="fast")
@@ -201,9 +217,13 @@ def test_choose() -> None:
     assert chosen(9, caps=plain) == chosen(32, False) == "gemm_quant/32x64"
     assert chosen(64, caps=plain) == "gemm_quant/64x64"
     assert chosen(512, caps=plain) == chosen(512, False) == "mul_mat"
+    large = QuantShape(1, 1, 16384, 16384, True, True)
+    assert choose(CAPS, large).body == "gemv_quant"
+    assert choose(CAPS, large._replace(fast=True)).body == "gemv_quant_i8"
+    assert choose(CAPS, large._replace(fast=True, cols=64)).body == "gemv_quant"
     excluded = [c for c in candidates(plain, QuantShape(1, 9, 64, 64)) if c.why]
     assert {c.choice.body.split("/")[0] for c in excluded} == {
-        "gemv_quant", "gemm_mma_quant", "mul_mat",
+        "gemv_quant", "gemv_quant_i8", "gemm_mma_quant", "mul_mat",
     }  # fmt: skip
 
 
