@@ -50,7 +50,7 @@ INTERNAL = {
 
 # What an object of a class is called, where that is not the class's name.
 _OWNERS = {
-    "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session",
+    "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session", "qtensor": "q",
 }  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
         f = m.__func__ if isinstance(m, (classmethod, staticmethod)) else m
         if inspect.isfunction(f) and inspect.getdoc(f):
             owner = f"pk.{name}" if isinstance(m, (classmethod, staticmethod)) else name.lower()
-            owner = _OWNERS.get(owner, owner)
+            owner = _OWNERS.get(owner, owner.removeprefix("gguf."))
             yield from entry(f"{name}.{n}", f"{owner}.{n}", f)
 
 
@@ -99,10 +99,16 @@ def device_page() -> Iterator[str]:
 
 def tensor_page() -> Iterator[str]:
     """Tensors."""
-    yield from page("Tensors", "the docstrings of pk.Tensor")
-    yield "How to use them: [tensors and views](../guide/tensors.md)."
+    yield from page("Tensors", "the docstrings of pk.Tensor, pk.QTensor and pk.gguf")
+    yield (
+        "How to use them: [tensors and views](../guide/tensors.md), "
+        "[quantised weights](../guide/quantised-weights.md)."
+    )
     yield ""
     yield from class_entry(pk.Tensor, "Tensor")
+    yield from class_entry(pk.QTensor, "QTensor")
+    yield from entry("gguf.load", "pk.gguf.load", pk.gguf.load, level=2)
+    yield from class_entry(pk.gguf.File, "gguf.File")
 
 
 def tape_page() -> Iterator[str]:
