@@ -104,8 +104,8 @@ def mul_mat_quant(call: Taped) -> None:
     call.give("bias", dz)
     call.give("residual", dz)
     if call.wants("b"):
-        shape = call.shape("b") or ()
-        w = dz.device.empty((dz.shape[-1], shape[-1]))
+        *_, depth = call.shape("b") or (0,)
+        w = dz.device.empty((dz.shape[-1], depth))
         kernels.dequantize(
             call.saved("low"), call.saved("scales"), w, high=call.saved("high"),
             quant=call.option("quant"),

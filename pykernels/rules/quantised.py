@@ -68,8 +68,8 @@ def _product(
     scale: float, activation: str | None, precision: str | None, out: Tensor | None,
 ) -> Tensor:  # fmt: skip
     op, (name, added) = kernel.name, [kernel.args[i].name for i in (3, 4)]
-    if precision == "split":
-        precision = None  # for float32 on matrix units, which weights in blocks do not take
+    if precision in ("split", "high"):
+        precision = None  # as exact as float32, which weights in blocks are without
     if w.ndim != 2:
         raise ShapeError(f"[{op}] a QTensor must be (n, k) but has shape {w.shape}")
     call = Call(kernel, w.low, x, bias, residual, out=out)

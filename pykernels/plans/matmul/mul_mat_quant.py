@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pykernels._generated.bodies import (
     gemm_mma_quant,
@@ -55,7 +55,7 @@ class Weights:
     low: View
     scales: View
     high: View | None
-    given: tuple[View, View, View | None] | None = field(default=None)  # as the caller has them
+    given: tuple[View, View, View | None] | None = None  # as the caller has them
 
     @property
     def planes(self) -> list[View]:

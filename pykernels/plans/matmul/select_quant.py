@@ -91,14 +91,14 @@ def _most_unpacked(caps: Caps) -> int:
 
 def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
     """Few rows take the tile with fewest, in splits that fill the device; others the largest."""
-    few = next(iter(tiles))
+    few = tiles[0]
     if s.rows <= MMA_TILES[few].BM:
         units = caps.tuning.device.units
         groups = s.batches * cdiv(s.cols, MMA_TILES[few].BN)
         return QuantChoice(f"{MMA}/{few}", k_splits(groups, s.depth, 512, 2 * units, 16))
     tile = tiles[-1]
     own, tables = MMA_TILES[tile], caps.tuning.matmul.gemm_mma
-    known = Tile("128x128" if "128x128" in tables else next(iter(tables)), own.BM, own.BN)
+    known = Tile("128x128" if "128x128" in tables else min(tables), own.BM, own.BN)
     _, _, splits = best(caps.tuning, tables, [known], s.batches, s.rows, s.cols, s.depth)
     return QuantChoice(f"{MMA}/{tile}", splits)
 

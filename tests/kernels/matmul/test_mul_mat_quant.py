@@ -158,7 +158,7 @@ def test_parts_above_one_binding(dev: pk.Device) -> None:
 def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
     rng = np.random.default_rng(4)
     raw = rng.integers(32, 48, (24, 2 * 18), dtype=np.uint8)
-    q = pk.QTensor.from_bytes(raw.tobytes(), (24, 64), "q4_0", dev)
+    q: Any = pk.QTensor.from_bytes(raw.tobytes(), (24, 64), "q4_0", dev)
     w = dequantized("q4_0", raw).astype(np.float64)
     b = rng.normal(0, 1, 24).astype(F32)
     allowed = 1e-5
@@ -166,7 +166,7 @@ def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
         x = rng.normal(0, 1, (*lead, 64)).astype(F32)
         want = x.astype(np.float64) @ w.T
         for given in (x, dev.tensor(x)):
-            got = pk.linear(given, q, b, activation="relu")
+            got: Any = pk.linear(given, q, b, activation="relu")
             assert isinstance(got, pk.Tensor)
             assert_close(got.numpy(), np.maximum(want + b, 0), np.full(want.shape, allowed))
         residual = dev.tensor(np.broadcast_to(b, want.shape).copy())
@@ -176,8 +176,9 @@ def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
 
 
 def test_linear_and_matmul_reject(dev: pk.Device) -> None:
-    q = pk.quantize(dev.zeros((24, 64)), "q4_0")
+    q: Any = pk.quantize(dev.zeros((24, 64)), "q4_0")
     x = dev.zeros((3, 64))
+    unknown: Any = "no"
     calls: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: pk.linear(x[:, :32], q), pk.ShapeError, r"\[linear\] x must be \(..., 64\)"),
         (lambda: pk.linear(x, q.T), pk.ShapeError, r"\[linear\] w must be \(n, k\)"),
@@ -187,7 +188,7 @@ def test_linear_and_matmul_reject(dev: pk.Device) -> None:
         (lambda: pk.matmul(x, q.T, bias=dev.zeros(5)), pk.ShapeError, "bias must broadcast"),
         (lambda: pk.linear(x.astype("int32"), q), pk.DTypeError, r"\[linear\] x must be float32"),
         (lambda: pk.linear(x, q, out=dev.zeros((3, 24), "int32")), pk.DTypeError, "float32"),
-        (lambda: pk.linear(x, q, precision="no"), pk.ArgumentError, "precision"),
+        (lambda: pk.linear(x, q, precision=unknown), pk.ArgumentError, "precision"),
     ]
     for call, error, text in calls:
         with pytest.raises(error, match=text):
