@@ -33,8 +33,9 @@ _WHY = {
         "manual_seed", "quantile", "random_state", "rope_table", "tensor",
     ),
     "is made of calls of other functions, and of views between them": (
-        "batch_norm", "cat", "categorical", "clip_grad_norm", "concatenate", "diag", "dot",
-        "dropout", "einsum", "embedding_backward", "eye", "flash_attn_backward", "kaiming_normal",
+        "batch_norm", "binary_cross_entropy", "cat", "categorical", "clip_grad_norm",
+        "concatenate", "cosine_similarity", "ctc_loss", "diag", "dot", "dropout", "einsum",
+        "embedding_backward", "eye", "flash_attn_backward", "grid_sample", "kaiming_normal",
         "kaiming_uniform", "linspace", "local_response_norm", "max_unpool1d", "max_unpool2d",
         "median", "narrow", "one_hot", "pad", "randint", "randperm", "repeat", "roll", "scatter",
         "scatter_add", "set_rows", "stack", "tensordot", "tile", "win_part", "win_unpart",
@@ -50,15 +51,15 @@ _WHY = {
     ),
     "judges its arguments anew in each call: it has no short path yet": (
         "add_layer_norm", "add_rms_norm", "bincount", "binary_cross_entropy_with_logits",
-        "copyto", "diag_mask_inf", "diag_mask_zero", "fold", "huber_loss", "index_select",
-        "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append", "smooth_l1_loss",
-        "solve_triangular", "timestep_embedding", "top_k", "topk", "tril", "triu", "unfold",
+        "copyto", "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append",
+        "smooth_l1_loss", "solve_triangular",
     ),
     "keeps a slot for what it reports of its indices": (
-        "cross_entropy", "embedding", "gather", "get_rows", "nll_loss", "rope", "take_along_axis",
+        "cross_entropy", "embedding", "gather", "get_rows", "index_select", "nll_loss", "rope",
+        "take_along_axis",
     ),
     "is an expression: names and types of all operands are looked up": (
-        "clamp", "clip", "elementwise", "isclose", "masked_fill", "nan_to_num",
+        "clamp", "clip", "elementwise", "glu", "isclose", "masked_fill", "nan_to_num",
     ),
     "draws from a state, which is counted on": (
         "bernoulli", "dropout_mask", "rand", "rand_like", "randn", "randn_like",

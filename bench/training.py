@@ -187,7 +187,11 @@ class Torch:
         found = torch.cuda.CUDAGraph()
         with torch.cuda.graph(found):
             step()
-        replay: Callable[[], object] = found.replay
+
+        def replay(kept: object = step) -> None:
+            """The graph reads the weights and moments of `kept`, but does not keep them."""
+            found.replay()
+
         return replay
 
 

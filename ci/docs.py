@@ -48,6 +48,11 @@ INTERNAL = {
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
 
+# What an object of a class is called, where that is not the class's name.
+_OWNERS = {
+    "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session", "qtensor": "q",
+}  # fmt: skip
+
 
 def class_entry(cls: type, name: str) -> Iterator[str]:
     """A class: its docstring, constructor, properties as a table, methods."""
@@ -71,8 +76,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
         f = m.__func__ if isinstance(m, (classmethod, staticmethod)) else m
         if inspect.isfunction(f) and inspect.getdoc(f):
             owner = f"pk.{name}" if isinstance(m, (classmethod, staticmethod)) else name.lower()
-            short = {"device": "dev", "tensor": "t", "profile": "p", "qtensor": "q"}
-            owner = short.get(owner, owner.removeprefix("gguf."))
+            owner = _OWNERS.get(owner, owner.removeprefix("gguf."))
             yield from entry(f"{name}.{n}", f"{owner}.{n}", f)
 
 
@@ -122,6 +126,33 @@ def tape_page() -> Iterator[str]:
             yield from entry(name, name, getattr(module, name), level=2)
 
 
+def raw_page() -> Iterator[str]:
+    """Kernels from a text."""
+    from pykernels.raw import RawKernel
+
+    yield from page("Kernels of your own", "the docstrings of pk.raw_kernel and what it returns")
+    yield "How to use them: [kernels of your own](../guide/own-kernels.md)."
+    yield ""
+    yield from entry("raw_kernel", "pk.raw_kernel", pk.raw_kernel, 2)
+    yield from class_entry(RawKernel, "RawKernel")
+    yield from entry("RawKernel.__call__", "kernel", RawKernel.__call__)
+
+
+def onnx_page() -> Iterator[str]:
+    """Networks from ONNX files."""
+    from pykernels.onnx import model, session, shapes
+    from pykernels.onnx.errors import ModelError, ModelMemoryError
+
+    yield from page("pykernels.onnx", "the docstrings of pykernels/onnx")
+    yield "How to use it: [networks from files](../guide/models.md)."
+    yield ""
+    yield from entry("load", "pk.onnx.load", model.load, 2)
+    for cls in (model.Model, shapes.Value, session.InferenceSession, session.NodeArg):
+        yield from class_entry(cls, cls.__name__)
+    for error in (ModelError, ModelMemoryError):
+        yield from class_entry(error, error.__name__)
+
+
 def errors_page() -> Iterator[str]:
     """The tree of errors."""
     yield from page("Errors", "the docstrings of pykernels/errors.py")
@@ -147,6 +178,11 @@ def commands() -> Iterator[tuple[str, str]]:
         command = _fresh(command)
         context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         yield f"pykernels {name}", command.get_help(context)
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(context):
+                part = _fresh(command.get_command(context, inner))
+                below = click.Context(part, parent=context, info_name=inner, terminal_width=WIDTH)
+                yield f"pykernels {name} {inner}", part.get_help(below)
 
 
 def _fresh(command: Any) -> Any:
@@ -345,6 +381,8 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "device": device_page,
     "tensor": tensor_page,
     "tape": tape_page,
+    "raw": raw_page,
+    "onnx": onnx_page,
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,

@@ -11,6 +11,7 @@ Blocks. What stands between the first line and the end is written:
     <!-- bench: main -->                 cases with peers, machine, ceilings, plot
     <!-- bench: table mul_mat softmax --> every measured case of these kernels
     <!-- bench: networks -->             whole networks, from bench/results/networks/
+    <!-- bench: sweep -->                the heat map of a sweep, from bench/results/sweeps/
     <!-- end -->
 
 Figures. The mark stands right behind the number, which is written; the unit is the writer's:
@@ -54,12 +55,13 @@ from pykernels.wgsl import texts
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
 NETWORKS = "bench/results/networks/nvidia-h200.json"
+SWEEP = "bench/results/sweeps/nvidia-h200"  # .json, and .svg made of it
 STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
 
 BLOCK = re.compile(
-    r"(<!-- (kernels|bench: main|bench: networks|bench: table [\w ]+) -->\n).*?(<!-- end -->)", re.S
+    r"(<!-- (kernels|bench: (?:main|networks|sweep|table [\w ]+)) -->\n).*?(<!-- end -->)", re.S
 )
-MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|networks|table)([^>]+?) -->)")
+MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|networks|sweep|table)([^>]+?) -->)")
 FREE = re.compile(
     r"\d[\d.,]*\s?(?:us|µs|ms|[GT]B/s|[GT]FLOP/s)(?![\w/])"
     r"|\d[\d.,]*\s(?:times|x)\s(?:as\s)?(?:fast|slow|torch|ort\b|numpy)"
@@ -91,6 +93,8 @@ def block(what: str, up: str = "") -> str:
         return kernels()
     if kind == "networks":
         return networks()
+    if kind == "sweep":
+        return sweep(up)
     if not (ROOT / RESULTS / "results.json").is_file():
         return ""
     return main_cases(up) if kind == "main" else table(names.split())
@@ -129,6 +133,31 @@ def networks() -> str:
         ),
     )
     return "\n\n".join(network_table(*table) for table in tables if table[1])
+
+
+def sweep(up: str) -> str:
+    """The heat map and what it says in a line; nothing before a run is committed."""
+    file = ROOT / f"{SWEEP}.json"
+    if not file.is_file():
+        return ""
+    from pykernels.bench.report import Report
+    from pykernels.bench.sweep import beside
+    from pykernels.bench.sweep.summary import mean, ratio
+
+    report = Report.load(file)
+    peer = next((p for p in ("torch", *beside(report)) if p in beside(report)), "")
+    if not peer or not file.with_suffix(".svg").is_file():
+        raise Unknown(
+            f"{SWEEP}.json has no figure: pykernels bench --from {SWEEP}.json --plot {SWEEP}.svg"
+        )
+    ratios = [x for r in report.results if r.dtype.startswith("f32") and (x := ratio(r, peer))]
+    adapter, date = report.meta["adapter"], report.meta["date"][:10]
+    text = f"The functions at many sizes beside {peer}, on one {adapter} ({date})"
+    return (
+        f"![{text}: a cell for each call]({up}{SWEEP}.svg)\n\n{text}: a cell for each call, blue "
+        f"where ours takes less time. Geometric mean of the {len(ratios)} calls in float32: "
+        f"{mean(ratios):.2f}."
+    )
 
 
 def network_table(head: str, rows: dict[str, Any], peers: tuple[str, str]) -> str:

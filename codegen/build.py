@@ -16,13 +16,15 @@ from pykernels.wgsl.head import params, present
 
 from . import emit
 from .checks import check_budget, check_specs
+from .emit_operations import emit_operations
 from .emit_ops import emit_ops, with_activations
+from .emit_wrappers import emit_wrappers
 from .errors import BuildError
 from .functional import emit_functional, emit_functions, emit_signatures, homes_of
 from .javascript import emit_javascript
 from .keys import meant
 from .methods import emit_methods
-from .operations import emit_operations, load_operations
+from .operations import load_operations
 from .ops import Row, all_rows
 from .progress import Part, told
 from .reductions import Reduced, emit_reductions, load_reductions
@@ -72,7 +74,7 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
     files["ops/reductions.py"] = emit_reductions(*load_reductions(root))
     for kernel in kernels:
         files[f"kernels/{kernel.name}.py"] = emit.emit_kernel(kernel, kernel.name in plans)
-        files[f"wrappers/{kernel.name}.py"] = emit.emit_wrappers(kernel)
+        files[f"wrappers/{kernel.name}.py"] = emit_wrappers(kernel)
     for spec in specs:
         if spec.bodies:
             continue

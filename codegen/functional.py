@@ -6,15 +6,8 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 from .emit import fixed_scalars, lazy, module, scalar_type
-from .operations import (
-    Argument,
-    Declared,
-    converter,
-    emit_function,
-    operation_imports,
-    out_argument,
-    tensor_argument,
-)
+from .emit_operations import emit_function, operation_imports
+from .operations import Argument, Declared, converter, out_argument, tensor_argument
 from .ops import Row
 from .signatures import Signatures
 from .spec import DTYPE_NAMES, Spec, TensorSpec
@@ -210,7 +203,7 @@ def _declared(spec: Spec, name: str, dst: TensorSpec) -> Declared:
     return Declared(
         name=name, file=spec.file, line=1, spec=spec, wrapper=name, rule="alike",
         takes=tuple(sorted(taken | {*spec.axis_last_only})), given=given,
-        arguments=tuple(arguments), results={dst.name: ""}, result="Array", tape=False, special={},
+        arguments=tuple(arguments), results={dst.name: ""}, result="Array", tape=False, special=[],
         homes={"alike": "pykernels.rules.alike"}, op=name,
         doc=str(spec.wrappers.get(name, {}).get("doc", spec.doc)).replace("`dst`", "`out`"),
         returns="", raises="",

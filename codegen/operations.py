@@ -1,39 +1,35 @@
-"""Declared functions of layer two: `kernels/FAMILY/NAME.op.toml` read, and emitted as Python.
+"""Declared functions of layer two: `kernels/FAMILY/NAME.op.toml` as dataclasses.
 
 Every key is described in docs/reference/spec.md.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pykernels.call.casts import CASTS
-
-from .emit import constant, dtype_words, fixed_scalars, module, scalar_type
+from .emit import dtype_words, scalar_type
 from .errors import BuildError
 from .keys import meant
-from .sources import parameters
+from .sources import Rule, rules_of
 from .spec import Spec, TensorSpec
 
 __all__ = [
-    "Argument", "Declared", "converter", "emit_function", "emit_operations", "load_operations",
-    "operation_files", "operation_imports", "out_argument", "tensor_argument",
+    "CHECKS", "INTEGERS", "Argument", "Declared", "Function", "converter", "load_operations",
+    "operation_files", "out_argument", "tensor_argument",
 ]  # fmt: skip
 
 SUFFIX = ".op.toml"
 _FILE = {"rules": list, "words": dict, "forms": dict, "functions": dict}
 _FUNCTION = {
     "form": str, "kernel": str, "words": str, "doc": str, "returns": str, "raises": str,
-    "result": str, "rule": str, "tape": bool, "given": dict, "arguments": dict, "results": dict,
-    "without": list, "special": dict, "name": str,
+    "result": str, "rule": str, "runs": str, "tape": bool, "given": dict, "arguments": dict,
+    "results": dict, "without": list, "special": list, "name": str,
 }  # fmt: skip
 _ARGUMENT = {
     "of": str, "type": str, "default": str, "check": str, "same": str, "keyword": bool, "doc": str,
@@ -41,10 +37,9 @@ _ARGUMENT = {
 _RESULT = {"when": str}
 _SPECIAL = {"test": str, "function": str}
 # Of pykernels.call.scalars; another check is a function of the module with the rules.
-_CHECKS = ("axes", "choice", "flag", "integer", "integers", "real")
+CHECKS = ("axes", "choice", "flag", "integer", "integers", "real")
 _OF_TYPE = {"int": "integer", "float": "real", "bool": "flag"}
-_INTEGERS = ("axes", "integers", "numbers")  # checks that give an integer back as it is
-_PLAIN = {"integer": "int", "real": "float", "flag": "bool"}
+INTEGERS = ("axes", "integers", "numbers")  # checks that give an integer back as it is
 
 
 @dataclass(frozen=True)
@@ -60,6 +55,7 @@ class Argument:
     keyword: bool = False
     doc: str = ""
     tensor: TensorSpec | None = None  # the kernel's, of an array
+    refuses: bool = False  # its check gives nothing, and waits until no cached call fits
 
     @property
     def optional(self) -> bool:
@@ -67,23 +63,18 @@ class Argument:
         return self.tensor is not None and self.tensor.optional
 
 
-@dataclass(frozen=True)
-class Declared:
-    """One function of layer two."""
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """One function of layer two, which a function of pykernels/rules runs."""
 
     name: str
     file: str
     line: int
-    spec: Spec  # the kernel that it runs
-    wrapper: str  # the name under which it runs it
     rule: str
-    takes: tuple[str, ...]  # arguments of the rule besides the call
+    takes: tuple[str, ...]  # arguments of the rule besides the first
     given: Mapping[str, Any]  # constants for the rule
     arguments: tuple[Argument, ...]
-    results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
     result: str  # the annotation of the result
-    tape: bool  # True if it has more outputs while a tape records
-    special: Mapping[str, str]  # a test of the arguments, and the function for such calls
     homes: Mapping[str, str]  # of the rule, the checks and the test: the module of each
     op: str  # its name in errors
     doc: str
@@ -108,12 +99,23 @@ class Declared:
         return [a for a in self.arguments if a.kind == "number"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Declared(Function):
+    """One function of layer two that runs one kernel, on what its rule makes of the arguments."""
+
+    spec: Spec  # the kernel
+    wrapper: str  # the name under which it runs it
+    results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
+    tape: bool  # True if it has more outputs while a tape records
+    special: Sequence[Mapping[str, str]]  # tests of the arguments, and the function for such calls
+
+
 def operation_files(root: Path) -> list[Path]:
     """The files of declarations, by family and name."""
     return sorted((root / "kernels").glob(f"*/*{SUFFIX}"))
 
 
-def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Declared]]:
+def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Function]]:
     """The declared functions by the name of their file; BuildError names file and line of what is
     wrong."""
     specs = {name: spec for spec in kernels for name in spec.names}
@@ -137,12 +139,12 @@ class _File:
             raise BuildError(self.file, int(found[1]) if found else 1, f"no TOML: {e}") from None
         self.check(self.data, _FILE)
         self.modules = self.data.get("rules", [path.name.removesuffix(SUFFIX)])
-        self.signatures: dict[str, list[str]] = {}
-        self.homes = {name: "pykernels.call.scalars" for name in _CHECKS}
+        self.rules: dict[str, Rule] = {}
+        self.homes = {name: "pykernels.call.scalars" for name in CHECKS}
         for name in self.modules:
-            signatures = parameters(root / "pykernels" / "rules" / f"{name}.py")
-            self.signatures |= signatures
-            self.homes |= dict.fromkeys(signatures, f"pykernels.rules.{name}")
+            rules = rules_of(root / "pykernels" / "rules" / f"{name}.py")
+            self.rules |= rules
+            self.homes |= dict.fromkeys(rules, f"pykernels.rules.{name}")
 
     def fail(self, message: str, *keys: str) -> NoReturn:
         raise BuildError(self.file, self.line(*keys), message)
@@ -167,12 +169,59 @@ class _File:
             if not isinstance(value, known[key]):
                 self.fail(f"{where}.{key} cannot be {value!r}", *keys)
 
-    def functions(self, specs: Mapping[str, Spec]) -> list[Declared]:
+    def functions(self, specs: Mapping[str, Spec]) -> list[Function]:
         for form, table in self.data.get("forms", {}).items():
             self.check(table, _FUNCTION, "forms", form)
         return [self.function(name, specs) for name in self.data.get("functions", {})]
 
-    def function(self, name: str, specs: Mapping[str, Spec]) -> Declared:
+    def function(self, name: str, specs: Mapping[str, Spec]) -> Function:
+        keys = ("functions", name)
+        data = self.merged(name)
+        special = data.get("special", [])
+        for one in special:
+            self.check(one, _SPECIAL, *keys, "special")
+        runs, kernel = data.get("runs", ""), data.get("kernel", name)
+        if kernel not in specs and not runs:
+            self.fail(f"{name}: there is no kernel {kernel!r}{meant(kernel, specs)}", *keys)
+        spec = None if runs else specs[kernel]
+        for p in spec.params if spec else ():
+            if p.type == "bits" and p.name in data["arguments"]:
+                self.fail(f"{name}: the rule gives {p.name}, whose bits depend on a dtype", *keys)
+        said = self.words(name, data.get("words", ""))
+        arguments = tuple(
+            self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
+        )
+        rule = runs or data.get("rule", "")
+        self.found(rule, *keys)
+        used = [rule, *(a.check for a in arguments), *(one["test"] for one in special)]
+        elsewhere = [one["function"] for one in special]
+        used += [n for n in elsewhere if n not in self.data["functions"]]
+        takes = self.rules[rule].takes[1:]
+        there = {a.name for a in arguments if runs or a.kind != "out"} | {*data["given"]}
+        if missing := [n for n in takes if n not in there]:
+            self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
+        doc = "" if spec is None else str(spec.wrappers.get(kernel, {}).get("doc", spec.doc))
+        common: dict[str, Any] = {
+            "name": name, "file": self.file, "line": self.line(*keys), "rule": rule,
+            "takes": takes, "given": data["given"], "arguments": arguments,
+            "result": data.get("result", "Array"), "op": data.get("name", name),
+            "homes": {n: self.found(n, *keys) for n in used if n},
+            "doc": said(data.get("doc", "") or doc).replace("`dst`", "`out`"),
+            "returns": said(data.get("returns", "")), "raises": said(data.get("raises", "")),
+        }  # fmt: skip
+        if spec is None:
+            return Function(**common)
+        results = data["results"] or {_output(spec): {}}
+        for result, given in results.items():
+            self.check(given, _RESULT, *keys, "results", result)
+        asked = {n: given.get("when", "") for n, given in results.items()}
+        tape = data.get("tape", False)
+        return Declared(
+            spec=spec, wrapper=kernel, results=asked, tape=tape, special=special, **common
+        )
+
+    def merged(self, name: str) -> dict[str, Any]:
+        """The keys of a function with those of its form."""
         keys = ("functions", name)
         own = self.data["functions"][name]
         self.check(own, _FUNCTION, *keys)
@@ -183,48 +232,9 @@ class _File:
         data = {**forms.get(form, {}), **own}
         for key in ("arguments", "results", "given"):
             data[key] = {**forms.get(form, {}).get(key, {}), **own.get(key, {})}
-        data["arguments"] = {
-            n: v for n, v in data["arguments"].items() if n not in data.get("without", ())
-        }
-        kernel = data.get("kernel", name)
-        if kernel not in specs:
-            self.fail(f"{name}: there is no kernel {kernel!r}{meant(kernel, specs)}", *keys)
-        spec = specs[kernel]
-        words = self.words(name, data.get("words", ""))
-
-        def said(text: str) -> str:
-            for word, meaning in words.items():
-                text = text.replace(f"{{{word}}}", meaning)
-            return text.strip()
-
-        rule, special = data.get("rule", ""), data.get("special", {})
-        self.check(special, _SPECIAL, *keys, "special")
-        self.found(rule, *keys)
-        if any(p.type == "bits" and p.arg for p in spec.params):
-            self.fail(f"{name}: a kernel that takes bits cannot be declared", *keys)
-        arguments = tuple(
-            self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
-        )
-        used = [rule, special.get("test", ""), *(a.check for a in arguments)]
-        homes = {n: self.found(n, *keys) for n in used if n}
-        takes = self.signatures[rule][1:]
-        there = {a.name for a in arguments if a.kind != "out"} | {*data["given"]}
-        if missing := [n for n in takes if n not in there]:
-            self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
-        results = data["results"] or {_output(spec): {}}
-        for result, given in results.items():
-            self.check(given, _RESULT, *keys, "results", result)
-        doc = spec.wrappers.get(kernel, {}).get("doc", spec.doc)
-        return Declared(
-            name=name, file=self.file, line=self.line(*keys), spec=spec, wrapper=kernel,
-            rule=rule, takes=tuple(takes),
-            given=data["given"], arguments=arguments,
-            results={n: given.get("when", "") for n, given in results.items()},
-            result=data.get("result", "Array"), tape=data.get("tape", False), special=special,
-            homes=homes, op=data.get("name", name),
-            doc=said(data.get("doc", "") or str(doc)).replace("`dst`", "`out`"),
-            returns=said(data.get("returns", "")), raises=said(data.get("raises", "")),
-        )  # fmt: skip
+        left_out = data.get("without", ())
+        data["arguments"] = {n: v for n, v in data["arguments"].items() if n not in left_out}
+        return data
 
     def found(self, name: str, *keys: str) -> str:
         """The module that has a rule or a check."""
@@ -233,24 +243,37 @@ class _File:
             self.fail(f"there is no {name!r} in {told}{meant(name, self.homes)}", *keys)
         return self.homes[name]
 
-    def words(self, name: str, which: str) -> dict[str, str]:
+    def words(self, name: str, which: str) -> Callable[[str], str]:
+        """Texts with the meaning of each `{word}`."""
         table = self.data.get("words", {})
         if which and which not in table:
             self.fail(f"{name}: there are no words {which!r}{meant(which, table)}", "words")
-        return dict(table.get(which, {}))
 
-    def argument(self, name: str, arg: str, given: Any, spec: Spec, said: Any) -> Argument:
+        def said(text: str) -> str:
+            for word, meaning in table.get(which, {}).items():
+                text = text.replace(f"{{{word}}}", meaning)
+            return text.strip()
+
+        return said
+
+    def argument(
+        self, name: str, arg: str, given: Any, spec: Spec | None, said: Callable[[str], str]
+    ) -> Argument:
+        """An argument; what its keys leave open is the kernel's."""
         where = ("functions", name, "arguments", arg)
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))
         if arg == "out":
             return out_argument(keyword, doc)
         of = given.get("of", arg)
-        tensor = next((t for t in spec.tensors if t.name == of and t.role == "in"), None)
+        tensors = () if spec is None else spec.tensors
+        tensor = next((t for t in tensors if t.name == of and t.role == "in"), None)
         if tensor is not None:
-            return tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
-        param = next((p for p in spec.params if p.arg and p.name == of), None)
-        option = next((o for o in spec.options if o.name == of), None)
+            made = tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
+            refuses = made.check in self.rules and self.rules[made.check].gives_none
+            return replace(made, refuses=refuses)
+        param = next((p for p in spec.params if p.arg and p.name == of), None) if spec else None
+        option = next((o for o in spec.options if o.name == of), None) if spec else None
         type_, default, told = "", "", ""
         if param is not None:
             type_, told = scalar_type(param), param.doc
@@ -259,12 +282,11 @@ class _File:
             type_, default, told = option.type, repr(option.default), option.doc
         type_, default = said(given.get("type", type_)), given.get("default", default)
         if not type_:
-            self.fail(
-                f"{name}: {arg} needs a type, as {spec.name} has nothing of this name", *where
-            )
+            told = "no kernel" if spec is None else f"{spec.name}"
+            self.fail(f"{name}: {arg} needs a type, as {told} has nothing of this name", *where)
         number = param is not None and type_ in ("int", "float", "bool")
         check = given.get("check", "") or converter(type_)
-        if not check:
+        if not check and spec is not None:
             self.fail(f"{name}: {arg} needs a check, which makes its values hashable", *where)
         kind = "number" if number else "option"
         same = given.get("same", "")
@@ -300,240 +322,3 @@ def _row(t: TensorSpec) -> str:
     rules += [f"the shape of {t.like}"] if t.like else []
     rules += [f"broadcast to {t.broadcast}"] if t.broadcast else []
     return f"Tensor or numpy array, {', '.join(rules)}. {t.doc}".strip()
-
-
-def emit_operations(functions: Sequence[Declared]) -> str:
-    """`_generated/operations/NAME.py`: the functions of one file of declarations."""
-    public = sorted(f.name for f in functions if f.is_public)
-    text = [f"__all__ = {public!r}\n"]
-    others = {f.name: f for f in functions}
-    text += ["\n".join(emit_function(f, others)) for f in functions]
-    return module(functions[0].file, operation_imports(functions), "\n\n".join(text))
-
-
-def operation_imports(functions: Sequence[Declared]) -> list[str]:
-    """The imports of a module of these functions: rules, checks and kernels."""
-    imports = [""]
-    homes = {name: home for f in functions for name, home in f.homes.items()}
-    for home in sorted({*homes.values()} - {"pykernels.call.scalars"}):
-        names = sorted(name for name in homes if homes[name] == home)
-        imports.append(f"from {home} import {', '.join(names)}")
-    kernels = {(f.spec.name, constant(f.spec, f.wrapper)) for f in functions}
-    return imports + [
-        f"from pykernels._generated.kernels.{kernel} import {const} as {_kernel(kernel, const)}"
-        for kernel, const in sorted(kernels)
-    ]
-
-
-def _kernel(name: str, const: str) -> str:
-    return f"_{name}_kernel" if const == "KERNEL" else f"_{const.lower()}_kernel"
-
-
-def _renamed(f: Declared) -> bool:
-    """Does the kernel go by the function's name? What it finds wrong later is said in that name."""
-    return f.spec.faults and f.op != f.wrapper
-
-
-def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
-    """The function of a declaration; `functions` are those that it may name."""
-    positional = [a for a in f.arguments if not a.keyword]
-    keyword = [a for a in f.arguments if a.keyword]
-    signature = [_parameter(a) for a in positional]
-    others = [f"{a.same}: {_or_none(a.type)} = None" for a in f.arguments if a.same]
-    if keyword or others:
-        signature += ["*", *map(_parameter, keyword), *others]
-    kernel = _kernel(f.spec.name, constant(f.spec, f.wrapper))
-    names = {a.tensor.name: a.name for a in f.arrays if a.tensor}
-    fixed = _constants(f)
-    if _renamed(f):
-        yield f"_{f.name}_kernel = replace({kernel}, name={f.op!r})"
-        kernel = f"_{f.name}_kernel"
-    yield f"_{f.name} = Operation("
-    yield f"    {f.op!r}, {kernel}, {f.rule}, {f.takes!r}, {names!r}, {tuple(f.results)!r},"
-    yield f"    {fixed!r},"
-    yield ")"
-    yield ""
-    yield ""
-    yield f"def {f.name}("
-    yield from (f"    {s}," for s in signature)
-    yield f") -> {f.result}:"
-    yield from textwrap.indent(_docstring(f), "    ").splitlines()
-    for a in f.arguments:
-        if a.same:
-            given = f"{f.op!r}, {a.name!r}, {a.name}, {a.default}, {a.same!r}, {a.same}"
-            yield f"    if {a.same} is not None:"
-            yield f"        {a.name} = either({given})"
-    for a in f.arrays:
-        if a.check:
-            yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
-    for a in (*f.options, *f.numbers):
-        yield from _converted(f.op, a)
-    yield from _cast(f)
-    yield from _short(f, kernel)
-    for a in f.options:
-        if a.check == "choice":  # the values of plain ones
-            if a.type.endswith("| None"):
-                yield f"    if {a.name} is not None:"
-            indent = " " * (8 if a.type.endswith("| None") else 4)
-            yield f"{indent}choice({f.op!r}, {a.name!r}, {a.name}, {_values(a)!r})"
-    if f.special:
-        function = functions[f.special["function"]]
-        given = ", ".join(a.name for a in f.arguments)
-        yield f"    if {f.special['test']}({given}):"
-        taken = ", ".join(f"{a.name}={a.name}" for a in function.arguments)
-        yield f"        return {function.name}({taken})"
-    arrays = "".join(f"{a.name}, " for a in f.arrays)
-    options = "".join(f"{o.name!r}: {o.name}, " for o in f.options)
-    options += "".join(f"{n!r}: {v!r}, " for n, v in f.given.items())
-    numbers = "".join(f"{n.name!r}: {n.name}, " for n in f.numbers)
-    asked = "".join(f"{when or 'True'}, " for when in f.results.values())
-    out = "out" if any(a.kind == "out" for a in f.arguments) else "None"
-    yield f"    return _{f.name}.run(  # type: ignore[no-any-return]"
-    yield f"        ({arrays}), {{{options}}}, {{{numbers}}}, ({_decisive(f)}), ({asked}), {out},"
-    yield "    )"
-
-
-def _cast(f: Declared) -> Iterator[str]:
-    """Lines that convert arguments inside `pk.autocast`; outside they cost a test."""
-    names = CASTS.get(f.name)
-    if names:
-        yield "    if live and out is None:"
-        given = ", ".join(names)
-        yield f"        [{given}] = recast({f.name!r}, {given})"
-
-
-def _parameter(a: Argument) -> str:
-    return f"{a.name}: {a.type}" + (f" = {a.default}" if a.default else "")
-
-
-def _or_none(type_: str) -> str:
-    return type_ if type_.endswith("| None") else f"{type_} | None"
-
-
-def _converted(op: str, a: Argument) -> Iterator[str]:
-    """Lines that convert an argument to a plain, hashable value; a plain argument costs one
-    comparison."""
-    tests = [f"{a.name} is not None"] if a.type.endswith("| None") else []
-    plain = _PLAIN.get(a.check)
-    if plain:
-        tests.append(f"type({a.name}) is not {plain}")
-    elif a.check in _INTEGERS:
-        tests.append(f"type({a.name}) is not int")
-    given = f"{op!r}, {a.name!r}, {a.name}"
-    if a.check == "choice":
-        tests.append(f"type({a.name}) is not str")
-        given += f", {_values(a)!r}"
-    if tests:
-        yield f"    if {' and '.join(tests)}:"
-    yield f"{'    ' if tests else ''}    {a.name} = {a.check}({given})"
-
-
-def _values(a: Argument) -> tuple[Any, ...]:
-    """The values of a Literal."""
-    return tuple(ast.literal_eval(a.type.removesuffix(" | None").removeprefix("Literal")))
-
-
-def _key(f: Declared) -> str:
-    layouts = [
-        f"None if {a.name} is None else {a.name}._layout" if a.optional else f"{a.name}._layout"
-        for a in f.arrays
-    ]
-    return "".join(f"{part}, " for part in layouts) + _decisive(f)
-
-
-def _decisive(f: Declared) -> str:
-    """The values besides layouts that the result of the rule depends on."""
-    parts = [o.name for o in f.options] + (["recording()"] if f.tape else [])
-    return "".join(f"{part}, " for part in parts)
-
-
-def _short(f: Declared, kernel: str) -> Iterator[str]:
-    """A cached call: known layouts of tensors, new results."""
-    conditions = ["out is None"] if any(a.kind == "out" for a in f.arguments) else []
-    conditions += [
-        f"({a.name} is None or isinstance({a.name}, Tensor))"
-        if a.optional
-        else f"isinstance({a.name}, Tensor)"
-        for a in f.arrays
-    ]
-    by_tensor = {a.tensor.name: a for a in f.arrays if a.tensor}
-    places = [f"{t.name}_at" for t in f.spec.tensors]
-    first = next(a.name for a in f.arrays if not a.optional)
-    yield f"    if {' and '.join(conditions)}:"
-    yield f"        known = _{f.name}.known.get(({_key(f)}))"
-    yield "        if known is not None:"
-    yield f"            options, {', '.join(places)} = known"
-    given = []
-    for t in f.spec.tensors:
-        view = f"_{t.name}"
-        given.append(view)
-        a = by_tensor.get(t.name)
-        if t.role == "out":
-            made = f"{first}._fresh({t.name}_at[0])"
-            seen = f"{t.name} if {t.name}_at[1] is None else {t.name}._at(*{t.name}_at[1])"
-            if f.results.get(t.name) == "":
-                yield f"            {t.name} = {made}"
-                yield f"            {view} = {seen}"
-            else:
-                yield f"            {t.name} = {view} = None"
-                yield f"            if {t.name}_at is not None:"
-                yield f"                {t.name} = {made}"
-                yield f"                {view} = {seen}"
-        elif a is None:
-            yield f"            {view} = None"
-        elif a.optional:
-            yield f"            {view} = {a.name}"
-            yield f"            if {t.name}_at is not None and {a.name} is not None:"
-            yield f"                {view} = {a.name}._at(*{t.name}_at)"
-        else:
-            seen = f"{a.name} if {t.name}_at is None else {a.name}._at(*{t.name}_at)"
-            yield f"            {view} = {seen}"
-    locations = ", ".join(
-        f"None if {v} is None else {v}._location" if t.optional else f"{v}._location"
-        for v, t in zip(given, f.spec.tensors, strict=True)
-    )
-    yield "            launch("
-    yield f"                ({kernel}, options, {locations}),"
-    yield f"                ({', '.join(given)}, ), ({_scalars(f)}),"
-    yield "            )"
-    always = [name for name, when in f.results.items() if not when]
-    for name, when in f.results.items():
-        if when:
-            yield f"            if {when} and {name} is not None:"
-            yield f"                return {', '.join([*always, name])}"
-    yield f"            return {', '.join(always)}"
-
-
-def _scalars(f: Declared) -> str:
-    """The scalars of a launch in the kernel's order: numbers of the call, and constants."""
-    numbers, fixed = {n.name for n in f.numbers}, _constants(f)
-    names = [p.name for p in f.spec.params if p.arg]
-    return "".join(f"{n}, " if n in numbers else f"{fixed[n]!r}, " for n in names)
-
-
-def _constants(f: Declared) -> dict[str, Any]:
-    """The kernel's scalars and options that are no arguments: of the wrapper, or defaults."""
-    given = {a.name for a in f.arguments}
-    scalars = {p.name: p.default for p in f.spec.params if p.arg and p.name not in given}
-    options = {o.name: o.default for o in f.spec.options if o.name not in given}
-    return scalars | options | fixed_scalars(f.spec, f.wrapper)
-
-
-_RAISES = "DTypeError, ShapeError, ArgumentError and the errors of `pykernels.kernels`."
-
-
-def _docstring(f: Declared) -> str:
-    lines = ['"""' + f.doc, "", "Args:"]
-    documented = [a for a in f.arguments if not a.keyword] + [a for a in f.arguments if a.keyword]
-    for a in documented:
-        lines += textwrap.wrap(f"    {a.name}: {a.doc}", 96, subsequent_indent=" " * 8)
-    for a in f.arguments:
-        if a.same:
-            lines.append(f"    {a.same}: Another name for {a.name}.")
-    returns = f.returns or "A numpy array if all arguments are numpy arrays, else a Tensor."
-    raises = f.raises or _RAISES
-    for head, text in (("Returns:", returns), ("Raises:", raises)):
-        lines += ["", head]
-        for paragraph in text.split("\n"):
-            lines += textwrap.wrap(f"    {paragraph}", 96, subsequent_indent="    ")
-    return "\n".join([*lines, '"""'])

@@ -7,13 +7,14 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from .errors import BuildError
 from .signatures import signatures
 
 __all__ = [
-    "GENERATED", "functions_by_hand", "kernel_files", "parameters", "plan_names", "recorded_hash",
-    "source_hash",
+    "GENERATED", "Rule", "functions_by_hand", "kernel_files", "plan_names", "recorded_hash",
+    "rules_of", "source_hash",
 ]  # fmt: skip
 
 # Of the package, besides pykernels/wgsl.
@@ -68,12 +69,22 @@ def _exported(path: Path, file: str) -> tuple[int, list[str]]:
     raise BuildError(file, line, "__all__ must list the file's functions")
 
 
-def parameters(path: Path) -> dict[str, list[str]]:
-    """The functions of a module with the names of their parameters; it is not run."""
+class Rule(NamedTuple):
+    """A function of a module of rules: the names of its parameters, and whether it gives None."""
+
+    takes: tuple[str, ...]
+    gives_none: bool
+
+
+def rules_of(path: Path) -> dict[str, Rule]:
+    """The functions of a module by name; it is not run."""
     if not path.is_file():
         return {}
     return {
-        d.name: [a.arg for a in (*d.args.args, *d.args.kwonlyargs)]
+        d.name: Rule(
+            tuple(a.arg for a in (*d.args.args, *d.args.kwonlyargs)),
+            d.returns is not None and ast.unparse(d.returns) == "None",
+        )
         for d in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(d, ast.FunctionDef)
     }
@@ -100,7 +111,7 @@ def source_hash(root: Path) -> str:
     written = signatures(root, by_hand)
     seen = [*written.imports, *(line for lines in written.functions.values() for line in lines)]
     rules = (root / "pykernels" / "rules").glob("*.py")
-    takes = [f"{p.stem}.{n}({','.join(a)})" for p in rules for n, a in parameters(p).items()]
+    takes = [f"{path.stem}.{n}{rule}" for path in rules for n, rule in rules_of(path).items()]
     for names in (plan_names(root), functions, seen, takes):
         digest.update("\0".join(sorted(names)).encode() + b"\1")
     return digest.hexdigest()

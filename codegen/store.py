@@ -63,7 +63,7 @@ def _spans(numbers: list[int]) -> Iterator[str]:
 def pack_manifest(
     head: Mapping[str, Any], variants: Mapping[str, Mapping[str, tuple[str, dict[str, Any]]]]
 ) -> str:
-    """The manifest's file; `variants` has hash and facts of each text by body and key."""
+    """The manifest's file; `variants` has the hash and the facts of each text, by body and key."""
     facts: dict[str, int] = {}
     packed: dict[str, dict[str, str]] = {}
     for body, texts in variants.items():

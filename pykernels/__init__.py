@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import functional as functional
     from . import gguf as gguf
     from . import kernels as kernels
+    from . import onnx as onnx
     from . import validate as validate
     from .call.autocast import autocast as autocast
     from .device import Device as Device
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
+    from .raw import raw_kernel as raw_kernel
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from .tensors.quantised import QTensor as QTensor
 
 # Where the names live. Those of errors and functional come from their own __all__.
-_MODULES = ("errors", "functional", "gguf", "kernels", "validate")
+_MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",
@@ -65,6 +67,7 @@ _HOMES = {
     "jvp": "tape",
     "list_adapters": "runtime.adapters",
     "no_grad": "tape",
+    "raw_kernel": "raw",
     "value_and_grad": "tape",
     "vjp": "tape",
 }

@@ -163,6 +163,7 @@ class Step:
     values: tuple[float, ...]  # params computed by the plan
     groups: int
     watch: Watch | None = None  # the report of faults; None: no faults
+    grid: tuple[int, int] | None = None  # workgroups along x and y; None: `groups`, folded
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
         """Params up to the scalar arguments; `offsets` holds each binding's first index."""

@@ -39,14 +39,17 @@ MANIFEST = Path(__file__).parents[1] / "pykernels" / "_generated" / "manifest.js
 
 
 def read_costs(column: str, path: Path = COSTS) -> dict[str, dict[str, float]]:
-    """Milliseconds of a column, or of another one of its driver: `variants` by body, and `cases` by
-    file and test."""
+    """Milliseconds of a column: `variants` by body, and `cases` by file and test. A price that it
+    lacks is that of another column of its driver."""
     measured = path.read_text(encoding="utf-8") if path.is_file() else ""
     columns = tomllib.loads(measured)
     driver = column.partition("-")[2]
-    near = (table for name, table in columns.items() if name.partition("-")[2] == driver)
-    found = columns[column] if column in columns else next(near, {})
-    return {"variants": {}, "cases": {}} | found
+    near = [table for name, table in columns.items() if name.partition("-")[2] == driver]
+    found: dict[str, dict[str, float]] = {"variants": {}, "cases": {}}
+    for table in (*near, columns.get(column, {})):
+        for kind, prices in table.items():
+            found[kind] |= prices
+    return found
 
 
 def kernel_of(node: str, kernels: Collection[str]) -> str:

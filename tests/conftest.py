@@ -30,8 +30,8 @@ from tests.budget import Budget, kernel_of, turns
 
 pytest.register_assert_rewrite("tests.harness")
 
-# A table of the user's own would change what is tested.
-os.environ.pop("PYKERNELS_TUNING", None)
+# A table of the user's own, or one that was measured here, would change what is tested.
+os.environ["PYKERNELS_TUNING"] = "off"
 os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are meant
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
@@ -44,11 +44,15 @@ ONCE = frozenset(
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
         "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
-        "codegen/test_toy_kernel", "examples/test_second_order", "runtime/test_placement",
+        "codegen/test_toy_kernel", "examples/test_mixed_precision", "examples/test_second_order",
+        "runtime/test_placement",
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
-        "kernels/quant/test_types", "models/test_nodes", "runtime/test_budget_calls",
+        "kernels/quant/test_types", "models/test_nodes",
+        "onnx/test_contrib", "onnx/test_fuzz", "onnx/test_model",
+        "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
+        "bench/test_command", "examples/test_decoder",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
@@ -57,8 +61,8 @@ ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
         "api/test_cli", "api/test_known_calls",
-        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_command",
-        "bench/test_latency",
+        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
+        "tuning/test_tune",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
@@ -220,7 +224,7 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
 
     kind.get = watched  # type: ignore[method-assign]
     try:
-        with force(device, tuning="generic-large" if driver == "lavapipe" else None):
+        with force(device, tuning="nvidia-h200" if driver == "lavapipe" else None):
             yield device
     finally:
         kind.get = get  # type: ignore[method-assign]

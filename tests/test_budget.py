@@ -102,10 +102,17 @@ def test_files_of_a_kernel_divide_its_seconds() -> None:
     assert b.use("row", "a.py::test_a", "one", "A=1", sampled=True)
 
 
-def test_a_column_without_prices_has_those_of_its_driver(tmp_path: Path) -> None:
+def test_a_price_that_a_column_lacks_is_that_of_its_driver(tmp_path: Path) -> None:
     path = tmp_path / "costs.toml"
-    path.write_text("[a-one.variants]\nbody = 1\n[b-two.variants]\nbody = 2\n")
-    assert read_costs("c-two", path)["variants"] == {"body": 2}
+    path.write_text(
+        "[a-one.variants]\nbody = 1\n[b-two.variants]\nbody = 2\nother = 3\n"
+        '[c-two.variants]\nbody = 4\n[c-two.cases]\n"t.py::test" = 5\n'
+    )
+    assert read_costs("d-two", path)["variants"].keys() == {"body", "other"}
+    assert read_costs("b-two", path) == {
+        "variants": {"body": 2, "other": 3}, "cases": {"t.py::test": 5},
+    }  # fmt: skip
+    assert read_costs("c-two", path)["variants"] == {"body": 4, "other": 3}
     assert read_costs("a-one", path)["variants"] == {"body": 1}
     assert read_costs("c-three", path) == read_costs("", path) == NO_COSTS
 

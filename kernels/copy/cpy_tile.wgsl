@@ -22,16 +22,16 @@
 // grid = "it.batches * cdiv(dst.shape[-2], 1 << row_bits) * cdiv(dst.shape[-1], 1 << (BITS - row_bits))"
 // ///
 
-// One workgroup moves a tile of 2^BITS elements, square where the matrix has as many rows and columns,
-// else as wide or as high as it is. The source's rows are contiguous in memory, the destination's
-// columns: reads run along the first, writes along the second. A destination of sub-words is written
-// by whole words; only the words at the ends of a row of the tile are shared.
+// One workgroup moves a tile of 2^BITS elements. The tile is square if the matrix has enough rows and
+// columns, else it is as wide or as high as the matrix. Rows of the source are contiguous in memory, and
+// so are columns of the destination: reads run along rows, writes along columns. A destination of
+// sub-words is written by whole words; only the words at the ends of a row of the tile are shared.
 ${convert.functions()}
 
 //% set cell = "u32" if D <= 4 else "vec2<u32>" if D == 8 else "vec4<u32>"
 //% set rounds = 2 ** BITS // WG
-// No padding: it would pass 16 KiB. Column c is permuted by XOR with c, shifted by the plan so that
-// neither a row nor a column meets one bank twice.
+// Padding would need more than 16 KiB. So column c is permuted by XOR with c, shifted by the plan, and
+// neither a row nor a column uses one bank twice.
 var<workgroup> tile: array<${cell}, ${2 ** BITS}>;
 
 fn cell_of(r: u32, c: u32) -> u32 {

@@ -18,10 +18,10 @@
 // operations = "dst.size * dst.shape[-2]"
 // ///
 
-// A workgroup solves for 16 columns of one batch, 16 rows at a time, an element an invocation. The rows
-// before a block are taken off it as products of tiles of 16 x 16; then its own rows, one after the
-// other, each as soon as it is known. What was solved is read back from dst, by the workgroup that
-// wrote it. Bytes: a once for every 16 columns, dst as often as there are blocks behind a row.
+// A workgroup solves for 16 columns of one batch, a block of 16 rows at a time, one element for each
+// invocation. First it subtracts the rows before the block, as products of tiles of 16 x 16, then the
+// rows of the block one by one, as each is solved. It reads solved rows back from dst. Bytes: a is read
+// once for every 16 columns, a row of dst once for each block behind it.
 var<workgroup> left: array<f32, 256>;  // of a
 var<workgroup> right: array<f32, 256>;  // of dst
 
@@ -36,9 +36,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let r = li >> 4u;
   let c = li & 15u;
   let own_col = (g - batch * p.across) * 16u + c;
-  let col = min(own_col, p.cols - 1u);  // columns past the end do the last one again, unseen
+  let col = min(own_col, p.cols - 1u);  // columns past the end repeat the last one and store nothing
   for (var first = 0u; first < p.rows; first += 16u) {
-    let row = min(first + r, p.rows - 1u);  // of rows past the end nothing depends that is stored
+    let row = min(first + r, p.rows - 1u);  // no stored element depends on rows past the end
     var value = b_load(b_at(b, row, col));
     for (var k = 0u; k < first; k += 16u) {
       left[li] = a_load(a_at(a, row, k + c));

@@ -8,6 +8,8 @@
 // source = "ggml mul_mat (meaning); Goto and van de Geijn 2008 (blocking)"
 // configs.32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
+// configs.16x64 = { BM = 16, BN = 64, BK = 16, threads = 32, TM = 4, TN = 8, LM = 4, LN = 8 }
+// configs.32x128 = { BM = 32, BN = 128, BK = 16, threads = 64, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
@@ -24,7 +26,7 @@
 //   "(A, B, D) in (('f32', 'f32', 'f32'), ('f16', 'f16', 'f32'), ('f16', 'f16', 'f16'), ('f16', 'f32', 'f32'))",
 //   "AV == 4 if AT else AV in (1, 2)",
 //   "BV == 4 if BT else BV in (1, 2)",
-//   "DV == 1 or (AV > 1 and BV > 1 and TILE != '32')",
+//   "DV == 1 or (AV > 1 and BV > 1 and TILE == '64')",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "(..., M, K)" }
 // inputs.b = { dtype = "B", vec = "BV", doc = "(..., N, K)" }
@@ -32,7 +34,7 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'split' may multiply float32 on matrix units as sums of two halves." }
+// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'high' bounds the sums of matrix units for float16 results as for float32; 'split' may multiply float32 on matrix units as sums of two halves." }
 // include product
 // params.down = { type = "u32" }
 // include epilogue

@@ -6,8 +6,7 @@
 // -0.0 is zero. src has one to six axes."""
 // source = "numpy nonzero"
 // axes.S = [1, 2, 4, 8]
-// axes.WG = [256]
-// pick.WG = "256"
+// include chunk
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // inputs.offsets = { dtype = "*", dtypes = ["int32"], bind = "'u32'", index = false, axes = "n" }
 // outputs.dst = { dtype = "*", dtypes = ["int32"], bind = "'u32'", index = false, axes = "a n" }
@@ -23,13 +22,16 @@
 // iterate = "nd"
 // moves_bytes = true
 // uses = ["nonzero"]
-// grid = "cdiv(it.total, 4096)"
+// grid = "cdiv(it.total, CFG.UNROLL * CFG.threads)"
 // ///
 
-// One workgroup per chunk of 4096 elements, 16 an invocation. Each element is a bit of one of 128
-// words; its place is the number of bits before it in the chunk, behind those of other chunks.
-var<workgroup> bits: array<atomic<u32>, 128>;
-var<workgroup> before: array<u32, 128>;
+//% set UNROLL, WG = CFG.UNROLL, CFG.threads
+//% set WORDS = UNROLL * WG // 32
+// One workgroup per chunk, UNROLL elements an invocation, a workgroup apart. Each element is a bit of
+// one of WORDS words; its place is the number of bits before it in the chunk, behind those of other
+// chunks.
+var<workgroup> bits: array<atomic<u32>, ${WORDS}>;
+var<workgroup> before: array<u32, ${WORDS}>;
 
 fn store_index(i: u32, place: u32) {
   let sizes = array<u32, 6>(1u, p.size1, p.size2, p.size3, p.size4, p.size5);
@@ -43,43 +45,43 @@ fn store_index(i: u32, place: u32) {
   dst_mem[at] = r;
 }
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  if (li < 128u) { atomicStore(&bits[li], 0u); }
+  if (li < ${WORDS}u) { atomicStore(&bits[li], 0u); }
   workgroupBarrier();
-  let first = g * 4096u + li;
-//% for k in range(16)
-  let s${k} = src_index(min(first + ${256 * k}u, p.total - 1u));
+  let first = g * ${UNROLL * WG}u + li;
+//% for k in range(UNROLL)
+  let s${k} = src_index(min(first + ${WG * k}u, p.total - 1u));
   let x${k} = ${nonzero.test(S, "s" ~ k)};
 //% endfor
-//% for k in range(16)
-  if (x${k} & (first + ${256 * k}u < p.total)) { atomicOr(&bits[${8 * k}u + (li >> 5u)], 1u << (li & 31u)); }
+//% for k in range(UNROLL)
+  if (x${k} & (first + ${WG * k}u < p.total)) { atomicOr(&bits[${WG // 32 * k}u + (li >> 5u)], 1u << (li & 31u)); }
 //% endfor
   workgroupBarrier();
-  let word = li & 127u;
+  let word = li & ${WORDS - 1}u;
   var own = countOneBits(atomicLoad(&bits[word]));
   let ones = own;
-  if (li < 128u) { before[word] = own; }
+  if (li < ${WORDS}u) { before[word] = own; }
   workgroupBarrier();
-  for (var step = 1u; step < 128u; step *= 2u) {
+  for (var step = 1u; step < ${WORDS}u; step *= 2u) {
     let left = select(0u, before[max(word, step) - step], word >= step);
     workgroupBarrier();
     own += left;
-    if (li < 128u) { before[word] = own; }
+    if (li < ${WORDS}u) { before[word] = own; }
     workgroupBarrier();
   }
-  if (li < 128u) { before[word] = own - ones; }
+  if (li < ${WORDS}u) { before[word] = own - ones; }
   workgroupBarrier();
   let base = offsets_mem[p.offsets_off + g * p.offsets_ns];
-//% for k in range(16)
+//% for k in range(UNROLL)
   {
-    let w = ${8 * k}u + (li >> 5u);
+    let w = ${WG // 32 * k}u + (li >> 5u);
     let all = atomicLoad(&bits[w]);
     let bit = 1u << (li & 31u);
     let place = base + before[w] + countOneBits(all & (bit - 1u));
-    if (((all & bit) != 0u) & (place < p.count)) { store_index(first + ${256 * k}u, place); }
+    if (((all & bit) != 0u) & (place < p.count)) { store_index(first + ${WG * k}u, place); }
   }
 //% endfor
   _ = p.keep_hi;  // of eight bytes

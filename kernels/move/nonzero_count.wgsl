@@ -1,7 +1,8 @@
 // /// kernel
-// doc = "Count the elements of each chunk of 4096 that are not zero."
+// doc = "Count the elements of each chunk that are not zero."
 // part_of = "nonzero_offsets"
 // axes.S = [1, 2, 4, 8]
+// include chunk
 // pick.S = "src.dtype.itemsize"
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // outputs.offsets = { dtype = "i32", index = false, axes = "n" }
@@ -9,26 +10,27 @@
 // params.keep_hi = { type = "u32" }
 // iterate = "nd"
 // uses = ["nonzero"]
-// grid = "cdiv(it.total, 4096)"
+// grid = "cdiv(it.total, CFG.UNROLL * CFG.threads)"
 // ///
 
-// One workgroup per chunk, 16 elements an invocation, a workgroup apart.
+//% set UNROLL, WG = CFG.UNROLL, CFG.threads
+// One workgroup per chunk, UNROLL elements an invocation, a workgroup apart.
 var<workgroup> count: atomic<u32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   if (li == 0u) { atomicStore(&count, 0u); }
   workgroupBarrier();
-  let first = g * 4096u + li;
-//% for k in range(16)
-  let s${k} = src_index(min(first + ${256 * k}u, p.total - 1u));
+  let first = g * ${UNROLL * WG}u + li;
+//% for k in range(UNROLL)
+  let s${k} = src_index(min(first + ${WG * k}u, p.total - 1u));
   let x${k} = ${nonzero.test(S, "s" ~ k)};
 //% endfor
   var own = 0u;
-//% for k in range(16)
-  own += select(0u, 1u, x${k} & (first + ${256 * k}u < p.total));
+//% for k in range(UNROLL)
+  own += select(0u, 1u, x${k} & (first + ${WG * k}u < p.total));
 //% endfor
   atomicAdd(&count, own);
   workgroupBarrier();

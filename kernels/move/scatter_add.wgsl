@@ -7,7 +7,7 @@
 // in f32 (integers wrap), and their sum is added to dst. An index outside [0, m) adds
 // nothing and raises IndexRangeError at the next synchronisation, once."""
 // source = "torch scatter_add; reduction by key of a sorted list"
-// bodies = ["scatter_keys", "segment_sum", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
+// bodies = ["scatter_integers", "scatter_keys", "segment_sum", "sort_rows", "sort_merge", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'" }
 // outputs.dst = { dtype = "*", keeps = true, dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }

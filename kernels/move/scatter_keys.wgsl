@@ -1,19 +1,23 @@
 // /// kernel
-// doc = "Indices as int32, those out of range as the first number that is."
+// doc = "Indices along one axis as rows of sort keys: those out of range as the first number that is."
 // part_of = "scatter_add"
 // axes.WG = [256]
 // pick.WG = "256"
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
-// outputs.keys = { dtype = "i32" }
+// outputs.keys = { dtype = "u32", index = false, doc = "(rows, padded)" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
+// params.inner = { type = "u32" }
+// params.length = { type = "u32" }
+// params.padded = { type = "u32" }
 // iterate = "nd"
 // faults = true
 // uses = ["indices"]
-// grid = "cdiv(it.total, WG)"
+// grid = "cdiv(it.total // length * padded, WG)"
 // ///
 
-// One element per invocation.
+// One element per invocation, in the order of index: `inner` elements lie between neighbours along
+// the axis, `length` of which are a row. Further invocations fill rows up with the largest key.
 ${indices.functions()}
 
 @compute @workgroup_size(WG)
@@ -21,10 +25,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   fault_started((g | li) == 0u);
   let e = g * WG + li;
-  if (e >= p.total) { return; }
+  if (e >= p.total) {
+    let left = p.padded - p.length;
+    let row = (e - p.total) / max(left, 1u);
+    if ((left > 0u) & (row < p.total / p.length)) {
+      keys_store(p.keys_off + row * p.padded + p.length + (e - p.total - row * left), 0xffffffffu);
+    }
+    return;
+  }
   let value = index_at(index_index(e));
   let inside = ${indices.is_inside("value.x", "value.y")};
-  keys_store(keys_index(e), select(i32(p.limit), i32(value.x), inside));
+  let line = e / p.inner;
+  let outer = line / p.length;
+  let row = outer * p.inner + (e - line * p.inner);
+  keys_store(p.keys_off + row * p.padded + (line - outer * p.length), select(p.limit, value.x, inside));
   if (!inside) {
     ${indices.report("e", "value.x", "value.y")}
   }

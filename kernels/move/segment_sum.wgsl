@@ -1,86 +1,124 @@
 // /// kernel
-// doc = "Add the sums of a list's runs of equal keys to dst; what its pieces cut becomes a shorter list."
+// doc = "Add the sums of runs of equal keys to dst; what the pieces of a long row cut becomes a shorter row."
 // part_of = "scatter_add"
-// axes.T = ["f32", "i32", "u32"]
+// configs.tile2048 = { PER = 8, threads = 256 }
 // axes.FIRST = [false, true]
 // axes.LAST = [false, true]
-// axes.WG = [256]
-// pick.T = "dtype(dst)"
-// pick.WG = "256"
-// inputs.keys = { dtype = "i32" }
-// inputs.order = { dtype = "i32", when = "FIRST", optional = true }
-// inputs.values = { dtype = "T" }
-// outputs.next_keys = { dtype = "i32", when = "not LAST", optional = true }
-// outputs.next_values = { dtype = "T", when = "not LAST", optional = true }
-// outputs.dst = { dtype = "T" }
+// axes.TILE = "configs"
+// pick.TILE = "'tile2048'"
+// inputs.keys = { dtype = "u32" }
+// inputs.order = { dtype = "i32", when = "FIRST", optional = true, doc = "Where the values of the keys are; without it where the keys are" }
+// inputs.values = { dtype = "f32" }
+// outputs.next_keys = { dtype = "u32", when = "not LAST", optional = true, doc = "Two for each piece" }
+// outputs.next_values = { dtype = "f32", when = "not LAST", optional = true }
+// outputs.dst = { dtype = "f32" }
+// iterate = "rows"
 // params.length = { type = "u32", value = "keys.shape[-1]" }
 // params.pieces = { type = "u32" }
+// params.lane_bits = { type = "u32" }
 // params.limit = { type = "u32", value = "dst.shape[-1]" }
-// iterate = "rows"
-// grid = "cdiv(it.rows * pieces, WG)"
+// uses = ["scan"]
+// grid = "pieces * cdiv(it.rows, CFG.threads >> lane_bits)"
 // ///
 
-// One invocation per piece of 32 elements of a row. The keys ascend; for the call's own list they do so
-// through `order`. A run inside a piece is added to dst. The first and last run may continue in other
-// pieces, so both become an element of the next list; a single run becomes its sum and a zero.
-fn add(row: u32, key: u32, sum: ${T}) {
+//% set PER, WG = CFG.PER, CFG.threads
+// 2^lane_bits invocations take a row, or a piece of one, PER neighbours each; its keys ascend. A run
+// that ends where it began is added to dst by its invocation. A run over several of them is the sum
+// of parts up to the last key of each, by a scan that starts anew with each run. The first and the
+// last run of a piece may go on in others: both become an element of the next row.
+
+// Whether a run begins in here, and the bits of the sum of the last run.
+alias Sum = vec2<u32>;
+fn combine(a: Sum, b: Sum) -> Sum {
+  let both = bitcast<u32>(bitcast<f32>(a.y) + bitcast<f32>(b.y));
+  return Sum(a.x | b.x, select(both, b.y, b.x == 1u));
+}
+fn neutral() -> Sum { return Sum(0u, 0x80000000u); }
+${scan.memory(WG, WG, 1)}
+
+fn add(row: u32, key: u32, sum: f32) {
   if (key < p.limit) {
     let d = dst_at(dst_row(row), key);
     dst_store(d, dst_mem[d] + sum);
   }
 }
+//% if not LAST
 
-@compute @workgroup_size(WG)
+fn put(row: u32, c: u32, key: u32, sum: f32) {
+  next_keys_store(next_keys_at(next_keys_row(row), c), key);
+  next_values_store(next_values_at(next_values_row(row), c), sum);
+}
+//% endif
+
+// A run that ends before the piece does.
+fn end_run(row: u32, piece: u32, first_key: u32, key: u32, sum: f32) {
+//% if LAST
+  add(row, key, sum);
+//% else
+  if (key == first_key) { put(row, 2u * piece, key, sum); } else { add(row, key, sum); }
+//% endif
+}
+
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg) * WG + li;
-  let row = g / p.pieces;
-  if (row >= p.rows) { return; }
-  let piece = g - row * p.pieces;
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let lanes = 1u << p.lane_bits;
+  let lane = li & (lanes - 1u);
+  let block = g / p.pieces;
+  let piece = g - block * p.pieces;
+  let own_row = block * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
+  let row = min(own_row, p.rows - 1u);
   let keys = keys_row(row);
   let values = values_row(row);
 //% if FIRST
   let order = order_row(row);
 //% endif
-  let end = min(piece * 32u + 32u, p.length);
-  var key = 0u;
-  var sum = ${T}();
-  var first_key = 0u;
-  var first_sum = ${T}();
-  var runs = 0u;
-  for (var i = piece * 32u; i < end; i += 1u) {
-//% if FIRST
-    let at = u32(order_load(order_at(order, i)));
-//% else
-    let at = i;
-//% endif
-    let k = u32(keys_load(keys_at(keys, at)));
-    let v = values_load(values_at(values, at));
-    if (runs > 0u && k == key) {
-      sum += v;
-    } else {
-      if (runs == 1u) {
-        first_key = key;
-        first_sum = sum;
-      } else if (runs > 1u) {
-        add(row, key, sum);
-      }
-      runs += 1u;
-      key = k;
-      sum = v;
-    }
+  // All loads at clamped positions: what lies behind the row belongs to its last run.
+  let start = piece * ${PER * WG}u;
+  let first = start + lane * ${PER}u;
+  let end = p.length - 1u;
+//% for k in range(PER)
+  let c${k} = min(first + ${k}u, end);
+  let k${k} = keys_load(keys_at(keys, c${k}));
+  let at${k} = ${"u32(order_load(order_at(order, c" ~ k ~ ")))" if FIRST else "c" ~ k};
+//% endfor
+  let first_key = keys_load(keys_at(keys, start));
+  let key_before = keys_load(keys_at(keys, min(max(first, 1u) - 1u, end)));
+//% for k in range(PER)
+  let loaded${k} = values_load(values_at(values, at${k}));
+  let v${k} = select(-0.0f, loaded${k}, first + ${k}u <= end);
+//% endfor
+  let is_row = own_row < p.rows;
+  var sum = v0;
+  var sum_of_first = v0;
+  var runs = 1u;
+//% for k in range(1, PER)
+  if (k${k} != k${k - 1}) {
+    if (runs == 1u) { sum_of_first = sum; }
+    if ((runs > 1u) & is_row) { add(row, k${k - 1}, sum); }
+    runs += 1u;
+    sum = v${k};
+  } else {
+    sum += v${k};
   }
+//% endfor
+  let begins = (lane == 0u) | (key_before != k0);
+  let several = runs > 1u;
+  ${scan.lanes("Sum(u32(begins | several), bitcast<u32>(sum))", "before", WG)}
+  let carry = bitcast<f32>(before.y);
+  if (!is_row) { return; }
+  if (begins & (lane > 0u)) { end_run(row, piece, first_key, key_before, carry); }
+  if (several) { end_run(row, piece, first_key, k0, select(carry + sum_of_first, sum_of_first, begins)); }
+  if (lane == lanes - 1u) {
+    let total = select(carry + sum, sum, begins | several);
+    let key = k${PER - 1};
 //% if LAST
-  if (runs > 1u) { add(row, first_key, first_sum); }
-  add(row, key, sum);
+    add(row, key, total);
 //% else
-  let next_key = next_keys_row(row);
-  let next_value = next_values_row(row);
-  // For a single run, the sum comes first, then a zero.
-  let single = runs == 1u;
-//% set zero = "-0.0f" if T == "f32" else T ~ "()"
-  next_keys_store(next_keys_at(next_key, 2u * piece), i32(select(first_key, key, single)));
-  next_keys_store(next_keys_at(next_key, 2u * piece + 1u), i32(key));
-  next_values_store(next_values_at(next_value, 2u * piece), select(first_sum, sum, single));
-  next_values_store(next_values_at(next_value, 2u * piece + 1u), select(sum, ${zero}, single));
+    // Of a single run the sum comes first, then what changes none.
+    if (key == first_key) { put(row, 2u * piece, key, total); }
+    put(row, 2u * piece + 1u, key, select(total, -0.0f, key == first_key));
 //% endif
+  }
 }

@@ -34,7 +34,8 @@
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
-// 2^lane_bits invocations take N vectors each of a row, or of a piece of it; none depends on another.
+// 2^lane_bits invocations take N vectors each of a row, or of a piece of it, and do not
+// depend on each other.
 ${norm.inverse("vec4<f32>" if SV == 4 else "f32")}
 
 @compute @workgroup_size(${WG})
@@ -46,7 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let first = (g - tile * p.pieces) * (${N}u * lanes) + lane;
   let own_row = tile * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let x_base = x_row(row);
 //% for k in range(N)
   let c${k} = min(first + ${k}u * lanes, p.cols - 1u);

@@ -33,8 +33,8 @@
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
-// 2^lane_bits invocations for a row, or for a piece of `depth` vectors of it: each takes N vectors of x and
-// dy at a time, whose loads are on their way at once, and the lanes' sums meet in workgroup memory.
+// 2^lane_bits invocations share a row, or a piece of `depth` vectors of it. Each takes N vectors of x and
+// dy at a time, which it loads at once; workgroup memory adds the sums of the lanes.
 ${norm.inverse("f32")}
 var<workgroup> shared_sums: array<vec4<f32>, ${WG}>;
 
@@ -47,7 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let piece = g - tile * p.pieces;
   let own_row = tile * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let x_base = x_row(row);
   let dy_base = dy_row(row);
   let weight_base = weight_row(row);

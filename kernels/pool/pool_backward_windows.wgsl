@@ -38,11 +38,11 @@
 // grid = "cdiv(dst.size, 256)"
 // ///
 
-// One invocation adds what comes from the windows around one element of the image, in the order of
-// rows: of a maximum where the index is its own position, of a mean the share of each window. V are
-// channels that lie next to each other; neighbouring invocations take neighbouring columns, or
-// channels where those are neighbours in memory (channels_first).
-// Bytes: dst written once, dy and index read once, if caches hold the windows of neighbours.
+// One invocation adds the gradients of the windows around one element of the image, in the order of
+// rows: for a maximum those whose index is this element, for a mean the share of each window. V is the
+// number of contiguous channels. Neighbouring invocations take neighbouring columns, or channels if
+// these are neighbours in memory (channels_first). Bytes: dst is written once, dy and index are read
+// once if the caches hold the windows of neighbours.
 //% set F, I = ("f32", "i32") if V == 1 else ("vec4<f32>", "vec4<i32>")
 //% if OP == "avg"
 ${pool.windows(true)}

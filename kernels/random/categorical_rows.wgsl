@@ -26,9 +26,8 @@
 // ///
 
 // One workgroup per row, first with an invocation for each piece, then with `each / threads` neighbouring
-// columns of one piece for each. A running sum need not ascend where it is rounded: so a draw is the
-// first place that has a weight and whose running sum is above it, and the last one with a weight if
-// none is.
+// columns of one piece for each. A rounded running sum need not ascend. So a draw takes the first place
+// that has a weight and a running sum above the drawn number, or else the last place with a weight.
 //% set WG = CFG.threads
 ${logits.functions(1)}
 ${philox.functions()}

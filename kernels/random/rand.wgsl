@@ -22,8 +22,8 @@
 // grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
 // ///
 
-// One invocation draws one block: four neighbours. Bytes: each element is written once. What it takes
-// is arithmetic: 20 products of 32 by 32 bits a block, each of them four of WGSL's and one more.
+// One invocation draws one block: four neighbours. Bytes: each element is written once. Arithmetic
+// bounds it: 20 products of 32 by 32 bits for each block, each of which takes five products in WGSL.
 ${convert.functions()}
 ${philox.functions()}
 

@@ -58,7 +58,8 @@ fn minus_log(x: vec2<u32>) -> vec2<f32> {
   return rounded(n * 0.6931471824645996f) - log;
 }
 
-// sqrt(2 w): w / sqrt(w / 2), whose inverse root Newton's method gives from a guess by its exponent.
+// sqrt(2 w), computed as w / sqrt(w / 2). Newton's method finds the inverse root; the exponent of w
+// gives its first guess.
 fn radius(w: vec2<f32>) -> vec2<f32> {
   let twice = w + w;
   var y = bitcast<vec2<f32>>(vec2<u32>(0x5f3759dfu) - (bitcast<vec2<u32>>(twice) >> vec2<u32>(1u)));

@@ -33,8 +33,8 @@
 // grid = "cdiv(it.rows * quads, 256)"
 // ///
 
-// Rows of the index space are those of dst, a tap each. One invocation copies four neighbouring
-// windows of one tap. Bytes: dst written once, x read KH KW times, from caches.
+// Each row of dst belongs to one tap. One invocation copies four neighbouring windows of one tap.
+// Bytes: dst is written once, x is read KH KW times, mostly from caches.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;

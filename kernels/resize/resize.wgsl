@@ -41,11 +41,12 @@
 // grid = "cdiv(it.batches * dst.shape[-2] * cdiv(dst.shape[-1], 4), 256)"
 // ///
 
-// One invocation computes four neighbours of a row. The position of a row or column is a fraction,
-// step * i + first over unit, which is one more than it is in the image, so that none is negative;
-// from a column to the next the whole and the rest go on without a division. Neighbours take
-// neighbouring columns, or images where those lie next to each other (batches_first).
-// Bytes: each element of dst written once, those of x read once if caches hold what repeats.
+// One invocation computes four neighbours of a row. The position of row or column i is the fraction
+// (step * i + first) / unit. It is one larger than the position in the image, so it is never negative.
+// From one column to the next, its whole part and its remainder advance without a division.
+// Neighbouring invocations take neighbouring columns, or images if those are neighbours in memory
+// (batches_first). Bytes: each element of dst is written once, each element of x is read once if the
+// caches hold repeated elements.
 
 //% macro pixel(first, tap, size)
 u32(clamp(i32(${first}) - 1 + ${tap if TAPS < 4 else tap - 1}, 0, i32(${size}) - 1))

@@ -24,11 +24,11 @@
 // ///
 
 // One invocation computes one pixel. Its row in the image is (step * row + first) / unit - 1, an exact
-// fraction as in resize; the pixels whose distance is below RADIUS / narrow have the filter's weights,
-// divided by their sum, so that pixels beyond the edge count nothing.
-// Bytes: dst written once, x read 2 RADIUS times or more, which caches should hold.
+// fraction as in resize. Pixels at a distance below RADIUS / narrow have the filter's weights, divided by
+// the sum of these weights, so pixels beyond the edge do not count.
+// Bytes: dst is written once; x is read 2 RADIUS times or more, mostly from caches.
 
-// Of a distance below RADIUS: a triangle, or Keys' cubic with a = -0.5.
+// The weight of a distance below RADIUS: a triangle, or Keys' cubic with a = -0.5.
 fn weight(t: f32) -> f32 {
 //% if RADIUS == 1
   return 1.0f - t;

@@ -7,7 +7,7 @@
 // IndexRangeError at the next synchronisation, once; a row whose index is `skip` is left out
 // without an error."""
 // source = "torch index_add and the gradient of embedding, ggml GET_ROWS_BACK; reduction by key of a sorted list"
-// bodies = ["scatter_keys", "segment_rows", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
+// bodies = ["scatter_keys", "segment_rows", "sort_rows", "sort_merge", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(n,)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", in_place = true, doc = "(m, k)" }

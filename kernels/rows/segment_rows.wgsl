@@ -9,10 +9,10 @@
 // pick.T = "dtype(values)"
 // pick.WG = "256"
 // when = ["FIRST or T == 'f32'"]
-// inputs.keys = { dtype = "i32", axes = "n" }
+// inputs.keys = { dtype = "u32", axes = "n" }
 // inputs.order = { dtype = "i32", when = "FIRST", optional = true, axes = "n" }
 // inputs.values = { dtype = "T", vec = "V", axes = "n k" }
-// outputs.next_keys = { dtype = "i32", when = "not LAST", optional = true, axes = "n" }
+// outputs.next_keys = { dtype = "u32", when = "not LAST", optional = true, axes = "n" }
 // outputs.next_values = { dtype = "f32", vec = "V", when = "not LAST", optional = true, axes = "n k" }
 // outputs.dst = { dtype = "f32", vec = "V", axes = "m k" }
 // params.length = { type = "u32", value = "keys.shape[0]" }
@@ -24,8 +24,8 @@
 // grid = "cdiv(cdiv(keys.shape[0], 32) * dst.shape[1], WG)"
 // ///
 
-// One invocation per piece of 32 rows and column (V of them). The keys ascend (through `order`, where
-// the list is the call's). A run inside a piece is added to dst; the first and the last run may go on
+// One invocation per piece of 32 rows and column (V of them). The keys ascend; `order` says where the
+// values of the call's own list lie. A run inside a piece is added to dst; the first and the last run may go on
 // in other pieces, so both become a row of the next list: with a single run, its sum and a zero.
 //% set F = "vec4<f32>" if V == 4 else "f32"
 //% set AHEAD = 4
@@ -57,7 +57,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
     let at${u} = min(i + ${u}u, end - 1u);
 //% endif
-    let k${u} = u32(keys_load(p.keys_off + at${u} * p.keys_ns));
+    let k${u} = keys_load(p.keys_off + min(i + ${u}u, end - 1u) * p.keys_ns);
     let v${u} = values_load(p.values_off + at${u} * p.values_ns + column * p.values_ks);
 //% endfor
 //% for u in range(AHEAD)
@@ -83,8 +83,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // Of one run the sum comes first, then what changes none.
   let single = runs == 1u;
   if (column == 0u) {
-    next_keys_store(p.next_keys_off + 2u * piece * p.next_keys_ns, i32(select(first_key, key, single)));
-    next_keys_store(p.next_keys_off + (2u * piece + 1u) * p.next_keys_ns, i32(key));
+    next_keys_store(p.next_keys_off + 2u * piece * p.next_keys_ns, select(first_key, key, single));
+    next_keys_store(p.next_keys_off + (2u * piece + 1u) * p.next_keys_ns, key);
   }
   let to = p.next_values_off + 2u * piece * p.next_values_ns + column * p.next_values_ks;
   next_values_store(to, select(first_sum, sum, single));

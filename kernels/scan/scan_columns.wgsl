@@ -24,7 +24,7 @@
 // ///
 
 // 2^lane_bits neighbouring invocations take neighbouring rows; each walks along a piece of one, `run`
-// elements, UNROLL at a time. `before`: so many pieces are another step's.
+// elements, UNROLL at a time. `before`: the number of pieces that earlier steps compute.
 ${scan.functions()}
 
 @compute @workgroup_size(${CFG.threads})

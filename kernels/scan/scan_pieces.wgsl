@@ -24,7 +24,7 @@
 // ///
 
 //% set N, WG = (CFG.N4 if VEC == 4 else CFG.N1), CFG.threads
-// `before`: so many pieces of the row are another step's; such a step has one row.
+// `before`: the number of pieces of the row that earlier steps compute; a step with `before` has one row.
 // One workgroup takes a piece: `tiles` tiles of N vectors an invocation, one after the other.
 ${scan.functions()}
 ${scan.memory(WG, WG, N)}
@@ -33,7 +33,7 @@ ${scan.memory(WG, WG, N)}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // From the end: what the sums were taken of last is still in the cache.
+  // From the end, because the elements that were summed last are still in the cache.
   let at = p.groups - 1u - g;
   let row = at / p.pieces;
   let piece = at - row * p.pieces;

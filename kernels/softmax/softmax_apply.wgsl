@@ -30,7 +30,8 @@
 // ///
 
 //% set N = CFG.N
-// One workgroup of `threads` invocations per piece of a row, N vectors each; none depends on another.
+// One workgroup of `threads` invocations computes one piece of a row, N vectors each. Workgroups do not
+// depend on each other.
 ${logits.functions(VEC)}
 ${mask.alibi_slope("row: u32", "p.first_head + (row / p.head_rows) % p.heads")}
 
@@ -46,7 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let mask_base = mask_row(row);
   let slope = alibi_slope(row);
 //% endif
-  // Reads the logits again; their maximum is replaced by the whole row's.
+  // The logits are read again, and shifted by the maximum of the whole row.
   ${logits.load(N, "first", CFG.threads, MASK, VEC)}
   let row_max = stats_load(p.stats_off + row * 3u);
   m = stats_load(p.stats_off + row * 3u + 1u);

@@ -24,7 +24,7 @@
 // grid = "cdiv(dst.size, CFG.threads)"
 // ///
 
-// One value an invocation: bisection.
+// One invocation searches one value by bisection.
 ${order.functions(S, "0u")}
 
 @compute @workgroup_size(${CFG.threads})

@@ -3,10 +3,11 @@
 // part_of = "sort"
 // configs.tile2048 = { PER = 8, threads = 256 }
 // axes.TILE = "configs"
+// axes.ADDS = [false, true]
 // pick.TILE = "'tile2048'"
 // inputs.keys = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
 // inputs.items = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
-// inputs.running = { dtype = "u32", index = false, doc = "(rows, 16 * tiles): running sums of the counts" }
+// inputs.running = { dtype = "u32", index = false, doc = "(rows, 16 * tiles): running sums of the counts; the counts where the workgroup ADDS them" }
 // outputs.keys_out = { dtype = "u32", index = false }
 // outputs.items_out = { dtype = "u32", index = false }
 // iterate = "none"
@@ -47,9 +48,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   }
   // Where the digit of each of the first lanes begins; loaded before it is needed.
+//% if ADDS
+  // 16 lanes take the tiles of a digit in turn: keys in all of them, and in those before this one.
+  let tile = g - row * p.tiles;
+  let counts = p.running_off + (row * 16u + (li >> 4u)) * p.tiles;
+  var in_all = 0u;
+  var in_front = 0u;
+  for (var t = li & 15u; t < p.tiles; t += 64u) {
+//% for k in range(4)
+    let n${k} = running_load(counts + min(t + ${16 * k}u, p.tiles - 1u));
+//% endfor
+//% for k in range(4)
+    in_all += select(0u, n${k}, t + ${16 * k}u < p.tiles);
+    in_front += select(0u, n${k}, t + ${16 * k}u < tile);
+//% endfor
+  }
+  lane_a[(li & 15u) * 16u + (li >> 4u)] = in_all;
+  lane_b[(li & 15u) * 16u + (li >> 4u)] = in_front;
+  workgroupBarrier();
+  var begin = row * p.tiles * ${PER * WG}u;
+  if (li < 16u) {
+    in_all = 0u;
+//% for k in range(16)
+    in_all += lane_a[li + ${16 * k}u];
+    begin += lane_b[li + ${16 * k}u];
+//% endfor
+    starts[li] = in_all;
+  }
+  workgroupBarrier();
+  if (li < 16u) {
+//% for k in range(15)
+    begin += select(0u, starts[${k}], li > ${k}u);
+//% endfor
+  }
+//% else
   let at = (li & 15u) * p.tiles + (g - row * p.tiles);
   let in_row = running_load(p.running_off + row * 16u * p.tiles + max(at, 1u) - 1u);
   let begin = row * p.tiles * ${PER * WG}u + select(in_row, 0u, at == 0u);
+//% endif
   workgroupBarrier();
   // Counts in the order of digits, then lanes: a lane runs over eight of them.
 //% for k in range(8)

@@ -55,7 +55,7 @@ RANKS: list[Kind] = ["missing", "slower", "too noisy", "slightly slower", "faste
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a case: the interval that decided, and what it could have shown."""
+    """The verdict on a case, its interval, and the change that it could have shown."""
 
     case: str
     kind: Kind
@@ -66,7 +66,7 @@ class Verdict:
     after: float = 0.0
 
     def unconfirmed(self, threshold: float) -> Verdict:
-        """Where it looked different and there was no time for the second stage."""
+        """The verdict if a case looked different and there was no time for the second stage."""
         below = self.interval is not None and self.interval.high < 1 + threshold
         return replace(self, kind="the same" if below else "too noisy")
 
@@ -79,7 +79,7 @@ def level_of(cases: int, look: int | None = None) -> float:
 
 
 def order(processes: int, seed: int) -> list[Side]:
-    """Whose turn it is: in each pair the order is drawn."""
+    """The side of each process: in each pair the order is random."""
     draw, turns = random.Random(seed), list[Side]()
     for _ in range(processes):
         pair: list[Side] = ["old", "new"]
@@ -101,7 +101,7 @@ def smallest(old: Sequence[float], new: Sequence[float], level: float) -> float:
 def paired(
     measure: Measure, threshold: float, more: Callable[[int], bool] | None = None
 ) -> Iterator[Verdict]:
-    """The verdict of each case, what fails first.
+    """The verdict on each case; failures come first.
 
     Args:
         measure: times of the old and of the new version in fresh processes, of these cases, None
@@ -192,7 +192,7 @@ def against(
 
 
 def _interpreter(python: str) -> str:
-    """Of a virtual environment, its interpreter."""
+    """The interpreter of a virtual environment, or `python` itself."""
     inside = [Path(python, "bin", "python"), Path(python, "Scripts", "python.exe")]
     return next((str(p) for p in inside if p.is_file()), python)
 
@@ -272,7 +272,7 @@ class _Processes:
             return Report.load(path)
 
     def unmeasured(self, known: Collection[str]) -> Iterator[Change]:
-        """What failed, and what has no times of both versions."""
+        """Cases that failed, and cases without times of both versions."""
         old, new = self._timed["old"], self._timed["new"]
         failed, added = self._failed, set[str]()
         for name in dict.fromkeys(n for n in self._named if n not in known):

@@ -240,7 +240,7 @@ class Loaded:
         return "cold" if self.rotated >= 2 * last_cache(self.dev) else "warm"
 
     def views(self) -> list[View | None]:
-        """What a plan sees of the first set."""
+        """The views of the first set, as a plan gets them."""
         if self.case.function is not None:
             return [_view(t) for t in self.sets[0].values()]
         return [_view(self.sets[0].get(a.name)) for a in kernel_of(self.case.kernel).args]
@@ -257,7 +257,7 @@ class Loaded:
         return Calls(self._under(gpu), gpu.clock, self._under(host))
 
     def _under(self, sample: Sample) -> Sample:
-        """The sample, its calls forced."""
+        """A sample whose calls run with the forced choice."""
 
         def forced(n: int) -> float:
             with self._forced():
@@ -355,7 +355,10 @@ class Loaded:
         return found
 
     def _rounded(self) -> bool:
-        """Does attention, or that whose gradient this is, run on matrix units?"""
+        """Does attention, or that whose gradient this is, or a product with quantised weights run
+        on matrix units?"""
+        if self.case.kernel == "mul_mat_quant":
+            return any("gemm_mma_quant" in name for name in self.bodies())
         if not self.case.kernel.startswith("flash_attn") or self.dev._context.caps.matrix is None:
             return False
         forward, (tensors, *_) = kernel_of("flash_attn"), self.sets

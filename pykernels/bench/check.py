@@ -1,4 +1,4 @@
-"""Is an output what the reference says? Shared by `pykernels run --check` and the benchmarks."""
+"""Compares outputs with the reference. Shared by `pykernels run --check` and the benchmarks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Verdict:
 def expected(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array
 ) -> tuple[Array, ...]:
-    """What the reference says of each output; PyKernelsError for a kernel that has none.
+    """The expected outputs, from the reference; PyKernelsError for a kernel without a reference.
 
     `arrays` are the inputs by name, and the output as it was where the reference asks for it.
     """
@@ -58,7 +58,7 @@ def expected(
 
 
 def asks_for(kernel: str, name: str) -> bool:
-    """Does the reference want the tensor of this name as it was before the call?"""
+    """True if the reference needs the tensor of this name as it was before the call."""
     return name in inspect.signature(function(kernel)).parameters
 
 
@@ -90,11 +90,11 @@ def verdict(
 def _budget(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array, rounded: bool
 ) -> Any:
-    """What the reference's budget allows, None where it has none."""
+    """The error that the reference's budget allows, None if it has no budget."""
     bound = budget(kernel)
     if bound is None:
         return None
-    given = {"shape": got.shape, "rounded": rounded}
+    given = {"shape": got.shape, "dtype": got.dtype, "rounded": rounded}
     extra = {k: v for k, v in given.items() if k in inspect.signature(bound).parameters}
     return bound(**arrays, **args, **extra)
 

@@ -71,7 +71,7 @@ class Effort:
         return replace(self, most=min(self.most, 0.5), longest=min(self.longest, 0.5))
 
     def brief(self) -> Effort:
-        """For what is slow and by the host's clock."""
+        """The effort for slow work that is timed by the host's clock."""
         return replace(
             self.beside(), warm=self.warm / 6, most=self.warm, rounds=min(self.rounds, 4), blocks=1
         )
@@ -197,7 +197,7 @@ class Timing:
         return [statistics.mean(some) for some in found if some]
 
     def joined(self, later: Timing) -> Timing:
-        """With the blocks of a later pass, which are as long."""
+        """This timing with the blocks of a later pass, which are equally long."""
         return replace(
             self, rounds=self.rounds + later.rounds, blocks=self.blocks + later.blocks,
             passes=(*(self.passes or (self.blocks,)), later.blocks),
@@ -220,7 +220,7 @@ class Timing:
 
 
 def clock_of(timings: Sequence[Timing]) -> Clock:
-    """The clock that all have in common: the GPU's where it can be believed."""
+    """The clock that all timings have: the GPU's if all of them can be trusted, else the host's."""
     if all(t.gpu and t.trusted for t in timings):
         return "gpu"
     return "call" if all(t.per_call for t in timings) else ""
@@ -232,7 +232,7 @@ def seconds_of(t: Timing, clock: Clock) -> float:
 
 
 def without_timestamps(dev: Device) -> Device:
-    """The device, as one that has no timestamp queries."""
+    """The device, as if it had no timestamp queries."""
     dev.features = dev._context.features = dev.features - {"timestamp-query"}
     return dev
 
@@ -305,7 +305,7 @@ class Tracker:
 
 
 def take(read: Callable[[], float], count: int) -> list[float]:
-    """Read so many times."""
+    """Take this number of readings."""
     return [read() for _ in range(count)]
 
 
@@ -397,7 +397,7 @@ def _chain(wanted: float, seconds: float) -> int:
 
 
 def _trend(blocks: list[list[float]]) -> str:
-    """Did the blocks become faster one after the other, by more than their readings differ?"""
+    """True if each block was faster than the one before, by more than their readings differ."""
     medians = [statistics.median(b) for b in blocks]
     falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
     spread = (max(blocks[-1]) - min(blocks[-1])) / medians[-1]

@@ -136,7 +136,7 @@ def compare(
     old: Report, new: Report, *, threshold: float = THRESHOLD, baseline: Sequence[Report] = (),
     wanted: Callable[[str, str], bool] = lambda kernel, what: True,
 ) -> Comparison:  # fmt: skip
-    """The changes from one run to another, what fails first.
+    """The changes from one run to another; failures come first.
 
     A case is slower where its interval lies above 1 and its ratio at or above 1 + threshold; it is
     not slower where the interval ends below 1 + threshold; else the runs cannot tell. The intervals
@@ -152,7 +152,7 @@ def compare(
         PyKernelsError: a baseline of one run.
     """
     if len(baseline) == 1:
-        raise PyKernelsError("[bench] a baseline needs three runs of the same code, with A")
+        raise PyKernelsError("[bench] a baseline needs two runs of the same code besides A")
     before, after = [
         {r.key: r for r in run.results if wanted(r.kernel, f"{r.kernel} {r.id} {r.name}")}
         for run in (old, new)
@@ -201,7 +201,7 @@ def _failure(r: Result) -> str:
 
 
 def _without(a: Result, new: Report, interrupted: bool) -> Change:
-    """A case that the later run has no time of."""
+    """The change of a case without a time in the later run."""
     why = new.failed.get(_failure(a))
     if why is not None:
         return Change(name_of(a), "failed", note=why)
@@ -266,7 +266,7 @@ def _is_same(old: Report, new: Report) -> bool:
 
 
 def _what_changed(a: Result, b: Result) -> str:
-    """What else is different about a case."""
+    """The other differences of a case."""
     found = []
     if a.bodies and b.bodies and a.bodies != b.bodies:
         found.append(f"{' + '.join(a.bodies)}, then {' + '.join(b.bodies)}")
@@ -303,7 +303,7 @@ def differences(a: Report, b: Report) -> Iterator[str]:
 
 
 def again(report: Report) -> Iterator[Case]:
-    """The cases of a run, those that there still are."""
+    """The cases of a run that still exist."""
     edges = {0, 256, *map(int, re.findall(r"--edge[ =](\d+)", report.meta["command"]))}
     edges.add(report.settings.get("edge", 0))
     known = {(c.kernel, c.id): c for edge in sorted(edges) for c in cases(edge)}

@@ -1,4 +1,4 @@
-"""Why a plan takes the body that it takes: what else there is, predicted and measured."""
+"""Why a plan takes a body: the other candidates, with predicted and measured times."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def explain(
 
 @contextmanager
 def _asking(dev: Device, asked: Asked) -> Iterator[None]:
-    """Plans of the device tell what they choose from."""
+    """While the block runs, plans of the device report their candidates."""
     context = dev._context
 
     def told(where: Asked | None) -> None:
@@ -134,7 +134,7 @@ def _rows(
 def _measured(
     dev: Device, row: Row, call: Callable[[], object], check: Callable[[], Verdict] | None
 ) -> Row:
-    """With its time; or why it has none."""
+    """The candidate with its time, or with the reason that it has none."""
     try:
         with force(dev, row.choice):
             error = check().error if check else None

@@ -28,7 +28,7 @@ def merge(reports: Sequence[Report]) -> Report:
         for what in ("adapter", "driver"):
             if r.meta[what] != last.meta[what]:
                 raise PyKernelsError(
-                    f"[bench] {what} {r.meta[what]} and {last.meta[what]} do not go together"
+                    f"[bench] the reports differ in {what}: {r.meta[what]} and {last.meta[what]}"
                 )
     found: dict[tuple[str, str, str, str], Result] = {}
     for r in reports:

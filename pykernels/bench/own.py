@@ -1,4 +1,4 @@
-"""What others measure: a function of their own, checked and timed as the kernels are."""
+"""Measurements of user code: a function that is checked and timed as the kernels are."""
 
 from __future__ import annotations
 
@@ -156,14 +156,14 @@ class OwnLoaded(Loaded):
         return DTYPES[self._outputs()[0].dtype].short
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
-        """Call once and compare with what `check` says; CheckFailed for one wrong element."""
+        """Call once and compare with the expected output; CheckFailed if an element is wrong."""
         own, given = self.own, self.sets[0]
         before = [t.numpy() if isinstance(t, Tensor) else t for t in given]
         self._once()
         outputs = self._outputs()
         if not outputs:
             raise ArgumentError(
-                "[bench] the function must return a Tensor, or write its last argument, but has "
+                "[bench] the function must return a Tensor, or write its last argument, but does "
                 "neither"
             )
         got = [t.numpy() for t in outputs]
@@ -194,8 +194,8 @@ class OwnLoaded(Loaded):
         """A kernel of the package, by its own bound."""
         if not self.kernel:
             raise ArgumentError(
-                "[bench] check must be a function of the inputs as arrays, or an array, for what "
-                f"is no kernel of pykernels, but is None for {self.own.id}"
+                "[bench] check must be a function of the input arrays, or an array, because "
+                f"{self.own.id} is no kernel of pykernels, but is None"
             )
         roles = {a.name: a.role for a in kernel_of(self.kernel).args}
         named = self._named(before)

@@ -64,7 +64,7 @@ def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
 
 
 def host_array(o: Operand, seed: int) -> Array:
-    """An operand with random numbers, or those that mean something."""
+    """An operand's array, with random numbers or with the values that the operand asks for."""
     rng = np.random.default_rng(seed)
     if o.values is not None:
         return np.ascontiguousarray(o.values(rng, o.shape), numpy_dtype(o.dtype))
@@ -135,7 +135,7 @@ def cuda_loop(torch: Any, call: Callable[[], object]) -> Sample:
 
 
 def cuda_torch() -> Any:
-    """torch, where it sees a GPU: TF32 off, the fastest convolution searched for."""
+    """torch, if it has a GPU. Turns TF32 off, and lets cuDNN search for the fastest convolution."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -170,7 +170,7 @@ def scalar(o: Operand) -> str:
 
 
 def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
-    """A kernel as one writes it first, on the same device, checked too."""
+    """A simple kernel without optimisation, on the same device, checked too."""
 
     def start(loaded: Loaded) -> Calls:
         case = loaded.case

@@ -93,7 +93,7 @@ def _roofline(
 
 
 def _point(axis: Any, x: float, y: float, r: Result, looks: dict[str, tuple[str, str]]) -> None:
-    """Hollow for what reads f16; the bar is the noise."""
+    """A point, hollow if the case reads f16; its bar shows the noise."""
     colour, mark = looks[r.kernel]
     inside = "none" if r.dtype.startswith("f16") else colour
     axis.errorbar(

@@ -1,4 +1,4 @@
-"""What came out of a run: a `Result` per case, cache state and engine, and their `Report`."""
+"""The results of a run: a `Result` for each case, cache state and engine, and their `Report`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMAT = 2  # files of format 1 are read, too: they have no states of caches
 
 @dataclass
 class Result:
-    """What is known of one case on one device."""
+    """The results of one case on one device."""
 
     kernel: str
     id: str
@@ -62,12 +62,12 @@ class Result:
 
     @property
     def clock(self) -> Clock:
-        """Whose time counts: the GPU's where it is known and can be believed, else the host's."""
+        """The clock that counts: the GPU's if it is known and can be trusted, else the host's."""
         return clock_of([self.timing])
 
     @property
     def seconds(self) -> float:
-        """The time of a call that counts."""
+        """The time of a call, by the clock that counts."""
         return seconds_of(self.timing, self.clock)
 
     @property
@@ -176,7 +176,7 @@ class Report:
 
     @property
     def swept(self) -> bool:
-        """Is it the report of a sweep?"""
+        """True if this is the report of a sweep."""
         return bool(self.meta.get("settings", {}).get("sweep"))
 
     def record(self) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class Report:
 
 
 def _short(value: Any) -> Any:
-    """Numbers with as many digits as mean something."""
+    """Numbers, rounded to their significant digits."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):

@@ -38,7 +38,7 @@ ROTATE = 256 << 20  # bytes that calls go round on a GPU: more than any cache th
 
 
 class Skipped(Exception):
-    """Why a peer does not run."""
+    """Raised with the reason if a peer does not run."""
 
 
 class Peer(Protocol):
@@ -112,11 +112,11 @@ class Runner:
         return time.perf_counter() - self._began
 
     def late(self, share: float = 1.0) -> bool:
-        """Is this share of the time over?"""
+        """True if this share of the time is over."""
         return self._spent() > share * self._seconds
 
     def _far(self) -> str:
-        """How far the run is, and about how much longer it takes."""
+        """The progress of the run and the time that is left, roughly."""
         done = len(self._ends) - 1
         last = self._ends[-11:]  # cases of a family come together, and take about as long
         each = (last[-1] - last[0]) / max(len(last) - 1, 1)
@@ -240,7 +240,7 @@ class Runner:
     def _again(
         self, dev: Device, case: Loadable, results: list[Result], turn: int
     ) -> Iterable[Result]:
-        """One more pass of a case, its tensors elsewhere."""
+        """One more pass of a case, with its tensors at other places in memory."""
         dev.trim()
         rotate = self.rotate if "cold" in self.caches else 0
         loaded = case.load(dev, rotate, turn * self.rotate // 64)
@@ -284,7 +284,7 @@ class Runner:
                         r.peers[name] = self._peer(loaded, calls, before)
 
     def _ready(self, loaded: Loaded, peer: Peer) -> Calls | str:
-        """The peer, or why it does not run."""
+        """The peer, ready to be timed, or the reason that it does not run."""
         return "the time was over" if self.late(PEERS) else _attempt(lambda: peer(loaded))
 
     def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None) -> Timing | str:
@@ -300,12 +300,12 @@ class Runner:
 
     @staticmethod
     def _looped(timing: Timing, loop: Sample | None, effort: Effort) -> Timing:
-        """The timing with loops by the host's clock, where they are another time."""
+        """The timing, with loops by the host's clock if these measure another time."""
         return replace(timing, loops=timing.loops + loops(loop, effort)) if loop else timing
 
 
 def _attempt(work: Callable[[], T]) -> T | str:
-    """Somebody else's library: where it fails, the run goes on without it, and says why."""
+    """Run code of another library. If it fails, the run goes on and reports the reason."""
     try:
         return work()
     except Skipped as e:

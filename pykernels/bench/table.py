@@ -28,7 +28,7 @@ def where(report: Report) -> str:
 
 
 def headline(report: Report) -> Iterator[str]:
-    """What stands above the table."""
+    """The lines above the table."""
     m = report.meta
     yield f"{m['date']} UTC, {where(report)}"
     if m.get("note"):
@@ -107,7 +107,7 @@ NO_INTERVAL = "*"
 
 
 def _ratio(r: Result, peer: str, clock: Clock) -> str:
-    """A ratio and half its interval, or the mark of one that has none."""
+    """A ratio and half its interval, or the mark of a ratio without an interval."""
     x, i = r.ratio(peer, clock), r.interval(peer, clock)
     if x is None:
         return ""
@@ -117,7 +117,7 @@ def _ratio(r: Result, peer: str, clock: Clock) -> str:
 
 
 def _state(r: Result) -> str:
-    """Of the caches; of older files, what was asked for."""
+    """The state of the caches; for older files, the requested state."""
     return r.state if r.sets else r.cache
 
 
@@ -133,7 +133,7 @@ def _sets(r: Result) -> str:
 
 
 def _flags(r: Result) -> str:
-    """What stands behind a row."""
+    """The marks at the end of a row."""
     t = r.timing
     found = {"COLD": bool(t.cold), "unsteady": not t.steady, "untrusted": not t.trusted}
     return " ".join(name for name, holds in found.items() if holds)

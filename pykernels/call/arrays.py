@@ -24,7 +24,7 @@ from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeat
 
 from .scalars import integer
 
-__all__ = ["Array", "Call", "Known", "NDArray", "narrowed"]
+__all__ = ["Array", "Call", "Known", "NDArray", "array_of", "narrowed"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
@@ -67,11 +67,7 @@ class Call:
         arg = self._args[name]
         if array is None and arg.optional:
             return None
-        if not isinstance(array, (Tensor, np.ndarray)):
-            raise DTypeError(
-                f"[{self._op}] {name} must be a pykernels.Tensor or a numpy array but is "
-                f"{type_name(array)}: pk.tensor(x) makes one"
-            )
+        array = array_of(self._op, name, array)
         dtype = array._layout.dtype.name if isinstance(array, Tensor) else _name(array.dtype)
         if dtype == "float64" and self._given is not None:
             dtype = "float32"
@@ -155,8 +151,8 @@ class Call:
             given = value is not None if isinstance(value, Tensor | None) else value != 0
             if given:
                 raise ArgumentError(
-                    f"[{op}] {name} counts its heads on axis -3 and needs axis=-1 but axis is "
-                    f"{index - x.ndim}: transpose x instead"
+                    f"[{op}] axis must be -1 if {name} is given, because axis -3 counts its heads, "
+                    f"but is {index - x.ndim}: transpose x instead"
                 )
         self._order = (*(a for a in range(x.ndim) if a != index), index)
         self._shape = x.shape
@@ -205,6 +201,16 @@ class Call:
         known[*key, *flags] = tuple([None if v is None else v._layout for v in views])
 
 
+def array_of(op: str, name: str, value: Any) -> Array:
+    """An argument, if it is a tensor or a numpy array; DTypeError if it is neither."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return value
+    raise DTypeError(
+        f"[{op}] {name} must be a pykernels.Tensor or a numpy array but is {type_name(value)}: "
+        "pk.tensor(x) makes one"
+    )
+
+
 @overload
 def narrowed(op: str, name: str, array: Tensor) -> Tensor: ...
 @overload
@@ -224,7 +230,8 @@ def narrowed(op: str, name: str, array: Array) -> Array:
     if not -(1 << 31) <= least <= most < 1 << 31:
         bad = least if least < -(1 << 31) else most
         raise ArgumentError(
-            f"[{op}] int64 takes part as int32, but {name} holds {bad}: convert it to float32 first"
+            f"[{op}] int64 is computed as int32, but {name} holds {bad}: convert it to float32 "
+            "first"
         )
     return array.astype(np.int32)
 

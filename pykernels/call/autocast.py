@@ -156,6 +156,5 @@ def _check_device(op: str, arrays: tuple[Any, ...]) -> None:
     for device in devices:
         if not device._context.caps.f16:
             raise FeatureError(
-                f"[{op}] autocast computes in float16, which the device cannot: it has no "
-                "shader-f16"
+                f"[{op}] autocast computes in float16, but the device has no shader-f16"
             )

@@ -32,21 +32,23 @@ class Made:
         views: replacements of arguments and results for the kernel, each a view or a copy. Calls
             with copies are not cached.
         options: the kernel's options, if they differ from the function's arguments.
+        bits: the words of each of the kernel's scalars that has the bits of a dtype.
         after: a function to call after the kernel; such calls are not cached.
     """
 
     results: dict[str, Tensor | None]
     views: dict[str, Tensor | None] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    bits: dict[str, tuple[int, int]] = field(default_factory=dict)
     after: Callable[[], None] | None = None
 
 
 class Operation:
     """One function of layer two, which runs one kernel on views of its arguments.
 
-    `known` caches calls on tensors: the kernel's options, and a place for each of its tensors. The
-    place of an input is None or the place of its view; of an output, None or its layout and the
-    place of its view.
+    `known` caches calls on tensors: the kernel's options, bits, and a place for each of its
+    tensors. The place of an input is None or the place of its view; of an output, None or its
+    layout and the place of its view.
     """
 
     __slots__ = ("_fixed", "_kernel", "_named", "_names", "_results", "_rule", "_takes", "known")
@@ -89,6 +91,8 @@ class Operation:
         whole = {k: tensors[n] for k, n in self._names.items()} | made.results
         views = {a.name: made.views.get(a.name, whole.get(a.name)) for a in kernel.args}
         given, scalars = self._fixed | options | made.options, self._fixed | numbers
+        for name, (low, high) in made.bits.items():
+            scalars |= {f"{name}_lo": low, f"{name}_hi": high}
         chosen = tuple([given[o] for o in kernel.options])
         run(kernel, tuple(views.values()), tuple([scalars[s] for s in kernel.scalars]), chosen)
         if made.after is not None:
@@ -99,7 +103,7 @@ class Operation:
                 if len(self.known) >= MAX_KNOWN:
                     self.known.clear()
                 layouts = [None if t is None else t._layout for t in tensors.values()]
-                self.known[*layouts, *key] = (chosen, *places)
+                self.known[*layouts, *key] = (chosen, *made.bits.values(), *places)
         left = [made.results[n] for n, told in zip(self._results, asked, strict=True) if told]
         found = [None if t is None else call.leave(t) for t in left]
         return found[0] if len(found) == 1 else tuple(found)
@@ -135,5 +139,7 @@ def either(op: str, name: str, value: Any, default: Any, other: str, given: Any)
         ArgumentError: both are given.
     """
     if value is not default and value != default:
-        raise ArgumentError(f"[{op}] {name} and {other} are the same thing: give one of them")
+        raise ArgumentError(
+            f"[{op}] {name} and {other} are two names of one argument: give one of them"
+        )
     return given

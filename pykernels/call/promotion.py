@@ -8,7 +8,7 @@ The rules, which docs/reference/promotion.md shows as a table:
 - Two kinds of 16-bit floats give float32.
 - A Python number is weak: it takes the dtype of the tensors, but an int makes int32 of bools and a
   float makes float32 of integers. numpy's integers are weak too.
-- int64 takes part as int32; the next synchronisation reports elements that do not fit.
+- int64 is computed as int32; the next synchronisation reports elements that do not fit.
 """
 
 from __future__ import annotations

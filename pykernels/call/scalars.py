@@ -61,7 +61,8 @@ def choice(op: str, name: str, value: Any, values: tuple[Any, ...]) -> Any:
     """One of a few values, else ArgumentError."""
     if isinstance(value, (str, bool, int)) and value in values:
         return value
-    told = " or ".join(map(repr, values))
+    *others, last = map(repr, values)
+    told = f"{', '.join(others)} or {last}" if others else last
     raise ArgumentError(f"[{op}] {name} must be {told} but is {value!r:.40}")
 
 

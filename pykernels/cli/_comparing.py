@@ -1,4 +1,4 @@
-"""What `pykernels bench` does to compare: two files, a run with a file, or two versions."""
+"""Comparisons of `pykernels bench`: two files, a run with a file, or two versions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def compare_files(
 def compare_reports(
     before: Report, after: Report, names: Collection[str], options: dict[str, Any]
 ) -> Comparison:  # fmt: skip
-    """What changed, and say so."""
+    """Compare two reports and print the changes."""
     from pykernels.bench.compare import compare
     from pykernels.bench.report import Report
 
@@ -92,7 +92,7 @@ def compare_versions(names: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def given(options: dict[str, Any]) -> list[str]:
-    """Those of the options that the command line has, as it would write them."""
+    """The given options, as the command line writes them."""
     found = []
     for option in _of_command_line():
         values = options.get(option.name or "", ())
@@ -115,11 +115,11 @@ def _only(allowed: set[str], what: str) -> None:
     """An error for an option that would be ignored."""
     ignored = [p.opts[-1] for p in _of_command_line() if p.name not in allowed]
     if ignored:
-        raise click.UsageError(f"{what} does not go with {', '.join(ignored)}")
+        raise click.UsageError(f"{what} cannot be combined with {', '.join(ignored)}")
 
 
 def _written(options: dict[str, Any]) -> None:
-    """Look at the files before anything runs."""
+    """Check the output files before anything runs."""
     ready(options[name] for name in sorted(WRITTEN) if options[name])
 
 
@@ -132,7 +132,7 @@ def _say(found: Comparison) -> None:
 
 
 def _keep(found: Comparison, options: dict[str, Any]) -> None:
-    """Write a comparison where --json and --markdown say."""
+    """Write a comparison to the files of --json and --markdown."""
     texts = {
         "as_json": json.dumps(found.record(), indent=1), "as_markdown": "\n".join(found.markdown()),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What was built: the generated manifest and texts, read without importing a kernel."""
+"""The generated manifest and texts, read without importing a kernel."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _meant(name: str, kernels: Collection[str]) -> str | None:
 
 
 def kernel(name: str) -> dict[str, Any]:
-    """What the manifest says of one kernel."""
+    """The manifest's entry of one kernel."""
     kernels = read_json("manifest.json")["kernels"]
     if name not in kernels:
         close = _meant(name, kernels)

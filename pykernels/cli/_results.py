@@ -26,7 +26,7 @@ def can_plot() -> bool:
 
 
 def files(options: dict[str, Any]) -> dict[str, Path]:
-    """Where the readings, the tables and the figure go; refused where they cannot."""
+    """The files for readings, tables and figure; an error if one cannot be written."""
     found = {k: options[f"as_{k}"] for k in SUFFIXES if options[f"as_{k}"]}
     plot = found.get("plot")
     if plot and plot.suffix not in FIGURES:

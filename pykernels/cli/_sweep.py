@@ -22,10 +22,10 @@ OTHERS = {
 
 
 def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """A sweep has its own cases: what would choose others is refused."""
+    """Refuse options that choose cases, because a sweep has its own."""
     if not options["sweep"]:
         if options["limit_bytes"]:
-            raise click.UsageError("--limit-bytes goes with --sweep")
+            raise click.UsageError("--limit-bytes needs --sweep")
         return
     from pykernels.bench.sweep import FAMILIES
 
@@ -34,7 +34,7 @@ def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
         raise Missing(f"there is no sweep {options['sweep']!r}; there are {known}, all")
     ignored = [*names, *(text for name, text in OTHERS.items() if options[name])]
     if ignored:
-        raise click.UsageError(f"--sweep does not go with {', '.join(ignored)}")
+        raise click.UsageError(f"--sweep cannot be combined with {', '.join(ignored)}")
 
 
 def set_defaults(options: dict[str, Any], slow: bool) -> None:

@@ -172,7 +172,7 @@ def command(
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what there is is kept, as after Ctrl-C."""
+    """Raised on SIGTERM; results so far are kept, as after Ctrl-C."""
 
 
 def _code(e: KeyboardInterrupt) -> int:
@@ -216,7 +216,7 @@ def _bench(
     if options["against"]:
         return compare_versions(names, options)
     if options["baseline"] and compare is None:
-        raise click.UsageError("--baseline goes with --compare")
+        raise click.UsageError("--baseline needs --compare")
     before = Report.load(compare) if compare else None
     if options["listing"]:
         listed: list[Loadable] = [*_own(names, options)]
@@ -248,7 +248,7 @@ def _bench(
 
 
 def _kernels(names: Iterable[str], families: Iterable[str]) -> Iterator[str]:
-    """The kernels of names, of which some may be families."""
+    """The kernels of these names; a name may be a family."""
     known: dict[str, list[str]] = {}
     for name, facts in manifest()["kernels"].items():
         known.setdefault(facts["family"], []).append(name)
@@ -263,7 +263,7 @@ def _kernels(names: Iterable[str], families: Iterable[str]) -> Iterator[str]:
 
 
 def _repeat(before: Report, options: dict[str, Any]) -> None:
-    """The settings of an earlier run, where the command gives no others."""
+    """The settings of an earlier run, unless the command gives others."""
     context = click.get_current_context()
     for name, value in before.settings.items():
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -348,7 +348,7 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
 
 
 def _measurable(cases: Iterable[Case]) -> list[Case]:
-    """The cases that can be checked here; says of the others why not."""
+    """The cases that can be checked here; prints the reason for the others."""
     found = list(cases)
     if importlib.util.find_spec("ml_dtypes") is not None:
         return found
@@ -437,7 +437,7 @@ def _run(
 
 
 def _in_turn(cases: Iterable[Loadable]) -> list[Loadable]:
-    """The first of each kernel, the second of each, and so on: what is left out is some of each."""
+    """The first case of each kernel, then the second of each: a limited run has some of each."""
     queues: dict[str, list[Loadable]] = {}
     for case in cases:
         queues.setdefault(case.kernel, []).append(case)
@@ -452,7 +452,7 @@ def _merged(sources: Iterable[Path]) -> Report:
 
 
 def _forced(cases: Iterable[Any], config: str) -> list[Loadable]:
-    """The cases whose plans know this choice, with it."""
+    """The cases whose plans have this choice, with the choice forced."""
     from pykernels.errors import ArgumentError
     from pykernels.forcing import parse
 

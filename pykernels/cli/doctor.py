@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import platform
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,7 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _missing(packages: dict[str, str | None], validators: dict[str, Any]) -> list[dict[str, str]]:
-    """What is not installed, what it would give, and the line that installs it."""
+    """Missing packages, with their use and the command that installs them."""
     lines = [
         {"what": name, "gives": PACKAGES[name], "install": f"pip install '{_requirement(name)}'"}
         for name, version in packages.items()
@@ -133,21 +134,33 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
         "driver": info["description"],
         "features": [f.name for f in FEATURES if f.told and f.name in features],
         "limits": {k: adapter.limits[k] for k in LIMITS if k in adapter.limits},
-        "tuning": _tuning(info["device"], info["adapter_type"]),
+        "tuning": _tuning(info, engine.name, adapter.limits),
         "matrix_units": list(units.described) if units else [],
     }
 
 
-def _tuning(name: str, kind: str) -> dict[str, str | None]:
-    """The table that a device of this adapter takes, and why."""
+def _tuning(info: Any, engine: str, limits: Any) -> dict[str, str | None]:
+    """The table that a device of this adapter takes, and why; "ignored" where there is another
+    one."""
     from pykernels.errors import ArgumentError
-    from pykernels.tuning import for_adapter
+    from pykernels.tuning import OFF, Adapter, for_adapter, path_of
 
+    name, driver = info["device"], info["description"]
+    off = path_of(Adapter(name, driver, engine))
+    off = off.with_name(off.name + OFF)
+    told: dict[str, str | None] = {"ignored": f"{off}: it is off"} if off.is_file() else {}
     try:
-        found = for_adapter(name, kind)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = for_adapter(
+                name, info["adapter_type"], driver=driver, engine=engine,
+                workgroup_bytes=limits["max-compute-workgroup-storage-size"],
+            )  # fmt: skip
     except ArgumentError as e:
         return {"name": None, "problem": str(e)}
-    return {"name": found.tuning.name, "why": found.why}
+    for warning in caught:
+        told["ignored"] = str(warning.message)
+    return {"name": found.tuning.name, "why": found.why, **told}
 
 
 def _default_device() -> dict[str, Any]:
@@ -213,6 +226,7 @@ def _text(r: dict[str, Any]) -> str:
             out += [f"      {k}: {v}" for k, v in a["limits"].items()]
             t = a["tuning"]
             out.append(f"      tuning: {t['name'] or 'none'} ({t.get('why') or t['problem']})")
+            out += [f"      tuning: {t['ignored']}"] if t.get("ignored") else []
             out += [f"      matrix units: {m}" for m in a["matrix_units"]]
     d = r["default_device"]
     if d["name"] is None:

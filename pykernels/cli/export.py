@@ -97,7 +97,7 @@ def command(
 
 
 def _watched(label: str, items: Sequence[str]) -> Iterable[str]:
-    """The items, with a bar that says n of m and the time left where somebody looks."""
+    """The items; on a terminal a bar shows n of m and the time left."""
     if not sys.stderr.isatty():
         return items
     return _bar(label, items)

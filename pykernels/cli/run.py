@@ -92,7 +92,7 @@ def _required(p: inspect.Parameter) -> bool:
 
 
 def _files(outs: tuple[str, ...], outputs: list[str]) -> dict[str, Path]:
-    """Where each output goes; refused before anything is computed if it cannot."""
+    """The file of each output; an error, before anything is computed, if it cannot be written."""
     files: dict[str, Path] = {}
     for text in outs:
         name, equals, path = text.partition("=")

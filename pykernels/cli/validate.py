@@ -31,7 +31,7 @@ _HOW = {
 
 
 def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
-    """Names with commas between them, each once."""
+    """Names that commas separate, each once."""
     names = dict.fromkeys(n.strip() for text in given for n in text.split(",") if n.strip())
     for n in names:
         if n not in known:
@@ -153,7 +153,7 @@ def _found(
     cache: Path | None,
     jobs: int,
 ) -> tuple[list[Finding], list[Skipped]]:
-    """What is found of texts, and those among them that are no modules."""
+    """The findings of texts, and the texts that are no modules."""
     from pykernels.validate import agree, arrange
     from pykernels.validate._features import lacking
     from pykernels.validate._files import fragments, templates
@@ -172,7 +172,7 @@ def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _with_overrides(sources: list[Source], given: tuple[str, ...]) -> list[Source]:
-    """The sources with the values of their overrides; an override that none has is wrong use."""
+    """The sources with values for overrides; an error for an override that no source has."""
     from pykernels.validate._usage import measure, number
 
     chosen: list[list[tuple[str, str]]] = [[] for _ in sources]

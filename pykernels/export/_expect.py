@@ -42,7 +42,7 @@ def results(
 
 
 def tolerance(dtype: np.dtype[Any], exact: bool) -> tuple[float, float]:
-    """What `pykernels run --check` allows, too: a share of each element, and of the largest one."""
+    """A share of each element and of the largest one; `pykernels run --check` allows the same."""
     return (0.0, 0.0) if exact else _TOLERANCES[dtype.name]
 
 

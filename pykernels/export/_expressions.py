@@ -60,14 +60,14 @@ def safe(name: str) -> str:
 
 
 class NotTranslated(Exception):
-    """A construct that this module does not know, and where it stands."""
+    """An unknown construct, with its file and line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.file, self.line = "", 0
 
     def at(self, line: int, file: str = "") -> None:
-        """Say where it is, unless somebody who knew better did so."""
+        """Set file and line, unless they are known already."""
         self.line, self.file = self.line or line, self.file or file
 
     def __str__(self) -> str:
@@ -365,7 +365,7 @@ def _word(node: ast.BoolOp) -> str:
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Is it true where JavaScript says so? What is empty in Python is not."""
+    """True if JavaScript and Python agree on the truth of a value. They differ for empty lists."""
     if isinstance(node, ast.BoolOp):
         return all(map(_is_plain, node.values))
     if isinstance(node, ast.Call):
@@ -377,7 +377,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _compare(op: ast.cmpop, right: ast.expr) -> str:
-    """A comparison; what equals a text, a number or None is the same."""
+    """A comparison. Equality with a text, a number or None is identity in JavaScript."""
     if isinstance(right, ast.Constant):
         op = {ast.Eq: ast.Is, ast.NotEq: ast.IsNot}.get(type(op), type(op))()
     return _COMPARE[type(op)]

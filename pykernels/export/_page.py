@@ -118,7 +118,7 @@ def _expected(want: Array, before: Array) -> dict[str, Any]:
 
 
 def _number(value: float) -> str:
-    """A number that is not finite, as JavaScript writes it."""
+    """A number for JSON; one that is not finite is a text, as JavaScript writes it."""
     return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 

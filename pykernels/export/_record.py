@@ -59,8 +59,8 @@ def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[s
         views.append(View(slot, lay.dtype, lay.shape, lay.strides, 0))
         if lay.lo < 0:
             raise ArgumentError(
-                f"[export] {request.kernel}: {t['name']} runs backwards, which no plan can be "
-                "recorded for"
+                f"[export] {request.kernel}: {t['name']} has negative strides, for which no "
+                "plan can be recorded"
             )
     options = [request.given.get(o["name"], o["default"]) for o in facts["options"]]
     caps, scratch = replace(CAPS, tuning=tuning), Scratch()
@@ -109,7 +109,9 @@ def _check(request: Request, facts: Mapping[str, Any]) -> None:
         if name not in t["dtypes"]:
             raise ArgumentError(f"{where} must be {' or '.join(t['dtypes'])} but is {name}")
         if "same" in t and first.setdefault(t["same"], name) != name:
-            raise ArgumentError(f"{where} must be {first[t['same']]}, as others, but is {name}")
+            raise ArgumentError(
+                f"{where} must be {first[t['same']]}, the dtype of the others, but is {name}"
+            )
         like = request.layouts.get(t.get("like", ""))
         if like is not None and like.shape != lay.shape:
             raise ArgumentError(f"{where} must have shape {like.shape} but has {lay.shape}")

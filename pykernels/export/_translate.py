@@ -8,6 +8,7 @@ What is not translated raises `NotTranslated`: the kernel's plans are recorded t
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import json
 from collections.abc import Iterator
@@ -46,15 +47,23 @@ def translate(name: str, folder: Path, done: dict[str, str]) -> None:
     to `done`."""
     if name in done:
         return
-    file = _file(name, folder)
-    tree = _run(ast.parse(file.read_text(encoding="utf-8")))
-    writer = _Writer(name, folder)
+    text = _file(name, folder).read_text(encoding="utf-8")
+    others, translated = _translated(name, folder, text)
+    for other in others:
+        translate(other, folder, done)
+    done[name] = translated
+
+
+@functools.lru_cache(maxsize=1024)  # many kernels share a module
+def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], str]:
+    """The modules that a module imports, and its JavaScript."""
+    tree, writer, others = _run(ast.parse(text)), _Writer(name, folder), list[str]()
     try:
         for other in writer.imports(tree):
             if not _file(other, folder).is_file():
                 raise NotTranslated(f"{name} imports {other}")
-            translate(other, folder, done)
-        done[name] = writer.module(tree)
+            others.append(other)
+        return tuple(others), writer.module(tree)
     except NotTranslated as e:
         e.at(writer.line, f"pykernels/plans/{name.replace('.', '/')}.py")
         raise

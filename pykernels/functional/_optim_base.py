@@ -16,6 +16,7 @@ from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
+from ._optim_together import zeros_together
 from .optim import _betas, _listed, _not_negative, _rate
 from .optim_schedules import Schedule
 
@@ -43,6 +44,7 @@ class Optimizer:
     _counts = False  # is there a count of steps?
     _views: Mapping[str, int] = {}  # state that is a number among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of each group, where there are some
+    _together = False  # does one launch update several parameters?
 
     @whole
     def __init__(
@@ -98,8 +100,8 @@ class Optimizer:
             wrong = sorted({*group} - {"params", *named})
             if "params" not in group or wrong:
                 raise ArgumentError(
-                    f"[{self._name}] params[{i}] must have params, and of {', '.join(named)} what "
-                    f"is its own, but has {', '.join(map(str, group)) or 'nothing'}"
+                    f"[{self._name}] params[{i}] must have the key params, and may have "
+                    f"{', '.join(named)}, but has {', '.join(map(str, group)) or 'nothing'}"
                 )
             made.append(type(self)(**{**named, **group}))
         self._groups = tuple(made)
@@ -115,6 +117,8 @@ class Optimizer:
 
     @whole
     def _zeros(self, moments: tuple[str, ...]) -> dict[str, Tensor]:
+        if self._together:
+            return zeros_together(self._params, moments, lambda name: name not in self._state)
         zeros, found = self._params[0].device.zeros, dict[str, Tensor]()
         for i, p in enumerate(self._params):
             for moment in moments:
@@ -194,8 +198,8 @@ class Optimizer:
         programs = [program for ref in self._programs if (program := ref()) is not None]
         if any(not program._recording.state for program in programs):  # it was captured to its end
             raise BufferStateError(
-                f"[{self._name}] {what} changes the kernel or the tensors of a step, and a "
-                "captured program has one: let the program go first"
+                f"[{self._name}] {what} changes the kernel or the tensors of a step, but a "
+                "captured program contains a step: delete the program first"
             )
 
     @property

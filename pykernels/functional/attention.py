@@ -132,7 +132,7 @@ def flash_attn(
     result = call.out((*tq.shape[:3], tv.shape[3]), dtype)
     if drop:
         if lengths is not None or return_lse:
-            raise ArgumentError("[flash_attn] dropout_p goes without lengths and return_lse")
+            raise ArgumentError("[flash_attn] dropout_p excludes lengths and return_lse")
         given: list[Any] = [tq, tk, tv, call.tensor("mask", mask), call.tensor("sinks", sinks)]
         sizes = dims("flash_attn", *given)
         band("flash_attn", sizes, causal, window)

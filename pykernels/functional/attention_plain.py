@@ -10,10 +10,10 @@ import numpy as np
 
 from pykernels._generated.functional import softmax
 from pykernels._generated.operations.matmul import matmul
+from pykernels._generated.operations.move import tril, triu
 from pykernels.device import Device, Tensor
 from pykernels.runtime.whole import whole
 
-from .diagonals import tril, triu
 from .elementwise import elementwise
 from .random_layers import dropout
 

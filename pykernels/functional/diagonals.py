@@ -1,8 +1,7 @@
-"""Diagonals: triangles, masks, matrices from a diagonal, and one-hot rows."""
+"""Matrices from a diagonal, and one-hot rows."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,56 +9,17 @@ import numpy as np
 from pykernels._generated.kernels import cpy as _cpy
 from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import scatter as _scatter
-from pykernels._generated.kernels import tri as _tri
-from pykernels._generated.wrappers import tri as _tri_wrapper
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import bits_of, integer
-from pykernels.device import Tensor
-from pykernels.dtypes import DTYPES, DTypeLike, DTypeName, dtype_of
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
+from pykernels.errors import ArgumentError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 
-__all__ = ["diag", "diag_mask_inf", "diag_mask_zero", "one_hot", "tril", "triu"]
+__all__ = ["diag", "one_hot"]
 
 _DIAG = replace(_cpy.KERNEL, name="diag")
 _ONE_HOT = replace(_scatter.KERNEL, name="one_hot")
-_TRI = {
-    n: replace(_tri.KERNEL, name=n) for n in ("tril", "triu", "diag_mask_inf", "diag_mask_zero")
-}
-
-
-def tril(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array:
-    """Matrices (..., m, n) with zeros above the k-th diagonal (numpy, torch)."""
-    return _triangle("tril", x, k, False, 0, out)
-
-
-def triu(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array:
-    """Matrices (..., m, n) with zeros below the k-th diagonal (numpy, torch)."""
-    return _triangle("triu", x, k, True, 0, out)
-
-
-def diag_mask_inf(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array:
-    """Matrices (..., m, n) of a float dtype with -inf where j > i + n_past (ggml)."""
-    return _triangle("diag_mask_inf", x, n_past, False, -math.inf, out)
-
-
-def diag_mask_zero(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array:
-    """Matrices (..., m, n) with 0 where j > i + n_past (ggml)."""
-    return _triangle("diag_mask_zero", x, n_past, False, 0, out)
-
-
-def _triangle(op: str, x: Array, k: int, upper: bool, value: float, out: Tensor | None) -> Array:
-    call = Call(_TRI[op], x, out=out)
-    src = call.tensor("src", x)
-    diagonal = integer(op, "diagonal", k)
-    if src.ndim < 2:
-        raise ShapeError(f"[{op}] x must have two or more axes but has shape {src.shape}")
-    if value and DTYPES[src.dtype].kind != "f":
-        raise DTypeError(f"[{op}] x must have a float dtype but is {src.dtype}")
-    result = call.out(src.shape, src.dtype)
-    _tri_wrapper.tri(src, result, upper=upper, diagonal=diagonal, value=value)
-    return call.leave(result)
 
 
 @whole

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
-
 from pykernels.call.apply import Operations, evaluate, operate
-from pykernels.call.arrays import Array
+from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
 from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import launch
 from pykernels.runtime.whole import whole
-from pykernels.tensors.host import type_name
 
 __all__ = [
     "allclose", "clamp", "clip", "elementwise", "geglu", "gelu", "glu", "isclose",
@@ -95,7 +92,9 @@ def clip(
     """
     for name, one, other in (("min", min, a_min), ("max", max, a_max)):
         if one is not None and other is not None:
-            raise ArgumentError(f"[clip] {name} and a_{name} are the same thing: give one of them")
+            raise ArgumentError(
+                f"[clip] {name} and a_{name} are two names of one argument: give one of them"
+            )
     return clamp(x, a_min if min is None else min, a_max if max is None else max, out=out)
 
 
@@ -316,12 +315,9 @@ def _gated(
 def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
     """The gated tensor, and the gate."""
     at = integer(op, "axis", axis)
-    if not isinstance(x, (Tensor, np.ndarray)):
-        raise DTypeError(
-            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-        )
+    array_of(op, "x", x)
     if not -x.ndim <= at < x.ndim or x.shape[at] % 2:
-        raise ShapeError(f"[{op}] axis {at} of shape {x.shape} has no two halves")
+        raise ShapeError(f"[{op}] axis {at} must have an even size but the shape is {x.shape}")
     half = x.shape[at] // 2
     before = (slice(None),) * (at % x.ndim)
     first, second = x[(*before, slice(half))], x[(*before, slice(half, None))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.call.arrays import Array
+from pykernels.call.arrays import Array, array_of
 from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
@@ -83,10 +83,7 @@ def full_like(x: Array, value: float, dtype: DTypeLike | None = None) -> Array:
 
 def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
     """A new tensor of x's shape, and True if the result goes to the host because x is there."""
-    if not isinstance(x, Tensor | np.ndarray):
-        raise DTypeError(
-            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-        )
+    array_of(op, "x", x)
     name = dtype_of(x.dtype if dtype is None else dtype, f"[{op}] dtype").name
     if isinstance(x, Tensor):
         return x.device.empty(x.shape, name), False
@@ -144,5 +141,5 @@ def from_dlpack(x: Any, *, device: Device | None = None) -> Tensor:
     try:
         array = np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError) as e:
-        raise ArgumentError(f"[from_dlpack] {type_name(x)} is not exported: {e}") from None
+        raise ArgumentError(f"[from_dlpack] {type_name(x)} cannot be exported: {e}") from None
     return tensor(array, device=device)

@@ -41,7 +41,7 @@ def arange(
     whole = all(hasattr(v, "__index__") for v in (first, end, step))
     name = dtype_of(("int32" if whole else "float32") if dtype is None else dtype).name
     if name == "bool":
-        raise DTypeError("[arange] dtype must be a number's but is bool")
+        raise DTypeError("[arange] dtype must be a dtype of numbers but is bool")
     convert = integer if whole else real
     first, end, step = (
         convert("arange", n, v) for n, v in (("start", first), ("stop", end), ("step", step))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from pykernels.call.arrays import Array
+from pykernels.call.arrays import Array, array_of
 from pykernels.device import Tensor
-from pykernels.errors import DTypeError
-from pykernels.tensors.host import type_name
 
 __all__ = ["stop_gradient"]
 
@@ -21,15 +17,10 @@ def stop_gradient(x: Array) -> Array:
         x: Tensor or numpy array, any dtype.
 
     Returns:
-        A contiguous copy: a numpy array of a numpy array, else a Tensor.
+        A contiguous copy. A numpy array gives a numpy array, all else gives a Tensor.
 
     Raises:
         DTypeError: x is neither.
     """
-    if isinstance(x, Tensor):
-        return x.detach()
-    if isinstance(x, np.ndarray):
-        return x.copy()
-    raise DTypeError(
-        f"[stop_gradient] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-    )
+    given = array_of("stop_gradient", "x", x)
+    return given.detach() if isinstance(given, Tensor) else given.copy()

@@ -7,24 +7,21 @@ from typing import cast
 
 import numpy as np
 
-from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import nonzero as _nonzero
 from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
 from pykernels.call.arrays import Array, Call
-from pykernels.call.scalars import bits_of, flag
+from pykernels.call.scalars import bits_of, flag, integer
 from pykernels.device import Tensor
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.tensors import selecting
-from pykernels.tensors.axes import axis_of
 
-__all__ = ["index_select", "masked_select", "nonzero", "scatter", "scatter_add"]
+__all__ = ["masked_select", "nonzero", "scatter", "scatter_add"]
 
-_SELECT = replace(_get_rows.KERNEL, name="index_select")
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
 # The function's dtypes; float16 is converted for the kernel.
 _SCATTER_ADD = replace(
@@ -34,38 +31,6 @@ _SCATTER_ADD = replace(
         for arg in _scatter_add.KERNEL.args
     ),
 )
-
-
-def index_select(
-    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array:
-    """The slices of x along an axis that an index names, in its order (torch), by get_rows.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        axis: The axis of x.
-        index: Tensor or numpy array (n,), int32 or int64; negative indices do not count from the
-            end.
-        check: False leaves slices whose index is out of range unchanged, without an error.
-        out: The Tensor to write to, x's shape with n along the axis; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
-            the result is a numpy array.
-        DTypeError, ShapeError and the errors of `pykernels.kernels.get_rows`.
-    """
-    call = Call(_SELECT, x, index, out=out)
-    src, places = call.tensor("src", x), call.tensor("index", index)
-    at = axis_of("index_select", axis, src.ndim)
-    if places.ndim != 1:
-        raise ShapeError(f"[index_select] index must have one axis but has shape {places.shape}")
-    result = call.out((*src.shape[:at], places.size, *src.shape[at + 1 :]), src.dtype)
-    checked = flag("index_select", "check", check)
-    selecting.select(_SELECT, src, at, places, result, checked)
-    return call.leave(result)
 
 
 @whole
@@ -121,8 +86,9 @@ def scatter_add(
     """x with elements added to the places along an axis that an index gives (torch):
     result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
 
-    Deterministic: the index is sorted, and the order of the additions follows from the index alone.
-    The cost is a sort and three reads of the index and of src.
+    Deterministic. Integers take one dispatch of atomic additions. Floats are added in an order that
+    follows from the index alone: it is sorted, by as many bits as numbers below the size of the
+    axis have, in five dispatches up to 32,768 elements along it, in 13 for 10^6 into 10^6.
 
     Args:
         x: Tensor or numpy array, float32, float16 (summed in f32, rounded once), int32 or uint32
@@ -173,35 +139,61 @@ def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
     )
     if not fits:
         raise ShapeError(
-            f"[{op}] src must be as large as index, {places.shape}, along each axis but has shape "
-            f"{values.shape}"
+            f"[{op}] src must be at least as large as index, {places.shape}, along each axis but "
+            f"has shape {values.shape}"
         )
     if values.dtype != whole.dtype:
         raise DTypeError(
             f"[{op}] src must have the dtype of x, {whole.dtype}, but is {values.dtype}"
         )
+    if values.shape == places.shape:
+        return values
     return values[(*(slice(n) for n in places.shape), ...)]
 
 
 @whole
-def nonzero(x: Array) -> tuple[Array, ...]:
+def nonzero(
+    x: Array, *, size: int | None = None, fill_value: int = 0, return_count: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
     """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
 
-    Reads their number from the device, so it waits, and captures refuse it. NaN is not zero.
+    Without `size` the host reads their number, so it waits for the device, and captures refuse it.
+    With `size` (as in JAX) nothing is read. NaN is not zero.
 
     Args:
         x: Tensor or numpy array, any dtype, one axis to six.
+        size: The length of the results. Of more elements the first ones are taken; compare the
+            count, if there may be more. None takes all.
+        fill_value: What the results have behind the indices, where there are fewer than `size`.
+        return_count: Also return the number of all elements that are not zero, on the device, as
+            the last array.
 
     Returns:
-        For each axis int32 (count,).
+        For each axis int32 (count,) or (size,), and with `return_count` int32 () behind them.
 
     Raises:
         ShapeError: x has no axes.
-        BufferStateError: inside a capture.
+        ArgumentError: `size` is negative, or there is a `fill_value` without `size`.
+        BufferStateError: inside a capture, without `size`.
     """
+    op = "nonzero"
+    counts, fill = flag(op, "return_count", return_count), integer(op, "fill_value", fill_value)
     call = Call(_nonzero.KERNEL, x)
-    found = call.leave(selecting.nonzero(call.tensor("src", x)))
-    return tuple(cast("Array", found[i]) for i in range(found.shape[0]))
+    given = call.tensor("src", x)
+    if size is None:
+        if fill:
+            raise ArgumentError("[nonzero] fill_value is for results of a size, but size is None")
+        found = call.leave(selecting.nonzero(given))
+        parts = [cast("Array", found[i]) for i in range(found.shape[0])]
+        number = given.device.full((), found.shape[1], "int32") if counts else None
+    else:
+        most = integer(op, "size", size)
+        if most < 0:
+            raise ArgumentError(f"[nonzero] size must not be negative but is {most}")
+        places, number = selecting.nonzero_of_size(given, most, fill)
+        found = call.leave(places)
+        parts = [cast("Array", found[i]) for i in range(found.shape[0])]
+    return (*parts, call.leave(number)) if counts and number is not None else tuple(parts)
 
 
 @whole

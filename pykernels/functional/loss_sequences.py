@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 from .elementwise import elementwise
-from .loss_pointwise import Reduction
 
 __all__ = ["ctc_loss"]
 
@@ -37,7 +36,8 @@ Lengths: TypeAlias = Any  # Tensor, numpy array, list of integers or one
 @whole
 def ctc_loss(
     log_probs: Array, targets: Array, input_lengths: Lengths, target_lengths: Lengths,
-    blank: int = 0, reduction: Reduction = "mean", zero_infinity: bool = False,
+    blank: int = 0, reduction: Literal["none", "mean", "sum"] = "mean",
+    zero_infinity: bool = False,
 ) -> Array:  # fmt: skip
     """Connectionist temporal classification, with torch's arguments: minus the logarithm of the
     probability of all alignments of the inputs that give the targets.

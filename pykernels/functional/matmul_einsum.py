@@ -86,7 +86,7 @@ def einsum(
         DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     if not operands:
-        raise ArgumentError("[einsum] there must be an operand or more, but there is none")
+        raise ArgumentError("[einsum] there must be at least one operand")
     if live and out is None:
         operands = recast("einsum", *operands)
     names = [a.name for a in _EINSUM.args[:2]] + [f"operand {i}" for i in range(2, len(operands))]

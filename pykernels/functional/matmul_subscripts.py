@@ -74,8 +74,8 @@ def path_of(subscripts: str, tensors: Sequence[Tensor], optimize: Any) -> list[t
             len({*step}) < len(step)
         ):
             raise ArgumentError(
-                f"[einsum] each step of optimize must be places among {left} operands, two or "
-                f"more, but one is {step!r:.40}"
+                f"[einsum] each step of optimize must be two or more indices of {left} operands "
+                f"but one is {step!r:.40}"
             )
         places: list[Any] = list(step)
         while len(places) > 1:  # more than two from the left to the right
@@ -85,7 +85,7 @@ def path_of(subscripts: str, tensors: Sequence[Tensor], optimize: Any) -> list[t
             places = [left - 1, *[n - (n > first) - (n > second) for n in rest]]
     if len(steps) != max(count - 1, 0):
         raise ArgumentError(
-            f"[einsum] optimize must make one of {count} operands but makes {count - len(steps)}"
+            f"[einsum] optimize must leave one of {count} operands but leaves {count - len(steps)}"
         )
     return steps
 

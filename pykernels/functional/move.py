@@ -168,7 +168,9 @@ def _joined(
     else:
         at = axis_of(op, axis, len(shape))
         if any((*s[:at], shape[at], *s[at + 1 :]) != shape for s in shapes):
-            raise ShapeError(f"[{op}] arrays must agree but for axis {axis} but have {told}")
+            raise ShapeError(
+                f"[{op}] arrays must have one shape except along axis {axis} but have {told}"
+            )
         sizes = [s[at] for s in shapes]
     dtype = functools.reduce(promote, [lay.dtype.name for lay in layouts])
     whole = contiguous_layout((*shape[:at], sum(sizes), *shape[at + 1 :]), DTYPES[dtype])
@@ -306,7 +308,9 @@ def roll(
     given = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     shifts = tuple([integer("roll", "shift", s) for s in given])
     if len(shifts) != len(axes):
-        raise ShapeError(f"[roll] shift and axis must be as many but are {shift} and {axis}")
+        raise ShapeError(
+            f"[roll] shift and axis must have the same length but are {shift} and {axis}"
+        )
     pieces = [(source, target)] if source.size else []
     for at, by in zip(axes, shifts, strict=True):
         pieces = [piece for s, t in pieces for piece in _rolled(s, t, at, by)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pykernels import kernels
 from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
 from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
 from pykernels._generated.operations.norm import group_norm
-from pykernels.call.arrays import Array, Call
+from pykernels.call.arrays import Array, Call, array_of
 from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
@@ -57,10 +55,7 @@ def instance_norm(
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, out=out)
     if running_mean is not None or running_var is not None:
         raise ArgumentError(f"[{op}] running statistics go with use_input_stats=False")
-    if not isinstance(x, (Tensor, np.ndarray)):
-        raise DTypeError(
-            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-        )
+    array_of(op, "x", x)
     if x.ndim < 3 or x.size == x.shape[0] * x.shape[1] > 0:
         raise ShapeError(f"[{op}] x must have more than one pixel but has shape {x.shape}")
     return group_norm(x, max(x.shape[1], 1), weight, bias, eps, out=out)

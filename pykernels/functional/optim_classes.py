@@ -11,6 +11,7 @@ from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 
 from ._optim_base import Betas, Decayed, Rooted
+from ._optim_together import Numbers, launch_together
 from .optim import _betas, _not_negative
 from .optim_schedules import Schedule
 
@@ -34,8 +35,8 @@ class SGD(Decayed):
     and stay where it is set to 0. An AttributeError: there is no such setting.
 
     Args:
-        params: A Tensor, or several; one dispatch a step for each. Or a list of mappings, groups
-            of parameters: `params`, and of the arguments below those that are the group's own.
+        params: A Tensor, or several, which share dispatches. Or a list of mappings, groups of
+            parameters: `params`, and of the arguments below those that are the group's own.
             `groups` has an optimiser for each of them, with the settings of the group; what is set
             on the whole counts for all of them. Gradients are in the order of all parameters.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
@@ -43,6 +44,7 @@ class SGD(Decayed):
     """
 
     _name = "SGD"
+    _together = True
     _places: Mapping[str, int] = {"lr": 0, "momentum": 1, "weight_decay": 2}
 
     def __init__(
@@ -91,11 +93,14 @@ class SGD(Decayed):
         self._kinds["nesterov"] = nesterov
 
     def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
-        for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
-            buffer = self._state[f"momentum_buffer.{i}"] if self.momentum else None
+        params, state, nesterov = self._params, self._state, self.nesterov
+        names = ("momentum_buffer",) if self.momentum else ()
+        states = [[state[f"{name}.{i}"] for name in names] for i in range(len(params))]
+        numbers = Numbers(self._settings, None, self._rate, skip)
+        for i in launch_together("sgd_step", params, grads, states, numbers, nesterov):
             kernels.sgd_step(
-                g, p, momentum_buffer=buffer, rate=self._rate, settings=self._settings, skip=skip,
-                nesterov=self.nesterov,
+                grads[i], params[i], momentum_buffer=states[i][0] if names else None,
+                rate=self._rate, settings=self._settings, skip=skip, nesterov=nesterov,
             )  # fmt: skip
 
 
@@ -105,16 +110,16 @@ class Adam(Betas, Rooted):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each, and one that counts.
+        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas, eps, weight_decay: as in `adam_step`.
         amsgrad: Divide by the largest second moment so far; setting it asks for another kernel.
     """
 
     _name = "Adam"
-    _kernel = staticmethod(kernels.adam_step)
+    _kernel, _step_name = staticmethod(kernels.adam_step), "adam_step"
     _places: Mapping[str, int] = {"betas": 0, "lr": 6, "eps": 7, "weight_decay": 8}
-    _counts = True
+    _counts = _together = True
 
     def __init__(
         self,
@@ -155,11 +160,16 @@ class Adam(Betas, Rooted):
         if self.amsgrad:
             self._ruled("amsgrad", ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), grads, skip)
             return
-        steps = self._state["step"]
-        for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
-            self._kernel(
-                g, self._state[f"exp_avg.{i}"], self._state[f"exp_avg_sq.{i}"], p, count=steps,
-                rate=self._rate, settings=self._settings[:9], skip=skip,
+        params, state, kernel = self._params, self._state, self._kernel
+        steps, settings = state["step"], self._settings[:9]
+        states = [[state[f"exp_avg.{i}"], state[f"exp_avg_sq.{i}"]] for i in range(len(params))]
+        numbers = Numbers(settings, steps, self._rate, skip)
+        decoupled = self._step_name == "adamw_step"
+        for i in launch_together(self._step_name, params, grads, states, numbers, decoupled):
+            first, second = states[i]
+            kernel(
+                grads[i], first, second, params[i], count=steps, rate=self._rate, settings=settings,
+                skip=skip,
             )  # fmt: skip
         kernels.step_advance(steps, skip=skip)
 
@@ -172,7 +182,7 @@ class AdamW(Adam):
 
     _name = "AdamW"
     _initial: Mapping[int, float] = {10: 1.0}  # decay is no part of the gradient
-    _kernel = staticmethod(kernels.adamw_step)
+    _kernel, _step_name = staticmethod(kernels.adamw_step), "adamw_step"
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ class LossScale:
         """
         given = [grads] if isinstance(grads, Tensor) else [*grads]
         if not given:
-            raise ArgumentError("[unscale] there must be a gradient, at least")
+            raise ArgumentError("[unscale] there must be at least one gradient")
         for i, g in enumerate(given):
             _check("unscale", f"grads[{i}]", g)
         found: list[Any] = []

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from pykernels import kernels
 from pykernels._generated.kernels.bernoulli import KERNEL as _BERNOULLI
 from pykernels._generated.kernels.rand import KERNEL as _RAND
 from pykernels._generated.kernels.randint import KERNEL as _RANDINT
 from pykernels._generated.kernels.randn import KERNEL as _RANDN
-from pykernels.call.arrays import Array
+from pykernels.call.arrays import Array, array_of
 from pykernels.call.drawing import draw, write_seed
 from pykernels.call.scalars import bits_of, integer, real, seed_of
 from pykernels.device import Device, Tensor, device_of, seed_all
@@ -153,13 +151,8 @@ def randn_like(
 
 def _home(op: str, x: Array) -> Device | None:
     """The device of the array that gives the shape; None is the default device."""
-    if isinstance(x, Tensor):
-        return x.device
-    if not isinstance(x, np.ndarray):
-        raise DTypeError(
-            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-        )
-    return None
+    given = array_of(op, "x", x)
+    return given.device if isinstance(given, Tensor) else None
 
 
 def randint(
@@ -328,7 +321,7 @@ def source_of(
         raise DTypeError(f"[{op}] state must be a pykernels.Tensor but is {type_name(state)}")
     if seed is not None:
         if state is not None:
-            raise ArgumentError(f"[{op}] seed goes without a state, which has one, but is {seed}")
+            raise ArgumentError(f"[{op}] seed must be None if a state is given but is {seed}")
         return bits_of(op, seed_of(op, seed), "int64", "seed"), None
     if state is None:
         return (0, 0), device_of(device).random_state

@@ -1,4 +1,4 @@
-"""Images of another size, and their windows."""
+"""Images of another size."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from pykernels import kernels
-from pykernels._generated.kernels.col2im import KERNEL as COL2IM
-from pykernels._generated.kernels.im2col import KERNEL as IM2COL
 from pykernels._generated.kernels.resize import KERNEL
 from pykernels._generated.operations.resize import _sampled as floats
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.plans.resize.windows import windows
-from pykernels.rules.resize import LAYOUTS, images, sides, two
+from pykernels.rules.resize import LAYOUTS, images, sides
 from pykernels.rules.resize import result as result_of
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
 
-__all__ = ["fold", "interpolate", "resize", "unfold"]
+__all__ = ["interpolate", "resize"]
 
 Mode: TypeAlias = Literal["nearest", "linear", "cubic", "area"]
 Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
@@ -35,7 +32,6 @@ _FILTERS, _FLOATS = ("nearest", "linear", "cubic"), ("float32", "float16")
 _X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
 _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
-_UNFOLD, _FOLD = replace(IM2COL, name="unfold"), replace(COL2IM, name="fold")
 _OWN_MODES = ("nearest", "linear", "cubic", "area")
 # torch's modes: our mode, the number of resized axes, and whether corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
@@ -192,12 +188,14 @@ def interpolate(
         raise ShapeError(f"[{op}] input must have {names} axes for {mode} but has shape {t.shape}")
     aligned = flag(op, "align_corners", align_corners)
     if aligned and not corners:
-        raise ArgumentError(f"[{op}] align_corners goes with linear and cubic modes, not {mode}")
+        raise ArgumentError(
+            f"[{op}] align_corners needs a linear or cubic mode but mode is {mode!r}"
+        )
     smooth = flag(op, "antialias", antialias)
     if smooth and mode not in ("bilinear", "bicubic"):
-        raise ArgumentError(f"[{op}] antialias goes with bilinear and bicubic, not {mode}")
+        raise ArgumentError(f"[{op}] antialias needs mode bilinear or bicubic but mode is {mode!r}")
     if smooth and aligned:
-        raise ArgumentError(f"[{op}] antialias goes with align_corners=False but it is True")
+        raise ArgumentError(f"[{op}] antialias needs align_corners=False but it is True")
     result = call.out((*t.shape[:2], *_size(op, t.shape[2:], size, scale_factor)), t.dtype)
     image, dst = (t[:, :, None], result[:, :, None]) if spatial == 1 else (t, result)
     coordinates: Coordinates = "half_pixel"
@@ -227,95 +225,3 @@ def _size(
     if not all(math.isfinite(f) and f > 0 for f in factors):
         raise ArgumentError(f"[{op}] scale_factor must be above 0 but is {factor!r}")
     return tuple(math.floor(n * f) for n, f in zip(old, factors, strict=True))
-
-
-@whole
-def unfold(
-    x: Array,
-    kernel_size: Pair,
-    dilation: Pair = 1,
-    padding: Pair = 0,
-    stride: Pair = 1,
-    *,
-    out: Tensor | None = None,
-) -> Array:
-    """Windows of images as columns (im2col), as torch.nn.functional.unfold.
-
-    Args:
-        x: Tensor or numpy array, any dtype but int64, (N, C, H, W) or (C, H, W). Bits are copied.
-        kernel_size, dilation, padding, stride: an integer or (rows, columns).
-        out: The Tensor to write to; None makes one.
-
-    Returns:
-        (N, C KH KW, OH OW), without N if x has none.
-
-    Raises:
-        ShapeError, DTypeError, ArgumentError: as `pykernels.kernels.im2col`.
-    """
-    call = Call(_UNFOLD, x, out=out)
-    t = call.tensor("x", x)
-    if t.ndim not in (3, 4):
-        raise ShapeError(f"[unfold] x must have axes (N, C, H, W) but has shape {t.shape}")
-    given = _windows("unfold", kernel_size, dilation, padding, stride)
-    found = windows("unfold", (t.shape[-2], t.shape[-1]), *given)
-    taps = found.kernel[0] * found.kernel[1]
-    shape = (*t.shape[:-3], t.shape[-3] * taps, found.out[0] * found.out[1])
-    result = call.out(shape, t.dtype)
-    single = t.ndim == 3
-    kernels.im2col(
-        t[None] if single else t, result[None] if single else result, kernel=found.kernel,
-        stride=found.stride, padding=found.padding, dilation=found.dilation,
-    )  # fmt: skip
-    return call.leave(result)
-
-
-@whole
-def fold(
-    x: Array,
-    output_size: Pair,
-    kernel_size: Pair,
-    dilation: Pair = 1,
-    padding: Pair = 0,
-    stride: Pair = 1,
-    *,
-    out: Tensor | None = None,
-) -> Array:
-    """Sums of columns in an image (col2im), as torch.nn.functional.fold; sums are f32 and in order.
-
-    Args:
-        x: Tensor or numpy array, float32 or float16, (N, C KH KW, OH OW) or without N.
-        output_size: (H, W) of the image, or one integer for both.
-        kernel_size, dilation, padding, stride: an integer or (rows, columns).
-        out: The Tensor to write to; None makes one.
-
-    Returns:
-        (N, C, H, W), without N if x has none.
-
-    Raises:
-        ShapeError, DTypeError, ArgumentError: as `pykernels.kernels.col2im`.
-    """
-    call = Call(_FOLD, x, out=out)
-    t = call.tensor("x", x)
-    if t.ndim not in (2, 3):
-        raise ShapeError(f"[fold] x must have axes (N, C KH KW, windows) but has shape {t.shape}")
-    rows, cols = shape_of(two("fold", "output_size", output_size))
-    found = windows("fold", (rows, cols), *_windows("fold", kernel_size, dilation, padding, stride))
-    taps = found.kernel[0] * found.kernel[1]
-    if t.shape[-2] % taps:
-        raise ShapeError(
-            f"[fold] the second last axis must be a multiple of {taps} taps but x has {t.shape}"
-        )
-    result = call.out((*t.shape[:-2], t.shape[-2] // taps, rows, cols), t.dtype)
-    single = t.ndim == 2
-    kernels.col2im(
-        t[None] if single else t, result[None] if single else result, kernel=found.kernel,
-        stride=found.stride, padding=found.padding, dilation=found.dilation,
-    )  # fmt: skip
-    return call.leave(result)
-
-
-def _windows(op: str, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> Any:
-    """The arguments of `windows`, in their order there."""
-    pairs = (("kernel_size", kernel), ("stride", stride), ("padding", padding),
-             ("dilation", dilation))  # fmt: skip
-    return tuple(two(op, name, value) for name, value in pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
@@ -74,19 +74,19 @@ def rope(
             once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
+    if dims is None and table is None and not angles and isinstance(x, Tensor):
+        shape = x._layout.shape
+        plain = x._context.constants.get(shape[-1]) if shape else None
+        if plain is not None:
+            return turned(x, positions, plain, axis, style, backward, out)
     call = None
-    if isinstance(x, Tensor) and isinstance(positions, Tensor):
-        if table is None and dims is None and not angles:
-            plain = x._context.constants.get(("rope", *x._layout.shape[-1:], (), None))
-            if plain is not None:
-                return turned(x, positions, plain, axis, style=style, backward=backward, out=out)
-    else:
+    if not (isinstance(x, Tensor) and isinstance(positions, Tensor)):
         call = Call(KERNEL, x, positions, table, out=out)
         x, positions = call.tensor("x", x), call.tensor("positions", positions)
     if x.ndim < 2:
         heads("rope", x, of_tokens("rope", "axis", axis))  # raises
     table = _table_of("rope", x, dims, table, angles)
-    result = turned(x, positions, table, axis, style=style, backward=backward, out=out)
+    result = turned(x, positions, table, axis, style, backward, out)
     return result if call is None else call.leave(cast(Tensor, result))
 
 
@@ -188,7 +188,7 @@ def _table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles
     """The given table, or the table of dims and angles."""
     if table is not None:
         if dims is not None or angles:
-            raise ArgumentError(f"[{op}] dims and angles go without a table, which has them")
+            raise ArgumentError(f"[{op}] a table already fixes dims and the angles: give it alone")
         return table
     width = x.shape[-1] if dims is None else integer(op, "dims", dims)
     if not 0 < width <= x.shape[-1]:
@@ -254,15 +254,16 @@ def _pair(dims: int, base: float, turns: float, positions: int) -> float:
 
 
 def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
-    """The table of these angles, from the cache of the device."""
+    """The table of these angles, from the cache of the device: a number of columns alone, or with
+    angles, leads to it."""
     constants = device._context.constants
-    if not angles and (plain := constants.get(("rope", dims, (), None))) is not None:
-        return cast(Tensor, plain)
-    others = {name: value for name, value in angles.items() if name != "freq_factors"}
-    factors = angles.get("freq_factors")
-    given = None if factors is None else as_array(factors, "rope")
-    told = None if given is None else (given.dtype.str, given.tobytes())
-    key = "rope", dims, tuple(others.items()), told
+    key: Hashable = dims
+    if angles:
+        others = {name: value for name, value in angles.items() if name != "freq_factors"}
+        factors = angles.get("freq_factors")
+        given = None if factors is None else as_array(factors, "rope")
+        told = None if given is None else (given.dtype.str, given.tobytes())
+        key = dims, tuple(others.items()), told
     try:
         found = constants.get(key)
     except TypeError:  # not numbers; the check below raises

@@ -7,17 +7,19 @@ from typing import Any, Literal, overload
 
 from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import sort as _sort
+from pykernels._generated.operations.rows import index_select
 from pykernels._generated.operations.scan import cumsum
 from pykernels._generated.operations.sort import argsort, sort
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array, Call, NDArray
-from pykernels.call.scalars import bits_of, flag
+from pykernels.call.scalars import bits_of, flag, integer
 from pykernels.device import Tensor
+from pykernels.errors import ArgumentError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
-from pykernels.tensors.selecting import nonzero
+from pykernels.tensors.selecting import nonzero, nonzero_of_size
 
-from .indexing import index_select, scatter
+from .indexing import scatter
 
 __all__ = ["unique"]
 
@@ -27,34 +29,38 @@ _UNIQUE = replace(_sort.KERNEL, name="unique")
 @overload
 def unique(
     x: Tensor, *, return_index: Literal[False] = False, return_inverse: Literal[False] = False,
-    return_counts: Literal[False] = False,
+    return_counts: Literal[False] = False, size: int | None = None, fill_value: float | None = None,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def unique(
     x: NDArray, *, return_index: Literal[False] = False, return_inverse: Literal[False] = False,
-    return_counts: Literal[False] = False,
+    return_counts: Literal[False] = False, size: int | None = None, fill_value: float | None = None,
 ) -> NDArray: ...  # fmt: skip
 @overload
 def unique(
     x: Array, *, return_index: bool = False, return_inverse: bool = False,
-    return_counts: bool = False,
+    return_counts: bool = False, size: int | None = None, fill_value: float | None = None,
 ) -> Any: ...  # fmt: skip
 @whole
 def unique(
     x: Array, *, return_index: bool = False, return_inverse: bool = False,
-    return_counts: bool = False,
+    return_counts: bool = False, size: int | None = None, fill_value: float | None = None,
 ) -> Any:  # fmt: skip
     """The values of all elements in ascending order, each of them once (numpy).
 
-    -0 equals 0, and all NaN count as one value, the last. The host reads the number of values, so
-    it waits for the device, and captures refuse it. The gradient of a value goes to its first
-    element.
+    -0 equals 0, and all NaN count as one value, the last. Without `size` the host reads the number
+    of values, so it waits for the device, and captures refuse it. With `size` (as in JAX) nothing
+    is read. The gradient of a value goes to its first element.
 
     Args:
         x: Tensor or numpy array, any dtype but int64, any shape.
         return_index: Also return the position of the first element of each value, in C order.
         return_inverse: Also return the position of each element's value in the result.
         return_counts: Also return the number of elements with each value.
+        size: The length of the result, and of positions and counts. Of more values the first ones
+            are taken; where there are fewer, counts of 0 follow. None takes all.
+        fill_value: What the result has behind the values, where there are fewer than `size`; None
+            takes the first value.
 
     Returns:
         The values (count,), of x's dtype; with a flag a tuple of the values and, in this order,
@@ -63,7 +69,9 @@ def unique(
         if x is one, else Tensors.
 
     Raises:
-        BufferStateError: inside a capture.
+        BufferStateError: inside a capture, without `size`.
+        ArgumentError: `size` is negative, or of an x without elements, or there is a `fill_value`
+            without `size`.
         DTypeError: another dtype.
     """
     op = "unique"
@@ -72,7 +80,9 @@ def unique(
     by_count = flag(op, "return_counts", return_counts)
     call = Call(_UNIQUE, x)
     given = call.tensor("x", x)
-    given._context.refuse_in_capture(op)
+    most = _size(op, size, fill_value, given)
+    if most is None:
+        given._context.refuse_in_capture(op)
     flat = given.reshape((given.size,))
     order = argsort(flat) if by_index or by_place else None
     ordered = sort(flat) if order is None else index_select(flat, 0, order, check=False)
@@ -80,18 +90,49 @@ def unique(
     run(_fill.KERNEL, (first[:1],), bits_of(op, True, "bool"))
     neighbours: dict[str, Any] = {"a": ordered[:-1], "b": ordered[1:]}
     evaluate(op, "a != b and a == a", neighbours, first[1:])
-    places = nonzero(first, op)[0]
-    found: list[Any] = [index_select(ordered, 0, places, check=False)]
+    ends: Tensor | None = None
+    if most is None:
+        places = picks = nonzero(first, op)[0]
+        if by_count:
+            ends = _ends(op, call, places, flat.size)
+    else:  # one more, where the last of them ends; behind them all of x, which has no element
+        bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
+        places, ends = bounds[:-1], bounds[1:]
+        picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)
+    values = index_select(ordered, 0, picks, check=False)
+    if fill_value is not None:
+        named: dict[str, Any] = {"at": places, "n": flat.size, "x": values, "fill": fill_value}
+        values = evaluate(op, "where(at < n, x, fill)", named, None)
+    found: list[Any] = [values]
     if order is not None and by_index:
-        found.append(index_select(order, 0, places, check=False))
+        found.append(index_select(order, 0, picks, check=False))
     if order is not None and by_place:
         ranks = call.empty(flat.shape, "int32")
         scatter(ranks, 0, order, cumsum(first) - 1, check=False, distinct=True, out=ranks)
         found.append(ranks.reshape(given.shape))
-    if by_count:
-        ends = call.empty(places.shape, "int32")
-        run(_fill.KERNEL, (ends[-1:],), bits_of(op, flat.size, "int32"))
-        ends[:-1] = places[1:]
+    if by_count and ends is not None:
         found.append(ends - places)
     results = [call.leave(t) for t in found]
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _size(op: str, size: int | None, fill_value: float | None, x: Tensor) -> int | None:
+    """The length that the caller asks for."""
+    if size is None:
+        if fill_value is not None:
+            raise ArgumentError(f"[{op}] fill_value is for results of a size, but size is None")
+        return None
+    most = integer(op, "size", size)
+    if most < 0 or (most > 0 and x.size == 0):
+        raise ArgumentError(
+            f"[{op}] size must not be negative, and 0 for an x without elements, but is {most}"
+        )
+    return most
+
+
+def _ends(op: str, call: Call, places: Tensor, count: int) -> Tensor:
+    """Where the elements of each value end, of `count` in all."""
+    ends = call.empty(places.shape, "int32")
+    run(_fill.KERNEL, (ends[-1:],), bits_of(op, count, "int32"))
+    ends[:-1] = places[1:]
+    return ends

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from pykernels._generated.kernels.bincount import KERNEL as _COUNTS
 from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
-from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
-from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
+from pykernels._generated.operations.sort import top_k
 from pykernels.call.arrays import Array, Call
 from pykernels.call.operation import either
 from pykernels.call.scalars import flag, integer
@@ -19,74 +16,10 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import bincount as _bincount
 from pykernels.kernels import bincount_weights as _bincount_weights
 from pykernels.kernels import median as _median
-from pykernels.kernels import searchsorted as _searchsorted
-from pykernels.kernels import top_k as _top_k
+from pykernels.rules.sort import last
 from pykernels.runtime.whole import whole
 
-__all__ = ["bincount", "median", "searchsorted", "top_k", "topk"]
-
-
-def top_k(
-    x: Array, k: int, axis: int = -1, *, largest: bool = True, dim: int | None = None
-) -> tuple[Array, Array]:
-    """The k largest elements along an axis, and their positions, in descending order.
-
-    Of equal elements the first come first. NaN appears only if there are fewer than k numbers.
-
-    Args:
-        x: Tensor or numpy array, any dtype but int64.
-        k: The number of elements, up to the size of the axis.
-        axis: The axis.
-        dim: Another name for axis.
-        largest: False gives the smallest elements, in ascending order.
-
-    Returns:
-        Values, of x's dtype, and positions, int32: numpy arrays if x is one, else Tensors.
-
-    Raises:
-        ArgumentError: k is negative or larger than the axis.
-        ShapeError, DTypeError and the errors of `pykernels.kernels.top_k`.
-    """
-    if dim is not None:
-        axis = either("top_k", "axis", axis, -1, "dim", dim)
-    call = Call(_TOP_K, x)
-    given = _last("top_k", call.tensor("x", x), axis)
-    count = integer("top_k", "k", k)
-    if not 0 <= count <= given.shape[-1]:
-        raise ArgumentError(
-            f"[top_k] k must be from 0 to the size of the axis, {given.shape[-1]}, but is {count}"
-        )
-    shape = (*given.shape[:-1], count)
-    back = (axis % given.ndim,)
-    order = [*range(given.ndim - 1)]
-    order.insert(back[0], given.ndim - 1)
-    values, index = (
-        call.out(tuple(shape[a] for a in order), dtype) for dtype in (given.dtype, "int32")
-    )
-    _top_k(given, _last("top_k", values, axis), _last("top_k", index, axis), largest=largest)
-    return call.leave(values), call.leave(index)
-
-
-def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = "left") -> Array:
-    """The positions, int32, where values can be inserted into a sorted array.
-
-    Args:
-        sorted: Tensor or numpy array (n,) in ascending order, NaN last, any dtype but int64; or
-            (..., n) with the leading axes of values: a sorted row for each row of values (torch).
-        values: Tensor or numpy array (..., m) of the same dtype.
-        side: 'left' counts the elements below a value, 'right' the elements up to and including it.
-
-    Returns:
-        A numpy array if both arguments are, else a Tensor, of the shape of values.
-
-    Raises:
-        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels.searchsorted`.
-    """
-    call = Call(_SEARCHSORTED, sorted, values)
-    rows, given = call.tensor("sorted", sorted), call.tensor("values", values)
-    result = call.out(given.shape, "int32")
-    _searchsorted(rows, given, result, side=side)
-    return call.leave(result)
+__all__ = ["bincount", "median", "topk"]
 
 
 topk = top_k  # torch's name
@@ -126,15 +59,14 @@ def median(
         axis = either("median", "axis", axis, None, "dim", dim)
     if keepdim is not None:
         keepdims = either("median", "keepdims", keepdims, False, "keepdim", keepdim)
-    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _INTEGERS:
-        x = x.astype("float32")
+    x = as_floats(x)
     call = Call(_MEDIAN, x, out=out)
     given = call.tensor("x", x)
     shape: tuple[int, ...] = (1,) * given.ndim
     if axis is None:
         given = given.reshape(-1)
     else:
-        given = _last("median", given, axis)
+        given = last("median", given, integer("median", "axis", axis))
         shape = given.shape[:-1]
         if flag("median", "keepdims", keepdims):
             at = axis % given.ndim
@@ -144,6 +76,13 @@ def median(
     result = call.out(shape, given.dtype)
     _median(given, result.reshape(given.shape[:-1]))
     return call.leave(result)
+
+
+def as_floats(x: Array, also: str = "") -> Array:
+    """Integers of up to 32 bits and bool as float32, and those of dtype `also`."""
+    taken = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool", also)
+    isarray = isinstance(x, (Tensor, np.ndarray))
+    return x.astype("float32") if isarray and str(x.dtype) in taken else x
 
 
 @whole
@@ -164,8 +103,9 @@ def bincount(
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
         weights: Numbers of x's shape, float32 or float16, or None.
         minlength: The smallest length of the result.
-        length: The length of the result. None reads the largest element; for a Tensor this waits
-            for the device, and captures refuse it.
+        length: The length of the result; nothing is read then, and an element from there on is an
+            error. None reads the largest element; for a Tensor this waits for the device, and
+            captures refuse it.
         out: The Tensor to write to, of the result's length; None makes one.
 
     Returns:
@@ -231,14 +171,3 @@ def _float32(weights: Array | None) -> Array | None:
     if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
         return weights.astype("float32")
     return weights
-
-
-_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
-
-
-def _last(op: str, t: Tensor, axis: int) -> Tensor:
-    """A view with this axis last."""
-    index = integer(op, "axis", axis)
-    if not -t.ndim <= index < t.ndim:
-        raise ShapeError(f"[{op}] axis {index} does not exist in shape {t.shape}")
-    return t.transpose(*(a for a in range(t.ndim) if a != index % t.ndim), index)

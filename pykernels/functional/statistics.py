@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
-from pykernels._generated.operations.sort import sort
+from pykernels._generated.operations.rows import index_select
+from pykernels._generated.operations.sort import searchsorted, sort
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.operation import either
@@ -20,8 +21,7 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.whole import whole
 from pykernels.tensors.axes import axes_of
 
-from .indexing import index_select
-from .sort import bincount, searchsorted
+from .sort import as_floats, bincount
 
 __all__ = ["histogram", "quantile"]
 
@@ -29,7 +29,6 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 Method: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 _QUANTILE, _HISTOGRAM = replace(_MEDIAN, name="quantile"), replace(_MEDIAN, name="histogram")
-_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
 # Two equal infinities have no difference.
 _BETWEEN = """where(isnan(last), last, where(a == b and isinf(a), a,
     where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))))"""
@@ -75,8 +74,7 @@ def quantile(
         keepdims = either(op, "keepdims", keepdims, False, "keepdim", keepdim)
     choice(op, "method", method, _METHODS)
     points = _points(q)
-    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _INTEGERS:
-        x = x.astype("float32")
+    x = as_floats(x)
     call = Call(_QUANTILE, x)
     given = call.tensor("x", x)
     every = tuple(range(given.ndim))
@@ -163,8 +161,7 @@ def histogram(
         BufferStateError: inside a capture, for a number of bins without a range.
     """
     op = "histogram"
-    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in (*_INTEGERS, "float16"):
-        x = x.astype("float32")
+    x = as_floats(x, "float16")
     listed = isinstance(bins, (list, tuple)) or bool(getattr(bins, "shape", ()))
     call = Call(_HISTOGRAM, x, bins if isinstance(bins, Tensor) else None)
     given = call.tensor("x", x)

@@ -11,13 +11,13 @@ from typing import Literal, cast
 
 import numpy as np
 
-from pykernels.call.arrays import Array
+from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
 from pykernels.call.scalars import choice, integer
 from pykernels.device import Tensor
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import ShapeError
 from pykernels.tensors import axes
-from pykernels.tensors.host import shape_of, type_name
+from pykernels.tensors.host import shape_of
 
 __all__ = [
     "broadcast_to", "chunk", "diagonal", "expand", "expand_dims", "flatten", "flip", "meshgrid",
@@ -35,7 +35,7 @@ def squeeze(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> A
     """
     if dim is not None:
         axis = either("squeeze", "axis", axis, None, "dim", dim)
-    return cast(Array, axes.squeeze(_array("squeeze", x), axis))
+    return cast(Array, axes.squeeze(array_of("squeeze", "x", x), axis))
 
 
 def unsqueeze(x: Array, axis: int) -> Array:
@@ -44,7 +44,7 @@ def unsqueeze(x: Array, axis: int) -> Array:
     Raises:
         ShapeError: the result has no such axis.
     """
-    return cast(Array, axes.expand_dims(_array("unsqueeze", x), axis, "unsqueeze"))
+    return cast(Array, axes.expand_dims(array_of("unsqueeze", "x", x), axis, "unsqueeze"))
 
 
 def expand_dims(x: Array, axis: Axes) -> Array:
@@ -53,7 +53,7 @@ def expand_dims(x: Array, axis: Axes) -> Array:
     Raises:
         ShapeError: the result has no such axis, or an axis is named twice.
     """
-    return cast(Array, axes.expand_dims(_array("expand_dims", x), axis))
+    return cast(Array, axes.expand_dims(array_of("expand_dims", "x", x), axis))
 
 
 def expand(x: Array, shape: Axes) -> Array:
@@ -62,7 +62,7 @@ def expand(x: Array, shape: Axes) -> Array:
     Raises:
         ShapeError: the shape of x does not broadcast to it.
     """
-    return _broadcast(_array("expand", x), axes.expand(x, shape))
+    return _broadcast(array_of("expand", "x", x), axes.expand(x, shape))
 
 
 def broadcast_to(x: Array, shape: Axes) -> Array:
@@ -71,7 +71,7 @@ def broadcast_to(x: Array, shape: Axes) -> Array:
     Raises:
         ShapeError: the shape of x does not broadcast to it by numpy's rules.
     """
-    return _broadcast(_array("broadcast_to", x), shape_of(shape))
+    return _broadcast(array_of("broadcast_to", "x", x), shape_of(shape))
 
 
 def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
@@ -80,7 +80,7 @@ def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
     Raises:
         ShapeError: an axis does not exist, or the first axis is behind the last.
     """
-    return cast(Array, axes.flatten(_array("flatten", x), start_axis, end_axis))
+    return cast(Array, axes.flatten(array_of("flatten", "x", x), start_axis, end_axis))
 
 
 def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
@@ -90,7 +90,7 @@ def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
         ShapeError: an axis does not exist or is named twice, or the numbers of axes and positions
             differ.
     """
-    return cast(Array, axes.moveaxis(_array("moveaxis", x), source, destination))
+    return cast(Array, axes.moveaxis(array_of("moveaxis", "x", x), source, destination))
 
 
 def permute(x: Array, dims: Sequence[int]) -> Array:
@@ -99,7 +99,7 @@ def permute(x: Array, dims: Sequence[int]) -> Array:
     Raises:
         ShapeError: an axis does not exist, or is not named exactly once.
     """
-    found = _array("permute", x)
+    found = array_of("permute", "x", x)
     if isinstance(found, Tensor):
         return found.permute(dims)
     order = [integer("permute", "dims", d) for d in dims]
@@ -114,7 +114,7 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     Raises:
         ShapeError: an axis does not exist.
     """
-    return cast(Array, axes.swapaxes(_array("swapaxes", x), axis1, axis2))
+    return cast(Array, axes.swapaxes(array_of("swapaxes", "x", x), axis1, axis2))
 
 
 def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
@@ -125,7 +125,7 @@ def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Arra
     """
     if dim is not None:
         axis = either("flip", "axis", axis, None, "dim", dim)
-    return cast(Array, axes.flip(_array("flip", x), axis))
+    return cast(Array, axes.flip(array_of("flip", "x", x), axis))
 
 
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -135,7 +135,7 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
     Raises:
         ShapeError: an axis does not exist, or both are the same.
     """
-    found = _array("diagonal", x)
+    found = array_of("diagonal", "x", x)
     if isinstance(found, Tensor):
         return found.diagonal(offset, axis1, axis2)
     axes.diagonal_axes(found, axis1, axis2)
@@ -161,7 +161,7 @@ def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, .
         DTypeError: an argument is not an array.
     """
     choice("meshgrid", "indexing", indexing, ("xy", "ij"))
-    vectors = [_array("meshgrid", x) for x in xi]
+    vectors = [array_of("meshgrid", "x", x) for x in xi]
     for v in vectors:
         if v.ndim > 1:
             raise ShapeError(f"[meshgrid] xi must have one axis each but has shape {v.shape}")
@@ -197,7 +197,7 @@ def split(
     """
     if dim is not None:
         axis = either("split", "axis", axis, 0, "dim", dim)
-    return axes.split(_array("split", x), indices_or_sections, axis)
+    return axes.split(array_of("split", "x", x), indices_or_sections, axis)
 
 
 def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
@@ -210,15 +210,7 @@ def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> li
     """
     if dim is not None:
         axis = either("chunk", "axis", axis, 0, "dim", dim)
-    return axes.chunk(_array("chunk", x), chunks, axis)
-
-
-def _array(op: str, x: Array) -> Array:
-    if not isinstance(x, (Tensor, np.ndarray)):
-        raise DTypeError(
-            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-        )
-    return x
+    return axes.chunk(array_of("chunk", "x", x), chunks, axis)
 
 
 def _broadcast(x: Array, shape: tuple[int, ...]) -> Array:

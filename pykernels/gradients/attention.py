@@ -30,7 +30,7 @@ def flash_attn(call: Taped) -> None:
     if call.dy("lse") is not None:
         raise TapeError(f"[tape] {op} has no gradient rule for its lse")
     if call.shape("lengths") is not None:
-        raise TapeError(f"[tape] {op} has no gradient rule where it is given lengths")
+        raise TapeError(f"[tape] {op} has no gradient rule if lengths are given")
     q, k, v, mask = (call.saved(names[n]) for n in _NAMES)
     sinks, o, lse, do = call.saved("sinks"), call.saved("dst"), call.saved("lse"), call.dy()
     options: Any = {n: call.option(n) for n in call.kernel.options}
@@ -39,7 +39,15 @@ def flash_attn(call: Taped) -> None:
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
     if any(call.wants(names[n]) for n in _NAMES[:3]):
-        found = F.flash_attn_backward(q, k, v, o, lse, do, mask=mask, sinks=sinks, **options)
+        out: Any = call.room(*[names[n] for n in _NAMES[:3]])
+        if out == (None, None, None):
+            out = None
+        else:
+            pairs = zip(out, (q, k, v), strict=True)
+            out = tuple([q.device.empty(t.shape, t.dtype) if x is None else x for x, t in pairs])
+        found = F.flash_attn_backward(
+            q, k, v, o, lse, do, mask=mask, sinks=sinks, out=out, **options
+        )
         for name, grad in zip(_NAMES[:3], found, strict=True):
             call.give(names[name], grad)
     kept = {"mask": names["mask"], "sinks": "sinks"}

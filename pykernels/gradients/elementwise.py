@@ -60,7 +60,11 @@ def _give_one(call: Taped, name: str, dy: Tensor, numbers: dict[str, float]) -> 
     elif found.expression.root == Input(DY):
         call.give(arg, dy)
     else:
-        call.give(arg, _evaluated(call, name, found, {DY: dy, **numbers}))
+        alike = call.shape(arg) == dy.shape and dy.dtype == "float32"
+        [out] = call.room(arg) if alike else (None,)
+        if out is not None and out.dtype != dy.dtype:
+            out = None
+        call.give(arg, _evaluated(call, name, found, {DY: dy, **numbers}, out))
 
 
 def _inputs(kernel: Kernel, options: dict[str, Any]) -> set[str]:
@@ -111,8 +115,10 @@ def binary_cross_entropy(call: Taped) -> None:
             call.give(arg, _value("binary_cross_entropy gradient", parse("", texts[name]), known))
 
 
-def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) -> Any:
-    """The gradient of an input, as one dispatch if possible."""
+def _evaluated(
+    call: Taped, name: str, found: Derived, given: dict[str, Any], out: Any = None
+) -> Any:
+    """The gradient of an input, as one dispatch if possible; then it may be written to `out`."""
     tree = tree_of(call.kernel)
     known: dict[str, Any] = {**_numbers(call), **found.constants, **given}
     for n in found.inputs:
@@ -122,13 +128,13 @@ def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) ->
             known[n] = call.saved("dst")
     assert found.expression is not None
     try:
-        return _value(f"{call.kernel.name} gradient", found.expression, known)
+        return _value(f"{call.kernel.name} gradient", found.expression, known, out)
     except LimitError:  # too many tensors or numbers for one kernel
         return _Steps(call, name, known).sum()
 
 
-def _value(op: str, expression: Expression, known: dict[str, Any]) -> Any:
-    return evaluate(op, expression, {n: known[n] for n in expression.inputs}, None)
+def _value(op: str, expression: Expression, known: dict[str, Any], out: Any = None) -> Any:
+    return evaluate(op, expression, {n: known[n] for n in expression.inputs}, out)
 
 
 def values_of(call: Taped) -> Any:

@@ -47,12 +47,12 @@ def _give(call: Taped, found: dict[str, Any]) -> None:
 
 @reads("x", "weight")
 def layer_norm(call: Taped) -> None:
-    call.give("x", _layer(call, call.saved("x")))
+    call.give("x", _layer(call, call.saved("x"), call.earlier("x")))
 
 
 @reads("x", "weight")
 def rms_norm(call: Taped) -> None:
-    call.give("x", _rms(call, call.saved("x")))
+    call.give("x", _rms(call, call.saved("x"), call.earlier("x")))
 
 
 @reads("x")
@@ -105,7 +105,7 @@ def batch_norm_training(call: Taped) -> None:
             raise TapeError(f"[tape] batch_norm_training has no gradient rule for its {name}")
     saved = call.saved("saved")
     if saved is None:
-        raise TapeError("[tape] batch_norm_training has a gradient rule where it is given saved")
+        raise TapeError("[tape] batch_norm_training has a gradient rule only if saved is given")
     _images(call, kernels.batch_norm_backward, saved)
 
 

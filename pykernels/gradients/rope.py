@@ -11,7 +11,7 @@ from pykernels.tape import Taped, reads
 def rope(call: Taped) -> None:
     turned = _rope(
         call.dy(), call.saved("positions"), table=call.saved("table"),
-        style=call.option("style"), backward=not call.scalar("backward"),
+        style=call.option("style"), backward=not call.scalar("backward"), out=call.room("x")[0],
     )  # fmt: skip
     call.give("x", turned)
 

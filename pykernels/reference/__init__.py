@@ -29,7 +29,7 @@ def family(kernel: str) -> str:
 
 
 def function(kernel: str) -> Callable[..., Any]:
-    """What the kernel means; raises PyKernelsError where nobody has written it."""
+    """The reference of a kernel; PyKernelsError if there is none."""
     found: Callable[..., Any] | None = getattr(_module(kernel), kernel, None)
     if found is None:
         raise PyKernelsError(
@@ -40,7 +40,7 @@ def function(kernel: str) -> Callable[..., Any]:
 
 
 def budget(kernel: str) -> Callable[..., Any] | None:
-    """What f32 may be off by; None where that is not known."""
+    """The function for the largest error of f32; None if there is none."""
     found: Callable[..., Any] | None = getattr(_module(kernel), f"{kernel}_budget", None)
     return found
 

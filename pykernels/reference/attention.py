@@ -1,6 +1,6 @@
 """flash_attn and its gradients: attention written out, with the S x T matrix, in float64.
 
-The budgets say what f32 may be off by.
+The budgets say how large an error of f32 may be.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Attention(NamedTuple):
-    """What attention gives, and the weights that lead to it, all float64."""
+    """The results of attention and its weights, all float64."""
 
     o: Array  # (B, H, S, Dv)
     lse: Array  # (B, H, S): log of the sum of exp(logit), the sink's included; -inf without a key
@@ -145,7 +145,7 @@ def flash_attn_budget(
     rounded: bool = False,
     **options: Any,
 ) -> Array:
-    """What f32 may be off by in each element of o.
+    """The largest error of f32 in each element of o.
 
     2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, and for the mask 4 units
     of the largest |slope * mask| of the row's keys that weigh something, for a soft cap 16 units
@@ -165,7 +165,7 @@ def flash_attn_budget(
 
 
 def _rounding(found: Attention, v: Array) -> Array:
-    """What o is off by where weights are rounded to float16; v is that of each head, its size."""
+    """The error of o if weights are rounded to float16; v is |v| of each head."""
     allowed = found.logits != -np.inf
     top = np.where(allowed, np.max(found.weights, -1, keepdims=True, initial=0.0), 0.0)
     halves = 2.0**-11 * _product(found.weights, v, allowed)
@@ -175,7 +175,7 @@ def _rounding(found: Attention, v: Array) -> Array:
 def lse_budget(
     q: Array, k: Array, mask: Array | None, found: Attention, **options: Any
 ) -> Array:  # fmt: skip
-    """What f32 may be off by in lse: the logits' error, that of the sum, and its logarithm's."""
+    """The largest error of f32 in lse: of the logits, of the sum, and of its logarithm."""
     units = math.sqrt(k.shape[2]) + 8 + _logit_units(q, k, mask, found, options)[..., 0]
     size = np.where(np.isfinite(found.lse), np.abs(found.lse), 0.0)
     return np.asarray(2.0**-23 * (units + 2 * size))

@@ -169,10 +169,10 @@ def window_budget(
     size: Array, depth: int, bias: Array | None = None, residual: Array | None = None, *,
     layout: str = "NCHW", activation: str | None = None,
 ) -> Array:  # fmt: skip
-    """What f32 sums of `depth` products may be off by: 2^-23 (sqrt(depth) + 4) size; and epilogues.
+    """The largest error of f32 sums of `depth` products and of epilogues.
 
-    `size` is the same convolution of the absolute values, without bias and residual. The rest as
-    in mul_mat.
+    That of the sums is 2^-23 (sqrt(depth) + 4) size, where `size` is the same convolution of the
+    absolute values, without bias and residual. Epilogues are as in mul_mat.
     """
     bound = size * (math.sqrt(depth) + 4)
     if bias is not None:
@@ -191,14 +191,14 @@ def window_budget(
 def conv2d_backward_weight_budget(
     dy: Array, x: Array, shape: Sequence[int], **options: Any
 ) -> Array:
-    """What f32 sums over all images and pixels may be off by: 2^-23 (sqrt(K) + 4) sum|dy||x|."""
+    """The largest error of f32 sums over all images and pixels: 2^-23 (sqrt(K) + 4) sum|dy||x|."""
     size = conv2d_backward_weight(np.abs(dy), np.abs(x), shape, **options)
     pixels = dy.size // max(shape[0], 1)
     return np.asarray(2.0**-23 * (math.sqrt(pixels) + 4) * size)
 
 
 def conv2d_backward_bias_budget(dy: Array, *, layout: str = "NCHW") -> Array:
-    """What f32 sums over all images and pixels may be off by: 2^-23 (sqrt(K) + 4) sum|dy|."""
+    """The largest error of f32 sums over all images and pixels: 2^-23 (sqrt(K) + 4) sum|dy|."""
     size = conv2d_backward_bias(np.abs(dy), layout=layout)
     return np.asarray(2.0**-23 * (math.sqrt(dy.size // max(len(size), 1)) + 4) * size)
 

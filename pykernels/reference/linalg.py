@@ -1,4 +1,4 @@
-"""Triangular systems, in float64, and what f32 may be off by."""
+"""Triangular systems, in float64, and the largest error of f32."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def smooth_l1_loss(x: Array, target: Array, beta: float = 1.0) -> Array:
 def binary_cross_entropy_with_logits(
     x: Array, target: Array, weight: Array | float = 1.0, pos_weight: Array | float = 1.0
 ) -> Array:
-    """The negative logarithm of the likelihood of each element, by its weights."""
+    """The negative log-likelihood of each element, times its weights."""
     x, t, w, p = (np.asarray(a, np.float64) for a in (x, target, weight, pos_weight))
     found: Array = w * (p * t * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x))
     return found

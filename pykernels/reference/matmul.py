@@ -9,7 +9,10 @@ import numpy as np
 
 from .elementwise import OPS
 
-__all__ = ["activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget"]
+__all__ = [
+    "activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget", "mul_mat_quant",
+    "mul_mat_quant_budget",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -51,8 +54,12 @@ def mul_mat_budget(
     scale: float = 1.0,
     activation: str | None = None,
     precision: str | None = None,
+    dtype: Any = None,
 ) -> Array:
     """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
+
+    `dtype` is that of the result, where it counts that matrix units may add halves in one piece:
+    0.16 K 2^-23 sum|a||b| more for results of float16 without a precision.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
     1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp. With precision
@@ -64,6 +71,8 @@ def mul_mat_budget(
     factor = abs(float(np.float32(scale)))
     size = size * factor
     bound = size * (math.sqrt(a.shape[-1]) + 4 + (2.0**15 if precision == "fast" else 0.0))
+    if precision is None and dtype == np.float16 and {a.dtype, b.dtype} == {np.dtype(np.float16)}:
+        bound = bound + 0.16 * a.shape[-1] * size
     if precision == "split":
         bound = bound + 2.0**-15 * factor * _spread(repeated, np.abs(b.astype(np.float64)))
     for extra in (bias, residual):
@@ -115,6 +124,69 @@ def mul_mat_i8_budget(
     largest = max([float(np.abs(v).max(initial=0)) for v in (a_scale, b_scale) if v is not None],
                   default=0.0)  # fmt: skip
     return np.asarray(bound + 2.0**-126 * (1 + largest))
+
+
+def mul_mat_quant(
+    low: Array,
+    scales: Array,
+    b: Array,
+    shape: tuple[int, ...],
+    high: Array | None = None,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    quant: str = "q4_0",
+    scale: float = 1.0,
+    activation: str | None = None,
+    precision: str | None = None,
+) -> Array:
+    """The product with the float32 numbers of the planes (M, K), in float64."""
+    w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
+    return mul_mat(w, b, bias, residual, scale=scale, activation=activation)
+
+
+def mul_mat_quant_budget(
+    low: Array,
+    scales: Array,
+    b: Array,
+    shape: tuple[int, ...],
+    high: Array | None = None,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    quant: str = "q4_0",
+    scale: float = 1.0,
+    activation: str | None = None,
+    precision: str | None = None,
+    rounded: bool = False,
+) -> Array:
+    """That of mul_mat. Where numbers are halves on matrix units (`rounded`, or "fast"), weights are
+    rounded to 11 bits, and so is a float32 b, and sums are in one piece."""
+    w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
+    bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
+    if not rounded and precision != "fast":
+        return bound
+    k, factor = b.shape[-1], 1.2 * abs(float(np.float32(scale)))
+    wide = np.abs(b.astype(np.float64))
+    size = wide @ np.abs(w.astype(np.float64)).T
+    halves = 2 if b.dtype == np.float32 else 1
+    tiny = 2.0**-25 * wide.sum(-1, keepdims=True)  # of weights below the normal halves
+    if halves == 2:
+        tiny = tiny + 2.0**-25 * np.abs(w.astype(np.float64)).sum(-1)
+    bound = bound + factor * (size * (halves * 2.0**-11 + k * 2.0**-25) + tiny)
+    if precision == "fast" and not rounded:  # a row of bytes
+        groups = np.abs(w.astype(np.float64)).reshape(w.shape[0], -1, 32).sum(-1)
+        most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
+        bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
+    return np.asarray(bound)
+
+
+def _weights(
+    low: Array, scales: Array, shape: tuple[int, ...], high: Array | None, quant: str
+) -> Array:
+    from .quant import dequantize  # families of kernels are read one by one
+
+    return dequantize(low, scales, shape, np.float32, high, quant)
 
 
 def _spread(a: Array, b: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Norms and their gradients, in float64, and what f32 may be off by.
+"""Norms and their gradients, in float64, and the largest error of f32.
 
 n is what a norm gives before weight and bias, and `factor` what differences from the mean are
 multiplied by. The kernels subtract a rounded mean, and then the mean of the differences: so errors
@@ -322,7 +322,7 @@ def _by_saved(s: Array, saved: Array, eps: float) -> _Normed:
 
 
 def _reshaped(found: _Normed, g: Array, shape: tuple[int, ...]) -> _Normed:
-    """In the shape of x what is in that of groups."""
+    """Reshape values from the shape of groups to the shape of x."""
     return _Normed(*[np.broadcast_to(part, g.shape).reshape(shape) for part in found])
 
 
@@ -372,7 +372,7 @@ def _wanted(dweight: object, dbias: object) -> list[int]:
 
 
 def _mean(x: Array, axes: Axes) -> Array:
-    """0 of no elements, which nobody sees."""
+    """The mean; 0 for no elements, which is not used."""
     if x.ndim == 0:
         return x
     count = max(int(np.prod([x.shape[a] for a in axes])), 1)
@@ -426,7 +426,8 @@ def _affine_budget(found: _Normed, weight: Array | None, bias: Array | None) -> 
 def _with_sum(
     x: Array, residual: Array, found: _Normed, weight: Array | None, bound: Array
 ) -> tuple[Array, Array]:
-    """The sum, rounded before or after it is normalised: to halves where x is."""
+    """The errors of a sum and of its norm. The sum may be rounded before it is normalised: to
+    halves if x is float16."""
     rounding = 2.0**-11 if x.dtype == np.float16 else U
     w = 1.0 if weight is None else np.abs(_double(weight))
     off = rounding * np.abs(_double(x) + _double(residual))

@@ -1,4 +1,4 @@
-"""Steps of optimisers in float64, and what float32 may be off by."""
+"""Steps of optimisers in float64, and the largest error of float32."""
 
 from __future__ import annotations
 
@@ -180,13 +180,13 @@ def clip_by_norm(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
 
 
 def clip_by_norm_budget(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
-    """Two roundings and a quotient."""
+    """The errors of two roundings and a quotient."""
     out: Array = (QUOTIENT + 2) * U * np.abs(clip_by_norm(norm, x, max_norm)) + TINY
     return out
 
 
 def step_advance(count: Array, skip: Array | None = None) -> Array:
-    """One more, but for a step that is skipped."""
+    """The count plus one, unless the step is skipped."""
     return np.asarray(count + (not _skipped(skip)), np.int32)
 
 
@@ -205,7 +205,7 @@ def optimizer_step_budget(
     skip: Array | None = None, first: Array | None = None, second: Array | None = None,
     third: Array | None = None, rule: str = "ema",
 ) -> tuple[Array, ...]:  # fmt: skip
-    """What f32 may be off by, rounding by rounding."""
+    """The largest error of f32, rounding by rounding."""
     found = _taken(grad, settings, param, rate, skip, first, second, third, rule)
     return tuple(np.broadcast_to(n.off, param.shape) for n in found)
 
@@ -235,7 +235,7 @@ def optimizer_count(
 def optimizer_count_budget(
     count: Array, settings: Array, skip: Array | None = None, rule: str = "amsgrad"
 ) -> tuple[Array, Array]:
-    """What f32 may be off by."""
+    """The largest error of f32."""
     after = advance(rule, int(count.item()) + 1, numbers(settings))
     return np.zeros(count.shape), np.array([n.off for n in after])
 
@@ -301,5 +301,5 @@ def _adam_settings(settings: Array) -> tuple[float, ...]:
 
 
 def _single(x: float) -> float:
-    """As the kernel gets it."""
+    """A number rounded to float32, as the kernel gets it."""
     return float(np.float32(x))

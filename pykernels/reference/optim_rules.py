@@ -1,4 +1,4 @@
-"""Rules of `optimizer_step` in float64, with what f32 may be off by carried along."""
+"""Rules of `optimizer_step` in float64, which also compute the largest error of f32."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 @dataclass(frozen=True)
 class Near:
-    """A number, or an array, and what its value in f32 may be off by."""
+    """A number, or an array, and the largest error of its value in f32."""
 
     value: Any
     off: Any = 0.0
@@ -137,7 +137,7 @@ def advance(rule: str, t: int, s: Sequence[Near]) -> list[Near]:
 
 
 def _corrected(log: Near, t: int, of: Any, units: float) -> Near:
-    """What becomes of 1 - e^(t log)."""
+    """1 - e^(t log), the correction of a bias."""
     value = of(-math.expm1(t * float(log.value)))
     off = abs(of(-math.expm1(t * float(log.value) * (1 + U))) - value)  # the logarithm is rounded
     return Near(value, 2 * off + units * U * abs(value))

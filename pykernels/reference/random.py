@@ -167,7 +167,7 @@ def categorical(
 
 
 def _drawn(x: Array, temperature: float, top_p: float, first: float, second: float) -> int:
-    """One row's column, -1 where it is no distribution."""
+    """The drawn column of a row, -1 if the row is no distribution."""
     if not (x < np.inf).all() or x.max() == -np.inf:
         return -1
     w = np.exp((x - x.max()) / temperature)

@@ -1,4 +1,4 @@
-"""Reductions: what they mean, in float64, and what f32 may be off by.
+"""Reductions: what they mean, in float64, and the largest error of f32.
 
 `x` is any array, `axis` an axis, several of them or None for all; `shape` is that of the output,
 which may keep the axes with size 1.
@@ -146,7 +146,7 @@ def sum_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def mean_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """As that of a sum, divided as it is."""
+    """The budget of the sum, divided by the number of elements."""
     with np.errstate(all="ignore"):
         return _finite(SUM * np.abs(_real(x)).sum(axis) / np.float64(_count(x, axis)), shape)
 
@@ -167,7 +167,7 @@ def var_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) 
 
 
 def std_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) -> Array:
-    """What the budget of the variance is to its root, and its rounding."""
+    """The effect of the budget of the variance on its root, and the rounding of the root."""
     allowed, found = var_budget(x, axis, ddof), np.asarray(std(x, axis, ddof))
     with np.errstate(all="ignore"):
         root = np.minimum(np.sqrt(allowed), allowed / np.where(found > 0, found, 1.0))
@@ -182,7 +182,7 @@ def norm_budget(x: Array, axis: Axis = None, ord: float = 2.0, shape: Shape = No
 
 
 def logsumexp_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """What a driver's exp and log may be off by."""
+    """The largest error of a driver's exp and log."""
     return _finite(4e-6 + 2.0**-21 * np.abs(np.asarray(logsumexp(x, axis))), shape)
 
 
@@ -202,7 +202,7 @@ def _count(x: Array, axis: Axis) -> int:
 
 
 def _last(x: Array, axis: Axis) -> Array:
-    """The reduced axes as one at the end, in C order."""
+    """The array with its reduced axes as one last axis, in C order."""
     axes = sorted(_axes(x, axis))
     rest = [a for a in range(x.ndim) if a not in axes]
     moved = x.transpose(*rest, *axes)

@@ -48,7 +48,7 @@ def angles(
 
 
 def magnitude(freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: float = 1.0) -> float:
-    """What YaRN multiplies by, besides turning."""
+    """The factor by which YaRN scales, besides the rotation."""
     if ext_factor == 0.0:
         return attn_factor
     return attn_factor * (1 + 0.1 * math.log(1 / freq_scale))
@@ -128,7 +128,7 @@ def rope_append(
 def rope_append_budget(
     x: Array, positions: Array, table: Array, cache: Array, style: str = "normal"
 ) -> tuple[Array, Array]:
-    """As of `rope`; values and the rest of the cache are copied."""
+    """The budget of `rope` for queries and keys; values and the rest of the cache are copied."""
     limit = min(cache.shape[-2], ROWS * ROWS)
     q = np.broadcast_to(positions, (*x.shape[:-3], x.shape[-2])).astype(np.int64)
     inside = (q >= 0) & (q < limit)

@@ -86,7 +86,7 @@ def median(x: Array) -> Array:
 
 
 def _keys(x: Array, descending: bool) -> Array:
-    """Numbers whose ascending order is the one asked for."""
+    """Numbers whose ascending order is the requested order."""
     if x.dtype.kind in "iub":
         wide: Array = x.astype(np.int64)
         return -wide if descending else wide

@@ -29,7 +29,7 @@ def likelihood(
     for name, t in (("target", target), ("weight", weight)):
         if t is not None and t.dtype in ("float32", "float16") and t.dtype != input.dtype:
             raise DTypeError(
-                f"[{call.op}] {name} must be as input is, {input.dtype}, but is {t.dtype}"
+                f"[{call.op}] {name} must have the dtype of input, {input.dtype}, but is {t.dtype}"
             )
     if input.ndim < 1:
         raise ShapeError(f"[{call.op}] input must be (C,), (N, C) or (N, C, ...) but has shape ()")

@@ -224,8 +224,8 @@ def _gradient(call: Call, dy: Tensor, index: Tensor | None, input_size: tuple[in
     whole = (1, *input_size) if images.single else input_size
     if len(whole) != 4 or whole[:2] != t.shape[:2]:
         raise ShapeError(
-            f"[{call.op}] input_size must be the size of what dy of shape {dy.shape} comes from "
-            f"but is {input_size}"
+            f"[{call.op}] input_size must be an input size whose results have the shape of dy, "
+            f"{dy.shape}, but is {input_size}"
         )
     views: dict[str, Tensor | None] = {"dy": t}
     if index is not None:

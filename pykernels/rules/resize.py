@@ -1,4 +1,4 @@
-"""The rule of images of another size."""
+"""The rules of images of another size, and of their windows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from pykernels.call.operation import Made
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
+from pykernels.plans.resize.windows import Pair, Windows, windows
 from pykernels.tensors.host import shape_of
 
 __all__ = [
-    "LAYOUTS", "factor", "images", "result", "sampled", "shuffled", "sides", "two", "unshuffled",
+    "LAYOUTS", "factor", "folded", "images", "result", "sampled", "shuffled", "sides", "unfolded",
+    "unshuffled",
 ]  # fmt: skip
 
 LAYOUTS = {"chw": 2, "hwc": 3}  # and the axes that an image has at least
 
 
-def two(op: str, name: str, value: Any) -> tuple[int, int]:
+def _two(op: str, name: str, value: Any) -> tuple[int, int]:
     """Two integers, or one for both."""
     if not isinstance(value, Sequence):
         both = integer(op, name, value)
@@ -33,7 +35,7 @@ def sides(op: str, name: str, value: Any) -> tuple[int, ...]:
     """Two sizes, or one for both."""
     if type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is int:
         return shape_of(value)
-    return shape_of(two(op, name, value))
+    return shape_of(_two(op, name, value))
 
 
 def images(op: str, x: Tensor, layout: str) -> Tensor:
@@ -104,3 +106,47 @@ def _planes(call: Call, x: Tensor) -> tuple[int, ...]:
     if x.ndim < 3:
         raise ShapeError(f"[{call.op}] x must have axes (..., C, H, W) but has shape {x.shape}")
     return x.shape
+
+
+def unfolded(
+    call: Call, x: Tensor, kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
+) -> Made:
+    """unfold."""
+    if x.ndim not in (3, 4):
+        raise ShapeError(f"[{call.op}] x must have axes (N, C, H, W) but has shape {x.shape}")
+    size = x.shape[-2], x.shape[-1]
+    w = windows(call.op, size, kernel_size, stride, padding, dilation)
+    taps = w.kernel[0] * w.kernel[1]
+    shape = (*x.shape[:-3], x.shape[-3] * taps, w.out[0] * w.out[1])
+    return _of_windows(w, x, call.out(shape, x.dtype), x.ndim == 3)
+
+
+def folded(
+    call: Call, x: Tensor, output_size: tuple[int, int], kernel_size: Pair, dilation: Pair,
+    padding: Pair, stride: Pair,
+) -> Made:  # fmt: skip
+    """fold."""
+    if x.ndim not in (2, 3):
+        raise ShapeError(
+            f"[{call.op}] x must have axes (N, C KH KW, windows) but has shape {x.shape}"
+        )
+    w = windows(call.op, output_size, kernel_size, stride, padding, dilation)
+    taps = w.kernel[0] * w.kernel[1]
+    if x.shape[-2] % taps:
+        raise ShapeError(
+            f"[{call.op}] the second last axis must be a multiple of {taps} taps but x has shape "
+            f"{x.shape}"
+        )
+    shape = (*x.shape[:-2], x.shape[-2] // taps, *output_size)
+    return _of_windows(w, x, call.out(shape, x.dtype), x.ndim == 2)
+
+
+def _of_windows(w: Windows, x: Tensor, result: Tensor, single: bool) -> Made:
+    """Images and columns with the axis N."""
+    views: dict[str, Tensor | None] = {}
+    if single:
+        views = {"x": x[None], "dst": result[None]}
+    options = {
+        "kernel": w.kernel, "stride": w.stride, "padding": w.padding, "dilation": w.dilation,
+    }  # fmt: skip
+    return Made({"dst": result}, views, options)

@@ -1,4 +1,4 @@
-"""The rules of rows that an index picks."""
+"""The rules of rows that an index picks, and of rows for timesteps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.tensors.axes import axis_of
+from pykernels.tensors.host import size_of
+from pykernels.tensors.selecting import as_rows
 
-__all__ = ["looked_up", "picked", "whole_numbers"]
+__all__ = ["embedded", "looked_up", "picked", "selected", "whole_numbers"]
 
 
 def picked(call: Call, src: Tensor, index: Tensor) -> Made:
@@ -34,20 +37,32 @@ def looked_up(call: Call, weight: Tensor, index: Tensor) -> Made:
     return Made({"dst": call.out((*index.shape, weight.shape[1]), _dtype(call, weight))})
 
 
-def whole_numbers(op: str, name: str, value: Any) -> Any:
-    """Check an index; a table of floats in its place gets its own error."""
-    if not isinstance(value, Tensor) and "float" in str(getattr(value, "dtype", "")):
-        _refuse(op, name, str(value.dtype))
-    if isinstance(value, Tensor) and value._layout.dtype.kind == "f":
-        _refuse(op, name, value.dtype)
-    return value
+def selected(call: Call, x: Tensor, axis: int, index: Tensor) -> Made:
+    """index_select."""
+    at = axis_of(call.op, axis, x.ndim)
+    if index.ndim != 1:
+        raise ShapeError(f"[{call.op}] index must have one axis but has shape {index.shape}")
+    result = call.out((*x.shape[:at], index.size, *x.shape[at + 1 :]), x.dtype)
+    src, dst = as_rows(x._layout, result._layout, at)
+    return Made({"dst": result}, {"src": x._with(src), "dst": result._with(dst)})
 
 
-def _refuse(op: str, name: str, dtype: str) -> None:
-    raise DTypeError(
-        f"[{op}] {name} must be int32 or int64 but is {dtype}: the table comes first here, as in "
-        f"{op}(weight, index)"
-    )
+def embedded(call: Call, x: Tensor, dim: int) -> Made:
+    """timestep_embedding."""
+    if x.ndim != 1:
+        raise ShapeError(f"[{call.op}] x must have shape (n,) but has shape {x.shape}")
+    dtype: DTypeName = "float16" if call.asked_dtype == "float16" else "float32"
+    return Made({"dst": call.out((x.shape[0], size_of(call.op, "dim", dim)), dtype)})
+
+
+def whole_numbers(op: str, name: str, value: Any) -> None:
+    """Refuse a table of floats in place of an index, with an error of its own."""
+    dtype = str(getattr(value, "dtype", ""))
+    if "float" in dtype:
+        raise DTypeError(
+            f"[{op}] {name} must be int32 or int64 but is {dtype}: the table comes first here, as "
+            f"in {op}(weight, index)"
+        )
 
 
 def _dtype(call: Call, src: Tensor) -> DTypeName:

@@ -1,4 +1,4 @@
-"""The rules of sorted rows."""
+"""The rules of sorted rows, and of places in them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
+from pykernels.errors import ArgumentError, ShapeError
 
-__all__ = ["ordered", "positions"]
+__all__ = ["best", "last", "ordered", "places", "positions"]
 
 
 def ordered(call: Call, x: Tensor, axis: int | None) -> Made:
@@ -27,3 +28,29 @@ def _along(call: Call, x: Tensor, axis: int | None, dtype: DTypeName) -> Made:
     call.over(x, axis)
     result = call.out(x.shape, dtype)
     return Made({"dst": result}, {"x": call.moved("x", x), "dst": call.moved("dst", result)})
+
+
+def best(call: Call, x: Tensor, k: int, axis: int) -> Made:
+    """top_k."""
+    given = last(call.op, x, axis)
+    if not 0 <= k <= given.shape[-1]:
+        raise ArgumentError(
+            f"[{call.op}] k must be from 0 to the size of the axis, {given.shape[-1]}, but is {k}"
+        )
+    at = axis % x.ndim
+    shape = (*x.shape[:at], k, *x.shape[at + 1 :])
+    values, index = call.out(shape, x.dtype), call.out(shape, "int32")
+    views = {"dst": last(call.op, values, axis), "index": last(call.op, index, axis)}
+    return Made({"dst": values, "index": index}, {"x": given, **views})
+
+
+def last(op: str, t: Tensor, axis: int) -> Tensor:
+    """The view with an axis last; ShapeError where there is no such axis."""
+    if not -t.ndim <= axis < t.ndim:
+        raise ShapeError(f"[{op}] axis {axis} does not exist in shape {t.shape}")
+    return t.transpose(*(a for a in range(t.ndim) if a != axis % t.ndim), axis)
+
+
+def places(call: Call, values: Tensor) -> Made:
+    """searchsorted."""
+    return Made({"dst": call.out(values.shape, "int32")})

@@ -32,9 +32,10 @@ class Call:
         blocks: the buffers that the bind groups bind, of tensors and temporaries.
         reads, writes: the blocks of the tensors that it reads, and that it writes.
         inputs, outputs: the positions of these tensors among the arguments.
+        named: the positions of those whose old values the outputs may have.
         keeps: True if an output keeps its old elements where an index is out of range.
         page: the page of faults that the bind groups bind, if a dispatch reports any.
-        watched: the dispatches that take a slot of the page.
+        watched: the dispatches that take a slot of the page; `slots` is how many there are.
         size, work: the cost of the call, in units of `pace`.
         pack: packs the scalars as bytes. `order` selects scalars; None is all in order.
         last: the scalars of the last launch.
@@ -43,9 +44,9 @@ class Call:
     """
 
     __slots__ = (
-        "blocks", "commands", "count", "inputs", "keeps", "kept", "label", "last", "order",
-        "outputs", "pack", "page", "prepared", "reads", "serial", "size", "steps", "watched",
-        "work", "writes",
+        "blocks", "commands", "count", "inputs", "keeps", "kept", "label", "last", "named",
+        "order", "outputs", "pack", "page", "prepared", "reads", "serial", "size", "slots", "steps",
+        "watched", "work", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +65,9 @@ class Call:
         self.reads = tuple([tensors[i]._block for i in self.inputs])
         self.writes = tuple([tensors[i]._block for i in self.outputs])
         self.keeps = prepared.keeps
+        self.named = self.inputs + self.outputs if self.keeps else self.inputs
         self.watched = prepared.watched
+        self.slots = len(self.watched)
         self.page = page if prepared.reports else None
         self.steps = tuple(
             (
@@ -163,7 +166,7 @@ class Params:
                 number += Page.STEP
             else:
                 pack_into(data, end, *given)
-            commands += ((pipeline, group, offsets[slot], x, y),)
+            commands.append((pipeline, group, offsets[slot], x, y))
             slot += 1
         return commands
 

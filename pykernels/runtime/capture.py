@@ -206,8 +206,8 @@ class Recording:
             if t._key != x._key:
                 raise ArgumentError(
                     f"[program] {name} must have the dtype, shape, strides and alignment of the "
-                    f"captured one ({_told(x)}) but is {_told(t)}: copy it into that, or capture "
-                    "again"
+                    f"captured tensor ({_told(x)}) but is {_told(t)}: copy it into the captured "
+                    "tensor, or capture again"
                 )
             if t._block is x._block and t._offset == x._offset:
                 continue
@@ -221,8 +221,8 @@ class Recording:
             taken |= {u._block for u in list(inputs.values())[i + 1 :]}
             if shared or t._block in taken:
                 raise ArgumentError(
-                    f"[program] {name} shares its buffer with other tensors of the program, "
-                    "or would: copy it into the captured one"
+                    f"[program] {name} shares its buffer with another tensor of the program, or "
+                    "the captured tensor does: copy it into the captured tensor"
                 )
 
     def _bind(self, inputs: Mapping[str, Handle]) -> Variant:
@@ -393,7 +393,7 @@ class Program:
             with context.lock:
                 context.refuse("program", "inside a capture or a recorded pass")
                 if recording.state:
-                    raise BufferStateError(f"[program] it {recording.state}")
+                    raise BufferStateError(f"[program] the program {recording.state}")
                 variant = recording.variant(inputs)
                 if live:
                     recording.tell(inputs)
@@ -423,7 +423,7 @@ class Program:
             BufferStateError: the capture has failed or has not ended.
         """
         if self._recording.state:
-            raise BufferStateError(f"[program] it {self._recording.state}")
+            raise BufferStateError(f"[program] the program {self._recording.state}")
         return self._recording.memory
 
     @property

@@ -1,4 +1,4 @@
-"""The state that launches on one device share: caps, memory, pipelines, caches, recorders."""
+"""The state that launches on one device share: caps, memory, pipelines, command recorder."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ from .faults import Faults
 from .matrix import units_of
 from .memory import USAGE, Pool
 from .owners import Owner, current
+from .pass_recorder import PassRecorder
 from .pipelines import Pipelines
-from .recorder import PassRecorder, Recorder
+from .recorder import Recorder
 from .scopes import Scope, entered, innermost, leave
 from .transfers import Transfers
 
@@ -73,11 +74,15 @@ class Context:
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
-        tuning = for_adapter(info["name"], info["type"]).tuning
         matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
+        tuning = for_adapter(
+            info["name"], info["type"], driver=info["driver"],
+            engine=engine.name if matrix is None else f"{engine.name}-matrix",
+            workgroup_bytes=self.limits["max-compute-workgroup-storage-size"],
+        ).tuning  # fmt: skip
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
-        self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
+        self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
         self.pipelines = Pipelines(engine, raw, checks)
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
@@ -119,7 +124,7 @@ class Context:
             raise DeviceLostError(f"[device] {self.dead}")
         if self.thread is not None and threading.get_ident() != self.thread:
             raise FeatureError(
-                "[device] this Dawn device was made by others without the feature "
+                "[device] this Dawn device was made by other code without the feature "
                 "implicit-device-synchronization: use it on one thread only"
             )
 

@@ -56,7 +56,7 @@ class DeviceControl:
     def __reduce__(self) -> NoReturn:
         raise DTypeError(
             "[pickle] a Device belongs to its process and cannot be pickled: open one in each "
-            "process, or send tensors, which are read for the default device of the other one"
+            "process, or send tensors: the other process puts them on its default device"
         )
 
     def __enter__(self) -> Self:

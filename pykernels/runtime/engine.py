@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
+
 from pykernels.contract import ALONE, FEATURES, SUBGROUPS
 from pykernels.errors import (
     BufferStateError,
@@ -252,8 +254,28 @@ class Engine:
         self, device: Any, copies: Sequence[Copy], target: Any, signal: Signal
     ) -> None:
         """Submit copies into a raw buffer, and map the copied bytes for reading."""
+        self._copy(device, copies, target, "read")
+        self.signals.map(signal, target, max([0, *[at + n for _, _, at, n in copies]]))
+        self.raise_told("read")
+
+    def write_from(
+        self, device: Any, source: Any, target: Any, offset: int, data: memoryview
+    ) -> bool:
+        """Write whole words through a raw buffer that is mapped for writing, and is then not mapped
+        any more. False, and nothing is done, if the mapping failed."""
+        found = self.signals.writable(source, data.nbytes)
+        if not found:
+            return False
+        room = np.frombuffer(self.ffi.buffer(found, data.nbytes), np.uint8)
+        np.copyto(room, np.frombuffer(data, np.uint8))  # other threads run meanwhile
+        self.unmap(source, "write")
+        self._copy(device, [(source, 0, offset, data.nbytes)], target, "write")
+        self.raise_told("write")
+        return True
+
+    def _copy(self, device: Any, copies: Sequence[Copy], target: Any, what: str) -> None:
+        """Submit copies into a raw buffer."""
         lib, ffi = self.lib, self.ffi
-        end = 0
         self.begin()
         try:
             encoder = ffi.gc(
@@ -264,17 +286,14 @@ class Engine:
                 lib.wgpuCommandEncoderCopyBufferToBuffer(
                     encoder, source, offset, target, at, nbytes
                 )
-                end = at + nbytes
             commands = ffi.gc(
                 lib.wgpuCommandEncoderFinish(encoder, ffi.NULL), lib.wgpuCommandBufferRelease
             )
         finally:
             # wgpu ends the process at a submit to a lost device: this raises before that.
-            self.end("read")
+            self.end(what)
         buffers = ffi.new("WGPUCommandBuffer[1]", [commands])
         lib.wgpuQueueSubmit(device.queue._internal, 1, buffers)
-        self.signals.map(signal, target, end)
-        self.raise_told("read")
 
     def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
         """The bytes of a mapped raw buffer, valid until it is unmapped.
@@ -286,10 +305,10 @@ class Engine:
             raise DeviceLostError("[read] the device was lost during the read")
         return memoryview(self.ffi.buffer(found, nbytes))
 
-    def unmap(self, buffer: Any) -> None:
+    def unmap(self, buffer: Any, what: str = "read") -> None:
         """Unmap a raw buffer."""
         self.lib.wgpuBufferUnmap(buffer)
-        self.raise_told("read")
+        self.raise_told(what)
 
     def timestamp_period(self, device: Any) -> float:
         """Nanoseconds of one step of a timestamp."""

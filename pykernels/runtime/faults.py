@@ -17,7 +17,7 @@ from pykernels.errors import IndexRangeError
 from pykernels.wgsl.watch import BITS, HEAD, PAGE_BYTES, SLOT, SLOTS, STARTED, Watch
 
 from .blocks import Block
-from .owners import Check, Owner
+from .owners import Check, Owner, check_of
 
 __all__ = ["Crowded", "Faults", "Moves", "Page", "Snapshot"]
 
@@ -256,7 +256,7 @@ class Faults:
         assert term is not None
         if pages[0].unread and term.check.owner is owner and term.mark == mark:
             return None
-        check = Check(owner)
+        check = check_of(owner)
         unread = [p for p in pages if p.unread]
         if len(self.aside) + len(unread) > MAX_ASIDE:
             raise Crowded
@@ -290,7 +290,7 @@ class Faults:
         """A new page for a captured program; it counts the program's runs."""
         page = self._page("of the program")
         page.counter = counter
-        page.term = Term(Check(owner), counter[0], (None, 0))
+        page.term = Term(check_of(owner), counter[0], (None, 0))
         self._programs.append(page)
         return page
 

@@ -18,7 +18,7 @@ from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
 from .observe import live, observe
-from .owners import Check, Owner, current, inherited
+from .owners import Check, Owner, check_of, current, inherited
 from .prepare import prepare
 from .scopes import entered
 
@@ -90,7 +90,7 @@ def _launch_checked(
     other one is a slow one."""
     if call is not None and entered.get() is None and not context.scopes and not context.dead:
         owner = current()
-        check = Check(owner, call.keeps)
+        check = check_of(owner, call.keeps)
         if context.recorder.record(call, scalars, check):
             _name(context, call, tensors, owner, check)
             return call
@@ -148,7 +148,7 @@ def _tell(
 
 def _check(call: Call, owner: Owner) -> Check | None:
     """The record of a call that reports indices out of range."""
-    return Check(owner, call.keeps) if call.watched else None
+    return check_of(owner, call.keeps) if call.watched else None
 
 
 def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -> None:
@@ -168,9 +168,11 @@ def _name(
     context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner, check: Check
 ) -> None:
     """As `_pass_on`, for a checked call, which is itself one of the checks."""
-    found: list[Check] = []
-    for i in (*call.inputs, *call.outputs) if check.keeps else call.inputs:
-        found += tensors[i]._storage.checks  # type: ignore[union-attr]
+    found: tuple[Check, ...] = ()
+    for i in call.named:
+        checks = tensors[i]._storage.checks  # type: ignore[union-attr]
+        if checks:
+            found += checks
     named = inherited(found, owner, check) if found else (check,)
     for i in call.outputs:
         tensors[i]._storage.checks = named  # type: ignore[union-attr]

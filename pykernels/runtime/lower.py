@@ -126,7 +126,7 @@ def _dispatch(
     descriptor.layout = layout._internal
     descriptor.entryCount = len(windows) + 1
     descriptor.entries = entries
-    grid_x, grid_y = fold(kernel.name, step.groups, context.caps.max_groups)
+    grid_x, grid_y = step.grid or fold(kernel.name, step.groups, context.caps.max_groups)
     return Dispatch(
         label=f"{body.name} {key}",
         refs=tuple(refs),

@@ -29,7 +29,7 @@ def allow(engine: Engine) -> bool:
     """Ask for matrix units; False if this process has listed adapters before without asking."""
     if engine.name != "dawn":
         raise FeatureError(
-            "[device] the engine 'wgpu' does not reach matrix units: Device(engine='dawn', "
+            "[device] the engine 'wgpu' cannot use matrix units: Device(engine='dawn', "
             "matrix_units=True), with pip install 'wgpudawn~=0.32.0'"
         )
     if not engine.matrix_units:

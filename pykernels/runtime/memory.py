@@ -464,7 +464,7 @@ class Pool:
             if not block.promised:  # another thread was first
                 return
             if block.size < 0:
-                raise BufferStateError("[memory] the tensor is of a call that was refused")
+                raise BufferStateError("[memory] the call that makes this tensor was refused")
             self._make_room(block.size)
             buffer = self._make(block.size, USAGE)
             block.since = self.serial

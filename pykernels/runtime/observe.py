@@ -22,7 +22,8 @@ from .scopes import Scope, entered, innermost
 
 __all__ = [
     "MAX_WINDOWS", "Observer", "Record", "Seen", "StorageWindow", "live", "next_serial", "observe",
-    "outputs", "paused", "record_of", "recorders", "recording", "replayed", "taping", "written",
+    "outputs", "paused", "record_of", "recording", "recording_tapes", "replayed", "taping",
+    "written",
 ]  # fmt: skip
 
 StorageWindow = tuple[Storage, int, int]  # storage, first byte, one past the last byte
@@ -101,7 +102,7 @@ def taping() -> list[Scope]:
     return found
 
 
-def recorders() -> list[Observer]:
+def recording_tapes() -> list[Observer]:
     """The tapes that record the caller's launches, the innermost first."""
     found = [scope.value() for scope in taping()]
     return [tape for tape in found if tape is not None]
@@ -170,7 +171,7 @@ def observe(
     scope, tapes = innermost("tape", "gradient"), list[Observer]()
     if scope is not None:
         scope.check(kernel.name)
-        tapes = recorders()
+        tapes = recording_tapes()
         if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
             launch(key, tensors, scalars, True)
             return
@@ -229,5 +230,5 @@ def replayed(
     reads, writes = list(reads), list(writes)
     for storage, lo, hi in writes:
         _mark(record_of(storage).writes, Window(lo, hi), serial)
-    for tape in recorders():
+    for tape in recording_tapes():
         tape.written(reads, writes, program)

@@ -10,7 +10,7 @@ from typing import Any
 
 from .blocks import Storage
 
-__all__ = ["Check", "Owner", "checks_of", "current", "inherited"]
+__all__ = ["Check", "Owner", "check_of", "checks_of", "current", "inherited"]
 
 MAX_CHECKS = 64  # that a storage names; older checks report to their owner only
 
@@ -49,6 +49,9 @@ class _Held:
         self.owner = Owner(self, f"thread {threading.current_thread().name!r}")
 
 
+_running_loop = asyncio._get_running_loop  # a call of it alone costs half
+
+
 class _Local(threading.local):
     held: _Held | None = None
 
@@ -59,8 +62,7 @@ _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDic
 
 def current() -> Owner:
     """The running task, or this thread if no task runs."""
-    task = None if asyncio._get_running_loop() is None else asyncio.current_task()
-    if task is None:
+    if _running_loop() is None or (task := asyncio.current_task()) is None:
         held = _local.held
         if held is None:
             held = _local.held = _Held()
@@ -82,9 +84,16 @@ class Check:
 
     __slots__ = ("keeps", "open", "owner")
 
-    def __init__(self, owner: Owner, keeps: bool = False) -> None:
-        self.owner, self.keeps = owner, keeps
-        self.open = True
+    keeps: bool
+    open: bool
+    owner: Owner
+
+
+def check_of(owner: Owner, keeps: bool = False) -> Check:
+    """A new check. This takes half the time of an `__init__`, and each checked call needs one."""
+    check = Check()
+    check.owner, check.keeps, check.open = owner, keeps, True
+    return check
 
 
 def checks_of(storage: Storage) -> tuple[Check, ...]:

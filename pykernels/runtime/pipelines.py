@@ -112,7 +112,9 @@ class Pipelines:
                 self._device, text.wgsl, label, checks, SUBGROUPS.name in text.features
             )
             pipeline = self._device.create_compute_pipeline(
-                label=label, layout=layout, compute={"module": module, "entry_point": "main"}
+                label=label,
+                layout=layout,
+                compute={"module": module, "entry_point": text.entry},
             )
         except (engine.error_class, engine.module.GPUPipelineError) as e:
             raise engine.error(e, "shader") from None

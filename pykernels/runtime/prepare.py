@@ -22,7 +22,7 @@ from .dispatch import Dispatch, Prepared
 from .handle import Handle
 from .lower import lower
 from .observe import outputs
-from .overlap import decide, overlaps_itself, rounded
+from .overlap import decide, overlaps_itself, rounded, share_elements
 
 __all__ = ["prepare"]
 
@@ -99,7 +99,8 @@ class _Call:
                 is_half = operand is not None and operand.view.dtype.name == "float16"
                 if is_half and "float32" in arg.dtypes:
                     self._replace(i, "float32")
-        for i in self._outputs_overlap():
+        touching = self._outputs_overlap()
+        for i in () if touching and self._written_apart(options) else touching:
             self._replace(i)
         while True:
             frame = self.frame(kernel, self.operands)
@@ -133,6 +134,23 @@ class _Call:
             for n, (i, memory, window) in enumerate(outputs)
             if any(memory is m and window.overlaps(w) for _, m, w in outputs[n + 1 :])
         ]
+
+    def _written_apart(self, options: tuple[Any, ...]) -> bool:
+        """True if outputs share no element and no dispatch writes two of them, as where windows of
+        one tensor are interleaved: a dispatch binds one, and the next one another."""
+        args = zip(self.kernel.args, self.operands, strict=True)
+        outputs = [o for arg, o in args if arg.role == "out" and o is not None and o.view.size]
+        for n, o in enumerate(outputs):
+            later = [p for p in outputs[n + 1 :] if p.memory is o.memory]
+            if any(share_elements(o.view, p.view) for p in later):
+                return False
+        slots = {o.view.slot for o in outputs if o.view.slot >= 0}
+        frame = self.frame(self.kernel, self.operands)
+        for step in self._steps(self.kernel, Scratch(), frame, options):
+            written = [b for b in step.bound if b.role == "out" and b.view is not None]
+            if sum(b.view.slot in slots for b in written if b.view is not None) > 1:
+                return False
+        return True
 
     def _replace(self, index: int, dtype: DTypeName | None = None) -> None:
         """Use a temporary (of another dtype) in place of an argument, with the copies it needs."""

@@ -11,16 +11,15 @@ has submitted nothing and keeps the queue. So there is no call between changes t
 
 from __future__ import annotations
 
-import operator
 import time
 from collections.abc import Sequence
-from itertools import repeat, starmap
+from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
-from pykernels.errors import BufferStateError, OutOfMemoryError, PyKernelsError
+from pykernels.errors import BufferStateError, PyKernelsError
 
-from .blocks import Block, OfPass, Storage
-from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
+from .blocks import Block
+from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
@@ -29,7 +28,7 @@ from .owners import Check, Owner
 from .pace import Pace
 from .signals import Completion
 
-__all__ = ["Note", "PassRecorder", "Recorder", "TimedBatch", "Timer"]
+__all__ = ["Note", "Recorder", "TimedBatch", "Timer", "promised", "refuse_unwritten"]
 
 
 Note: TypeAlias = tuple[str, int, float]  # a dispatch: label, bytes bound, time recorded
@@ -104,18 +103,19 @@ class Recorder:
         `scalars` are plain numbers: packing them must not run code of the caller. Raises
         struct.error or OverflowError, and records nothing, if they do not fit.
         """
-        order = call.order
-        packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
-        params, page, number = self.params, call.page, 0
+        params, page, watched, order = self.params, call.page, call.watched, call.order
+        number, packed = 0, b""
         checks: tuple[Check, ...] = ()
+        if not watched:  # otherwise `params.pack` packs them below, for another slot each time
+            packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
-            number = self._faults.slot(page, len(call.watched))
+            number = self._faults.slot(page, call.slots)
             if number < 0:
                 return False
             if check is not None:  # here: no call may stand between the statements that record
-                checks = (check,) * len(call.watched)
+                checks = (check,) * call.slots
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:
@@ -126,7 +126,7 @@ class Recorder:
                     due = 0.0
             block.mark = serial
         used, kept = params.used, params.serial
-        if not call.watched and (
+        if not watched and (
             packed == call.kept
             or (packed == call.last and params.keep(call, scalars, packed, serial))
         ):
@@ -145,7 +145,7 @@ class Recorder:
         self._size += call.size
         self._work += call.work
         if page is not None:
-            page.launches += call.watched
+            page.launches += watched
             page.checks += checks
             self._faults.open = True
         if self._size >= due or self._work >= pace.most:
@@ -414,101 +414,3 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
             set_group(raw_pass, 0, group, 1, offset)
             last = command
         run(raw_pass, x, y, 1)
-
-
-def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
-    """Encode all commands into a caller's pass, or none if a signal comes first."""
-    calls: list[tuple[Any, ...]] = []
-    for pipeline, group, offset, x, y in commands:
-        calls += (
-            (lib.wgpuComputePassEncoderSetPipeline, raw_pass, pipeline.raw),
-            (lib.wgpuComputePassEncoderSetBindGroup, raw_pass, 0, group, 1, offset),
-            (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, 1),
-        )
-    _ = [*starmap(operator.call, calls)]
-
-
-class PassRecorder:
-    """Records into a compute pass of the caller, who may end and submit it at any time.
-
-    So its uniform buffers are never reused, and the buffers of its tensors and scratch never
-    return to the pool.
-    """
-
-    arena = None  # new tensors come from the pool
-    program = None  # no program is captured
-
-    def __init__(
-        self, engine: Engine, device: Any, pool: Pool, faults: Faults, batches: Recorder,
-        pass_: Any,
-    ) -> None:  # fmt: skip
-        self._batches = batches
-        self._engine = engine
-        self._device = device
-        self._pool = pool
-        self._faults = faults
-        self._pass = pass_
-        # State of the pass, which may be recorded into more than once.
-        self._pending: OfPass = vars(pass_).setdefault("_pykernels_pending", OfPass(pass_))
-        self.params = Params(engine, device, pool)
-        self._page: Page | None = None
-        self._scratch: list[Storage] = []
-
-    def room(
-        self, prepared: Prepared, tensors: Sequence[Any]
-    ) -> tuple[Sequence[Block], Page | None]:
-        """Scratch for a call, and a page of faults in which its launches have slots."""
-        prepared.compile()
-        if self.params.used + len(prepared.dispatches) > self.params.slots:
-            self.params = Params(self._engine, self._device, self._pool)
-        page = None
-        if prepared.reports:
-            if self._page is not None and not self._page.has_room(len(prepared.watched)):
-                self.leave_page()
-            if self._page is None:
-                self._page = self._faults.recorded()
-            page = self._page
-        try:
-            self._pool.require(prepared.scratch)
-        except OutOfMemoryError:
-            self._pool.withdraw(promised(tensors))
-            raise
-        self._scratch = [self._pool.take(n) for n in prepared.scratch]
-        return [s.block for s in self._scratch], page
-
-    def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
-        """Encode a call, after `room` for it."""
-        checks = () if check is None else (check,) * len(call.watched)
-        page = call.page
-        # Other threads may have recorded launches on memory that the pool gave to this one.
-        if any(block.mark >= self._batches.serial for block in call.blocks):
-            self._batches.flush()
-        for block in call.blocks:
-            block.reusable = False
-            if block.guarded and block.pending is not self._pending:
-                refuse_unwritten(block, call.reads, call.label)
-            if block.exposed:
-                self._pool.inspect(block.buffer, STORAGE, call.label)
-        number = 0 if page is None else page.next_slot
-        params = self.params
-        commands = params.pack(call, scalars, number)
-        # Before the encoding: after an interrupt the caller may submit the pass as it is.
-        params.write_slots(params.used, call.count)
-        params.used += call.count
-        if page is not None:
-            page.launches += call.watched
-            page.checks += checks
-        for block in call.writes:
-            block.wait_for(self._pending)
-        self._engine.begin()
-        try:
-            encode_whole(self._engine.lib, self._pass._internal, commands)
-        finally:
-            self._engine.end(call.label)
-        return True
-
-    def leave_page(self) -> None:
-        """Make later launches use another page of faults."""
-        if self._page is not None:
-            self._page.closed = True
-        self._page = None

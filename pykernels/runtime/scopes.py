@@ -107,7 +107,7 @@ class Block(ContextDecorator):
     def __enter__(self) -> None:
         if self._block is not None:
             raise self._open_error(
-                f"[{type(self).__name__}] this block is open already: make another by "
+                f"[{type(self).__name__}] this block is open already: make another with "
                 f"{self._made_by}"
             )
         self._block = self._begin()
@@ -123,6 +123,7 @@ class Block(ContextDecorator):
             if getattr(inspect, f"is{kind}")(func):
                 raise ArgumentError(
                     f"[{type(self).__name__}] func must be a function that runs when it is called "
-                    f"but is a {kind.removesuffix('function')}: say with {self._made_by} inside"
+                    f"but is a {kind.removesuffix('function')}: write "
+                    f"with {self._made_by} inside it"
                 )
         return super().__call__(func)

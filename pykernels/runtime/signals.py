@@ -26,7 +26,7 @@ _STATUS: dict[Kind, str] = {
 # The arguments of a callback: status, message, userdata1, userdata2.
 _ARGUMENTS = struct.Struct("<i?QQ")
 SUCCESS = 1
-MAP_READ = 1
+MAP_READ, MAP_WRITE = 1, 2
 # s of waiting without pauses, which end 50 to 100 us late; less if a driver's threads need the
 # cores.
 SPIN, SPIN_SOFTWARE = 2e-3, 2e-4
@@ -73,8 +73,8 @@ class Signals(abc.ABC):
         """A signal that has not come."""
 
     @abc.abstractmethod
-    def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
-        """Map the first bytes of a raw buffer for reading."""
+    def map(self, signal: Signal, buffer: Any, nbytes: int, mode: int = MAP_READ) -> None:
+        """Map the first bytes of a raw buffer, for reading or for writing."""
 
     @abc.abstractmethod
     def after_submitted(self, signal: Signal, queue: Any) -> None:
@@ -91,6 +91,10 @@ class Signals(abc.ABC):
     @abc.abstractmethod
     def completion(self, device: Any) -> Completion:
         """The completion of a GPUDevice."""
+
+    def writable(self, buffer: Any, nbytes: int) -> Any:
+        """The address of bytes that are mapped for writing, NULL if the mapping failed."""
+        return self._lib.wgpuBufferGetMappedRange(buffer, 0, nbytes)
 
     def wait(
         self, device: Any, signal: Signal, spin: float, deadline: float = math.inf
@@ -139,10 +143,10 @@ class WgpuSignals(Signals):
         signal.info, signal.callback = self._info(kind, "AllowProcessEvents", signal.status)
         return signal
 
-    def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
+    def map(self, signal: Signal, buffer: Any, nbytes: int, mode: int = MAP_READ) -> None:
         signal.status[0] = 0
         self._waiting.add(signal)
-        self._lib.wgpuBufferMapAsync(buffer, MAP_READ, 0, nbytes, signal.info[0])
+        self._lib.wgpuBufferMapAsync(buffer, mode, 0, nbytes, signal.info[0])
 
     def after_submitted(self, signal: Signal, queue: Any) -> None:
         signal.status[0] = 0
@@ -184,9 +188,9 @@ class DawnSignals(Signals):
         signal.future = self._ffi.new("WGPUFutureWaitInfo *")
         return signal
 
-    def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
+    def map(self, signal: Signal, buffer: Any, nbytes: int, mode: int = MAP_READ) -> None:
         signal.future.completed = 0
-        future = self._lib.wgpuBufferMapAsync(buffer, MAP_READ, 0, nbytes, signal.info[0])
+        future = self._lib.wgpuBufferMapAsync(buffer, mode, 0, nbytes, signal.info[0])
         signal.future.future = future
 
     def after_submitted(self, signal: Signal, queue: Any) -> None:

@@ -2,6 +2,9 @@
 
 A read submits a copy into a staging buffer under the device's lock. It waits without the lock, and
 then copies once from the mapped memory to the caller's memory. Chunks bound the staging memory.
+
+A large write copies once into a staging buffer that is mapped, and submits a copy from there. It
+never waits: where none is mapped, as the device is still copying, the engine stages the data.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pykernels.errors import DeviceLostError
+from pykernels.errors import DeviceLostError, OutOfMemoryError
 
 from .blocks import Block
 from .engine import Copy, Engine
@@ -25,14 +28,17 @@ from .faults import Faults, Snapshot
 from .memory import COPY_DST, COPY_SRC, Pool
 from .owners import Check, Owner
 from .recorder import Recorder
-from .signals import SPIN_SOFTWARE, Completion, Signal, pauses
+from .signals import MAP_WRITE, SPIN_SOFTWARE, Completion, Signal, pauses
 
 __all__ = ["READ_CHUNK", "Take", "Transfers", "copy_bytes"]
 
-MAP_READ = 0x1 | COPY_DST
+READABLE = 0x1 | COPY_DST
+WRITABLE = 0x2 | COPY_SRC
 READ_CHUNK = 64 << 20
 LARGE = 1 << 20  # bytes
-KEPT = 2 * READ_CHUNK  # bytes of free staging buffers
+KEPT = 2 * READ_CHUNK  # bytes of free staging buffers, and as many for writes
+# Bytes of a write through one of them. Below, memory that the engine stages in is no page faults.
+STAGED_LEAST, STAGED_MOST = 8 << 20, READ_CHUNK
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Called for each chunk with its offset in the data and its bytes, valid until the call returns.
 Take: TypeAlias = Callable[[int, memoryview], None]
@@ -41,7 +47,7 @@ Reader: TypeAlias = tuple[Owner, Sequence[Check]]
 
 
 class Staging:
-    """A buffer that is mapped for reading, and the signal of its mapping.
+    """A buffer that is mapped for reading, or for writing, and the signal of its mapping.
 
     `mapped` is locked while a thread reads its memory.
     """
@@ -66,6 +72,7 @@ class Transfers:
         self._faults, self._completion = faults, completion
         self._free: list[Staging] = []  # of several sizes, as several threads may read
         self._all: weakref.WeakSet[Staging] = weakref.WeakSet()
+        self._writers: list[Staging] = []  # mapped for writing, or about to be
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write after recorded launches that use the block. The last word is padded with
@@ -77,12 +84,52 @@ class Transfers:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
             self._recorder.uploads += 1
             whole = len(data) // 4 * 4
-            if whole:
+            large = STAGED_LEAST <= whole <= STAGED_MOST
+            if whole and not (large and self._write_staged(block, offset, data[:whole])):
                 self._engine.write(self._device, block.buffer, offset, data[:whole])
             if whole < len(data):
                 last = memoryview(bytes(data[whole:]).ljust(4, b"\0"))
                 self._engine.write(self._device, block.buffer, offset + whole, last)
             block.settle()
+
+    def _write_staged(self, block: Block, offset: int, data: memoryview) -> bool:
+        """Write through a kept staging buffer; False if none is mapped. An interrupt drops the
+        buffer; before the submit nothing is written."""
+        staging = self._writer(data.nbytes)
+        if staging is None or self._completion.destroyed():
+            return False
+        if not self._engine.write_from(self._device, staging.raw, block.handle, offset, data):
+            return False
+        self._engine.signals.map(staging.signal, staging.raw, staging.size, MAP_WRITE)
+        self._engine.raise_told("write")
+        self._writers.append(staging)
+        return True
+
+    def _writer(self, nbytes: int) -> Staging | None:
+        """The smallest staging buffer of at least `nbytes` that is mapped for writing. Where there
+        is none, a new one is, if its mapping comes at once."""
+        signals, raw = self._engine.signals, self._device._internal
+        fitting = [kept for kept in self._writers if kept.size >= nbytes]
+        for kept in sorted(fitting, key=lambda kept: kept.size):
+            if signals.done(raw, kept.signal):
+                self._writers.remove(kept)
+                return kept
+        size = 1 << (nbytes - 1).bit_length()
+        while self._writers and size + sum([kept.size for kept in self._writers]) > KEPT:
+            smaller = [kept for kept in self._writers if kept.size < size]
+            if not smaller:
+                return None
+            self._writers.remove(smaller[0])
+        try:
+            staging = Staging(self._pool.create(size, WRITABLE), signals.new("BufferMap"))
+        except OutOfMemoryError:
+            return None
+        signals.map(staging.signal, staging.raw, staging.size, MAP_WRITE)
+        self._engine.raise_told("write")
+        if signals.done(raw, staging.signal):
+            return staging
+        self._writers.append(staging)
+        return None
 
     # -- reads ----------------------------------------------------------------------------------
 
@@ -213,13 +260,14 @@ class Transfers:
             self._free.remove(best)
             return best
         size = max(min(1 << (nbytes - 1).bit_length(), READ_CHUNK), 65536, nbytes)
-        staging = Staging(self._pool.create(size, MAP_READ), self._engine.signals.new("BufferMap"))
+        staging = Staging(self._pool.create(size, READABLE), self._engine.signals.new("BufferMap"))
         self._all.add(staging)
         return staging
 
     def close(self, destroy: Callable[[], None] | None = None) -> None:
         """Release the staging buffers, and destroy the device while no thread copies."""
         self._free.clear()
+        self._writers.clear()
         with contextlib.ExitStack() as stack:
             for staging in list(self._all):
                 stack.enter_context(staging.mapped)

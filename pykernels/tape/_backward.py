@@ -8,11 +8,12 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError, TapeError
-from pykernels.runtime.observe import Record, outputs
+from pykernels.runtime.observe import Record, outputs, recording
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Ints, Window, layout
 
 from ._entry import GRADIENT, Bytes, Entry, Place, Written
+from ._rooms import Rooms
 from ._sums import Sums
 
 __all__ = ["Taped", "gradients"]
@@ -25,14 +26,15 @@ class Taped:
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_wanted", "given")
+    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "_whole", "given")
 
     def __init__(
-        self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str]
+        self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
-        self._entry, self._dys, self._wanted = entry, dys, wanted
+        self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._names = [arg.name for arg in entry.kernel.args]
-        self.given: list[tuple[Place, Tensor]] = []
+        self._whole: set[str] = set()
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: it is the sum with what was given
 
     @property
     def kernel(self) -> Kernel:
@@ -65,7 +67,8 @@ class Taped:
             return None
         if place.tensor is None:
             raise TapeError(
-                f"[tape] the rule of {self.kernel.name} does not keep {name}{self._entry.at}"
+                f"[tape] the gradient rule of {self.kernel.name} does not keep {name}"
+                f"{self._entry.at}"
             )
         own = self._names.index(name) in outputs(self.kernel)
         if place.record.written_since(self._entry.serial + own, *place.window):
@@ -96,6 +99,27 @@ class Taped:
         pairs = zip(place.layout.shape, place.layout.strides, strict=True)
         return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
+    def room(self, *names: str) -> tuple[Any, ...]:
+        """Where the gradients of arguments belong if they are windows of larger tensors: for each
+        a Tensor of its shape to write to and to give. None where there is no such place."""
+        places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
+        like = next(dy for dy in self._dys.values() if dy is not None)
+        found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
+        return tuple([found.get(name) for name in names])
+
+    def earlier(self, name: str) -> Any:
+        """The gradient that other calls gave of an argument, a float32 Tensor of its shape, for a
+        rule that adds it to its own: what it gives then is the sum. None if there is none, or if
+        tapes record the rule."""
+        place = self._place(name)
+        if place is None or name not in self._wanted or recording():
+            return None
+        others = [p for p in self._entry.places if p is not None and p.record is place.record]
+        found = self._sums.partial(place) if len(others) == 1 else None
+        if found is not None:
+            self._whole.add(name)
+        return found
+
     def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
 
@@ -116,7 +140,7 @@ class Taped:
             gradient = _summed_to(gradient, lay.shape, self.kernel.name, name)
         if gradient._layout.dtype is not lay.dtype:
             gradient = gradient.astype(lay.dtype.name)
-        self.given.append((place, gradient))
+        self.given.append((place, gradient, name in self._whole))
 
     def _place(self, name: str) -> Place | None:
         return self._entry.places[self._names.index(name)]
@@ -139,7 +163,9 @@ def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
         elif m in (n, 1):
             split.append(m)
         else:
-            raise ShapeError(f"[tape] {op}: a gradient of shape {grad.shape} for {name} {shape}")
+            raise ShapeError(
+                f"[tape] {op}: the gradient of {name} must have shape {shape} but has {grad.shape}"
+            )
     if axes:
         grad = F.sum(grad.reshape(split), axis=tuple(axes))
     return grad.broadcast_to(shape)
@@ -154,6 +180,10 @@ class _Reach:
     def add(self, record: Record, lo: int, hi: int) -> None:
         self._windows.setdefault(record, set()).add(Window(lo, hi))
 
+    def holds(self, place: Place) -> bool:
+        """Does a place share bytes with them?"""
+        return place.record in self._windows and self.hits(place.record, *place.window)
+
     def hits(self, record: Record, lo: int, hi: int) -> bool:
         windows = self._windows.get(record)
         window = Window(lo, hi)
@@ -166,8 +196,9 @@ def gradients(
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
     depends on; and the memory that they were computed from."""
-    wanted = _wanted(entries, sources)
-    sums = Sums()
+    writers: dict[Record, Place | None] = {}
+    wanted = _wanted(entries, sources, writers)
+    sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
     for loss, seed in losses:
         sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
@@ -191,14 +222,18 @@ def gradients(
                 reached = reached or dy is not None
         if names and reached:
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
-            for place, grad in _applied(entry, dys, names):
-                sums.add(place, grad)
+            for place, grad, whole in _applied(entry, dys, names, sums):
+                (sums.replace if whole else sums.add)(place, grad)
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
 
 
-def _wanted(entries: Sequence[Entry | Written], sources: Sequence[Place]) -> list[frozenset[str]]:
-    """For each entry the arguments that depend on the sources.
+def _wanted(
+    entries: Sequence[Entry | Written], sources: Sequence[Place],
+    writers: dict[Record, Place | None],
+) -> list[frozenset[str]]:  # fmt: skip
+    """For each entry the arguments that depend on the sources. `writers` gets what wrote to an
+    allocation, None where that was more than one output of a call.
 
     Results of `gradient` may depend on them, too. An update in place of what was made outside,
     such as `w -= rate * dw`, ends that: the new weights count as a value of their own.
@@ -209,6 +244,8 @@ def _wanted(entries: Sequence[Entry | Written], sources: Sequence[Place]) -> lis
     wanted: list[frozenset[str]] = []
     for entry in entries:
         if isinstance(entry, Written):
+            for record, _, _ in entry.writes:
+                writers[record] = None
             reads = entry.reads if entry.refusal else ()
             depends = any(reach.hits(*window) or derived.hits(*window) for window in reads)
             wanted.append(frozenset({"reads"} if depends else ()))
@@ -221,13 +258,14 @@ def _wanted(entries: Sequence[Entry | Written], sources: Sequence[Place]) -> lis
             for arg, p in zip(entry.kernel.args, entry.places, strict=True)
             if p is not None and p.flows
         ]
-        names = {name for name, p in flows if reach.hits(p.record, *p.window)}
-        update = entry.in_place and not any(made.hits(p.record, *p.window) for p in entry.outputs)
+        names = {name for name, p in flows if reach.holds(p)}
+        update = entry.in_place and not any(made.holds(p) for p in entry.outputs)
         through = set()
         if not update:
-            through = {name for name, p in flows if derived.hits(p.record, *p.window)}
+            through = {name for name, p in flows if derived.holds(p)}
         wanted.append(frozenset(names | through))
         for p in entry.outputs:
+            writers[p.record] = None if p.record in writers else p
             if not update:
                 made.add(p.record, *p.window)
             if p.flows:
@@ -249,9 +287,20 @@ def _settle(
             found[i] = sums.take(source)
 
 
+def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
+    """Room for windows of what one call wrote, where nobody asks for its gradient. Where a tape
+    records, versions of memory have to hold, so there is none."""
+    if recording():
+        return Rooms({})
+    whole = {record: place for record, place in writers.items() if place is not None}
+    for place in asked:
+        whole.pop(place.record, None)
+    return Rooms(whole)
+
+
 def _applied(
-    entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str]
-) -> list[tuple[Place, Tensor]]:
+    entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str], sums: Sums
+) -> list[tuple[Place, Tensor, bool]]:
     """The gradients that the rule of a call gives."""
     kernel = entry.kernel
     if not entry.done:
@@ -262,6 +311,6 @@ def _applied(
         if not any(arg.role == "in" and arg.name in names for arg in kernel.args):
             return []
         raise TapeError(f"[tape] {kernel.name} has no gradient rule{entry.at}")
-    taped = Taped(entry, dys, names)
+    taped = Taped(entry, dys, names, sums)
     entry.rule(taped)
     return taped.given

@@ -13,7 +13,7 @@ from pykernels.call.drawing import states
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, TapeError
-from pykernels.runtime.observe import Record, next_serial, recorders
+from pykernels.runtime.observe import Record, next_serial, recording_tapes
 from pykernels.runtime.scopes import Scope, entered, leave
 from pykernels.steps import Arg, Kernel
 from pykernels.tensors.host import type_name
@@ -94,7 +94,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
             rules.append(found[1])
             return found[0]
 
-        if not recorders():
+        if not recording_tapes():
             return first()
         seen = _seen(first)
         [rule] = rules
@@ -109,8 +109,8 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
             for i in range(len(rest)):
                 if taped.wants(f"c{i}"):
                     raise TapeError(
-                        f"[tape] a source reaches what {called} reads besides its arguments: "
-                        "make that an argument"
+                        f"[tape] {called} reads a tensor that depends on a source but is no "
+                        "argument: make it an argument"
                     )
             grads = rule(form(taped))
             if not isinstance(grads, tuple) or len(grads) != len(args):
@@ -150,7 +150,7 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
         TapeError: at the gradient: a tensor that f reads was written since.
     """
     _check_function(f, "checkpoint")
-    if not recorders():
+    if not recording_tapes():
         return f(*args)
     kept: dict[Device, Tensor] = {}
     cast = casting()
@@ -217,7 +217,7 @@ def _drawing(source: Callable[[Device, Tensor], Tensor]) -> Iterator[None]:
 
 
 def _seen(f: Callable[[], Any]) -> _Seen:
-    """Call a function, unseen by the tapes that record."""
+    """Call a function without recording its calls, and note what it reads and writes."""
     scope = Scope("gradient", frozenset())
     try:
         entered.set(scope)
@@ -242,7 +242,7 @@ def _seen(f: Callable[[], Any]) -> _Seen:
 
 
 def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Place]]]:
-    """What was written, by the memory in which it lies, and what was read of each other memory."""
+    """The written bytes of each allocation, and the read places of each other allocation."""
     made: dict[Record, list[Bytes]] = {}
     read: dict[Record, list[Place]] = {}
     for entry in tape.entries:
@@ -254,8 +254,8 @@ def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Pla
         for place in entry.outputs:
             if place.record in read:
                 raise TapeError(
-                    f"[tape] {entry.kernel.name} writes to a tensor that was there before"
-                    f"{entry.at}: a function that is kept as one call must not"
+                    f"[tape] {entry.kernel.name} writes to a tensor that existed before"
+                    f"{entry.at}: a function that is recorded as one call must not"
                 )
             if place.flows:
                 made.setdefault(place.record, []).append(place.bytes)
@@ -263,7 +263,7 @@ def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Pla
 
 
 def _whole(places: Sequence[Place]) -> Place:
-    """All bytes from the first to the last of several places of one memory."""
+    """One place with all bytes from the first to the last of several places of one allocation."""
     lo, hi = min(p.window[0] for p in places), max(p.window[1] for p in places)
     dtype = places[0].layout.dtype
     return Place(
@@ -276,7 +276,7 @@ def _overlap(p: Place, q: Place) -> bool:
 
 
 def _covered(p: Place, places: Sequence[Place]) -> bool:
-    """Do the bytes of one of the places include those of p?"""
+    """True if the bytes of one of the places include all bytes of p."""
     start, end = p.window
     same = [q.window for q in places if q.record is p.record]
     return any(w.start <= start and end <= w.end for w in same)
@@ -285,14 +285,14 @@ def _covered(p: Place, places: Sequence[Place]) -> bool:
 def _keep(
     name: str, rule: Callable[[Taped], None], inputs: Mapping[str, Place], seen: _Seen
 ) -> None:
-    """Record the call as one entry, with the tapes that record."""
+    """Record the call as one entry of each tape that records."""
     outputs = {f"y{i}": place_of(t, False) for i, t in enumerate(_tensors(seen.result))}
     args = [Arg(n, "in", (p.layout.dtype.name,)) for n, p in inputs.items()]
     args += [Arg(n, "out", (p.layout.dtype.name,)) for n, p in outputs.items()]
     kernel = Kernel(name, "", tuple(args), (), _no_plan, _nothing, _nothing)
     reads = [p.bytes for p in inputs.values()]
     serial = next_serial()
-    for tape in recorders():
+    for tape in recording_tapes():
         assert isinstance(tape, Tape)
         entry = Entry.of(kernel, rule, (*inputs.values(), *outputs.values()), serial)
         tape._keep(entry, Written(reads, seen.inside, WITHIN.format(name)))

@@ -1,4 +1,4 @@
-"""Is a gradient rule right? Central differences along random directions."""
+"""Checks gradient rules by central differences along random directions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
         if not isinstance(t, Tensor) or t.dtype != "float32":
             raise DTypeError(f"[check_gradients] {name} must be a float32 Tensor")
     if not named:
-        raise ArgumentError("[check_gradients] args must have a Tensor in it")
+        raise ArgumentError("[check_gradients] args must contain a Tensor")
     rng = np.random.default_rng(integer("check_gradients", "seed", seed) % (1 << 64))
     y, back = vjp(f, *args)
     results = leaves(y, "f's result", "check_gradients")
@@ -66,7 +66,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
             if not abs(got - near) <= bound:
                 raise TapeError(
                     f"[check_gradients] the gradient of {name} along a random direction is "
-                    f"{got:.6g}, but differences say {near:.6g} within {bound:.2g}"
+                    f"{got:.6g}, but finite differences give {near:.6g} within {bound:.2g}"
                 )
 
 
@@ -85,7 +85,7 @@ def _value(
 def _difference(
     value: Callable[..., tuple[float, float]], i: int, x: NDArray, u: NDArray, h: float
 ) -> tuple[float, float]:
-    """Of two values, by the distance that float32 leaves of 2h; and their size."""
+    """The difference of two values over the distance 2h as float32 rounds it; and their size."""
     up, down = (x + h * u).astype(np.float32), (x - h * u).astype(np.float32)
     high, size = value(i, up)
     low, _ = value(i, down)

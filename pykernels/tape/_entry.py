@@ -36,12 +36,12 @@ class Place:
 
     @property
     def window(self) -> Window:
-        """Its bytes in the allocation."""
+        """The bytes of the place in its allocation."""
         return Window(self.offset + self.layout.lo, self.offset + self.layout.hi)
 
     @property
     def bytes(self) -> Bytes:
-        """Its bytes with the allocation."""
+        """The allocation, and the bytes of the place in it."""
         return self.record, self.offset + self.layout.lo, self.offset + self.layout.hi
 
 
@@ -80,7 +80,7 @@ class Entry:
 
     @property
     def at(self) -> str:
-        """Where the call stands, for an error's text."""
+        """File and line of the call, for the text of an error."""
         return f" (the call at {self.line[0]}:{self.line[1]})" if self.line else ""
 
     @property
@@ -94,7 +94,7 @@ class Entry:
     def in_place(self) -> bool:
         """True if it reads elements that it writes."""
         return any(
-            p.record is q.record and p.window[0] < q.window[1] and q.window[0] < p.window[1]
+            p.record is q.record and p.window.overlaps(q.window)
             for p in self.outputs
             for q in self.inputs
         )

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.dtypes import DType
 from pykernels.errors import TapeError
+from pykernels.functional._copy_together import copy_together
 from pykernels.runtime.observe import Record, recording
 from pykernels.runtime.overlap import overlaps_itself
 from pykernels.tensors.layout import Ints, Layout, contiguous_layout, layout, merge_axes
 
 from ._entry import Place
+from ._rooms import Rooms
 
 __all__ = ["Sums", "reshaped"]
 
@@ -76,7 +79,7 @@ class _Part:
             self.bring()
 
     def is_of(self, place: Place) -> bool:
-        """Was it given for the same window, with the same axes?"""
+        """True if the gradient was given for the same window, with the same axes."""
         return self.layout is place.layout and self.offset == place.offset
 
     def bring(self) -> None:
@@ -99,8 +102,9 @@ class _Part:
 class Sums:
     """The gradients of all allocations so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, rooms: Rooms | None = None) -> None:
         self._parts: dict[Record, list[_Part]] = {}
+        self._rooms = rooms or Rooms({})
 
     def add(self, place: Place, grad: Tensor) -> None:
         """Add the gradient of a window, which has its shape and dtype."""
@@ -110,6 +114,8 @@ class Sums:
                 f"[tape] gradients cannot be added to a view whose elements overlap (shape "
                 f"{place.layout.shape}, strides {place.layout.strides}): copy it first"
             )
+        if place.record in self._rooms.open and self._moved_in(place, grad):
+            return
         parts = self._parts.get(place.record)
         if parts is None:
             self._parts[place.record] = [_Part(place, grad)]
@@ -135,8 +141,24 @@ class Sums:
         window = _window(dense, lo, new.grad.shape, new.strides)
         F.add(window, new.grad, out=window)
 
+    def partial(self, place: Place) -> Tensor | None:
+        """What was given of a window so far, of float32 and in one piece, if of no other one."""
+        parts = self._parts.get(place.record)
+        if parts is None or place.record in self._rooms.open or len(parts) > 1:
+            return None
+        [part] = parts
+        alike = part.is_of(place) and part.dtype.name == part.grad.dtype == "float32"
+        return part.grad if alike and part.grad.contiguous else None
+
+    def replace(self, place: Place, grad: Tensor) -> None:
+        """Put new memory with the sum in place of what `partial` told."""
+        [part] = self._parts[place.record]
+        part.grad, part.fresh = grad, True
+
     def take(self, place: Place) -> Tensor | None:
         """The gradient of a window; None where none was given for any byte of it."""
+        if place.record in self._rooms.open:
+            self._move_out(place.record)
         parts = self._parts.get(place.record)
         if parts is None or not place.flows:
             return None
@@ -160,7 +182,7 @@ class Sums:
         return _out_of_order(grad, order, place.layout)
 
     def pop(self, place: Place) -> Tensor | None:
-        """The same, and from now on its gradient is zero: it was written here."""
+        """As `take`; from now on the gradient is zero, because the window was written here."""
         grad = self.take(place)
         if grad is None:
             return None
@@ -182,7 +204,7 @@ class Sums:
         return grad
 
     def reached(self, record: Record, lo: int, hi: int) -> bool:
-        """Was a gradient given for any of these bytes?"""
+        """True if a gradient was given for any of these bytes."""
         return bool(_overlapping(self._parts.get(record, []), lo, hi))
 
     def clear(self, record: Record, lo: int, hi: int) -> None:
@@ -201,6 +223,56 @@ class Sums:
                     insort(parts, _Part(Place(record, lay, a, None), rest))
                     self._parts[record] = parts
 
+    def lend(self, places: Sequence[Place], like: Tensor) -> list[Tensor | None]:
+        """Memory for the gradients of windows, in that of the whole where these are the last ones
+        of it: what was given of the others is copied. Else None."""
+        found: list[Tensor | None] = [None] * len(places)
+        waiting = [i for i, place in enumerate(places) if self._rooms.may(place)]
+        while waiting:
+            record = places[waiting[0]].record
+            own = [i for i in waiting if places[i].record is record]
+            waiting = [i for i in waiting if places[i].record is not record]
+            parts = self._parts.get(record, [])
+            for part in parts:
+                part.bring()
+            dtype = places[own[0]].layout.dtype
+            given = [(layout(p.grad.shape, p.strides, p.dtype), p.lo) for p in parts]
+            windows = given + [(places[i].layout, places[i].offset) for i in own]
+            if all(p.dtype is dtype for p in parts) and self._rooms.make(windows, record, like):
+                room = self._rooms.open[record]
+                for part, (lay, lo) in zip(parts, given, strict=True):
+                    F.copyto(room.lend(lay, lo, given=True), part.grad)
+                self._parts[record] = [_Part(room.place, room.flat)]
+                for i in own:
+                    found[i] = room.lend(places[i].layout, places[i].offset)
+        return found
+
+    def _moved_in(self, place: Place, grad: Tensor) -> bool:
+        """Is this gradient in its room already? The part of the room stands for all windows, which
+        are in its memory or will be."""
+        record = place.record
+        room = self._rooms.open[record]
+        if not room.holds(place, grad):
+            self._move_out(record)
+            return False
+        room.lent[place.layout, place.offset] = True
+        if all(room.lent.values()):
+            self._rooms.close(record)
+        return True
+
+    def _move_out(self, record: Record) -> None:
+        """Zeros in place of what was not given."""
+        room, [part] = self._rooms.open[record], self._parts[record]
+        self._rooms.close(record)
+        given = [window for window, came in room.lent.items() if came]
+        if not given:
+            del self._parts[record]
+            return
+        part.grad, part.fresh = room.flat._fresh(room.flat._layout), True
+        part.grad[...] = 0
+        for lay, offset in given:
+            F.copyto(room.window(lay, offset, part.grad), room.window(lay, offset))
+
     def _remove(self, record: Record, part: _Part) -> None:
         parts = self._parts[record]
         parts.remove(part)
@@ -209,7 +281,7 @@ class Sums:
 
 
 def reshaped(t: Tensor, shape: Ints) -> Tensor:
-    """`reshape`, faster where nothing changes or all lies in C order."""
+    """`reshape`, faster if nothing changes or the gradient is in C order."""
     lay = t._layout
     if lay.shape == shape:
         return t
@@ -219,7 +291,7 @@ def reshaped(t: Tensor, shape: Ints) -> Tensor:
 
 
 def _accumulate(part: _Part, grad: Tensor) -> None:
-    """Add to a part; in place where its memory is its own, and no tape may need what it held."""
+    """Add to a part; in place if it owns its memory and no tape may need the earlier values."""
     in_place = part.fresh and not recording()
     part.grad = F.add(part.grad, grad, out=part.grad if in_place else None)
     part.fresh = True
@@ -235,7 +307,7 @@ def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
 def _dense(
     record: Record, parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType
 ) -> _Part:
-    """One part in place of some, of all bytes of theirs and of a window."""
+    """Replace some parts by one, with all their bytes and those of a window."""
     for part in found:
         part.bring()
     if any(part.dtype is not dtype for part in found):
@@ -257,20 +329,24 @@ def _dense(
     dense.bring()
     if sum(part.grad.size for part in found) < n:
         dense.grad[...] = 0
+    flat = [part for part in found if part.dense and part.grad.ndim == 1 and not recording()]
+    copy_together(dense.grad, [((part.lo - lo) // size, part.grad) for part in flat])
+    together = {id(part) for part in flat}
     for part in found:
-        F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
+        if id(part) not in together:
+            F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
         parts.remove(part)
     insort(parts, dense)
     return dense
 
 
 def _window(dense: _Part, lo: int, shape: Ints, strides: Ints) -> Tensor:
-    """The gradient of a window in order, as a view of a dense part's."""
+    """The gradient of a window in order, as a view of a dense part."""
     return dense.grad._view(shape, strides, dense.grad._offset + lo - dense.lo)
 
 
 def _in_order(grad: Tensor, order: _Order) -> Tensor:
-    """A gradient with the axes of `_Order`: what repeats is summed."""
+    """A gradient with the axes of `_Order`, summed over axes that repeat."""
     if order.repeated:
         grad = F.sum(grad, axis=order.repeated, keepdims=True)
     if order.kept == tuple(range(len(grad._layout.shape))) and not order.flipped:
@@ -283,7 +359,7 @@ def _in_order(grad: Tensor, order: _Order) -> Tensor:
 
 
 def _out_of_order(grad: Tensor, order: _Order, lay: Layout) -> Tensor:
-    """A gradient of the order's shape as one of the layout's."""
+    """A gradient with the axes of `_Order`, in the shape of the layout."""
     shape, strides, offset = list(lay.shape), [0] * len(lay.shape), grad._offset
     for a, step in zip(order.kept, grad.strides, strict=True):
         strides[a] = step

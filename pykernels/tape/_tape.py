@@ -74,7 +74,7 @@ class Tape:
     `len(tape)` is the number of recorded calls.
 
     Raises:
-        TapeError: the tape records already, in this or another thread or task.
+        TapeError: the tape already records, in this or another thread or task.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Tape:
 
     def __enter__(self) -> Self:
         if self._scope is not None:
-            raise TapeError("[tape] this tape records already, in this or another thread or task")
+            raise TapeError("[tape] this tape already records, in this or another thread or task")
         around = frozenset(taping())
         self._around = around & self._around if self._entries else around
         self._ref = weakref.ref(self, live.discard)
@@ -240,8 +240,8 @@ class Tape:
             for (name, _), one in zip(named, each, strict=True):
                 if one is None and unused == "error":
                     raise ArgumentError(
-                        f"[tape] the loss does not depend on {name}: unused='zeros' or 'none' says "
-                        "what it gets"
+                        f"[tape] the loss does not depend on {name}: pass unused='zeros' or "
+                        "unused='none' to get zeros or None"
                     )
             own = iter(self._own([one for one in each if one is not None], first))
             final = [None if one is None else next(own) for one in each]
@@ -295,14 +295,14 @@ class Tape:
         self._entries += [within, entry]
 
     def _refuse_missed(self, name: str, t: Tensor) -> None:
-        """Raise if a call that was not kept has read a source."""
+        """Raise if a call that was not recorded has read a source."""
         record = record_of(t._storage)
         window = t._window
         for missed, line in self._missed.get(record, {}).items():
             if missed.overlaps(window):
                 raise TapeError(
-                    f"[tape] {name} was read by a call that the tape did not keep{line}, as "
-                    "nothing in it was watched: watch the tensor before, or do without watch"
+                    f"[tape] {name} was read by a call that the tape did not record{line}, because "
+                    "no argument was watched: watch the tensor earlier, or call watch for none"
                 )
 
     def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
@@ -374,7 +374,7 @@ class Tape:
         entry.done = True
 
     def interrupted(self, entry: Entry) -> None:
-        """It was held, and nobody knows whether it ran."""
+        """The call was interrupted, and it is not known whether it ran."""
         entry.done = False
 
     def drop(self, entry: Entry) -> None:
@@ -383,7 +383,7 @@ class Tape:
             del self._entries[-1]
 
     def needs(self, t: Handle) -> bool:
-        """May a gradient go through it? Then a copy on the host would lose it."""
+        """True if a gradient may go through the tensor: a copy on the host would lose it."""
         if paused(self) or t._layout.dtype.kind != "f":
             return False
         return self._watched is None or record_of(t._storage) in self._watched
@@ -409,7 +409,7 @@ class Tape:
 
 
 def _tree(sources: Any) -> Any:
-    """Sources as a tree: what is none, but can be gone through, becomes a list."""
+    """Sources as a tree: an iterable that is no tree becomes a list."""
     known = isinstance(sources, (Tensor, Mapping, list, tuple, str, bytes))
     if known or dataclasses.is_dataclass(sources) or not isinstance(sources, Iterable):
         return sources
@@ -428,7 +428,7 @@ def _check(t: object, name: str, op: str) -> None:
     if _order(t._layout).repeated or _order(t._layout).overlaps:
         raise ArgumentError(
             f"[{op}] {name} has elements that share memory (shape {t.shape}, strides "
-            f"{t.strides}): take the tensor that it is a view of"
+            f"{t.strides}): pass the tensor of which it is a view"
         )
 
 

@@ -294,7 +294,8 @@ def _dot(a: Any, b: Any, op: str) -> Any:
     left, right = leaves(a, "x", op), leaves(b, "v", op)
     if len(left) != len(right):
         raise ArgumentError(
-            f"[{op}] both trees must have as many leaves: {len(left)} and {len(right)}"
+            f"[{op}] both trees must have the same number of leaves but have {len(left)} and "
+            f"{len(right)}"
         )
     terms = []
     for (name, t), (other, u) in zip(left, right, strict=True):
@@ -305,5 +306,5 @@ def _dot(a: Any, b: Any, op: str) -> Any:
             )
         terms.append(F.sum(F.mul(t, u)))
     if not terms:
-        raise ArgumentError(f"[{op}] x must have a Tensor in it")
+        raise ArgumentError(f"[{op}] x must contain a Tensor")
     return functools.reduce(F.add, terms)

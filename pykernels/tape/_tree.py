@@ -33,7 +33,7 @@ def _leaves(tree: Any, name: str, op: str, depth: int) -> Iterator[tuple[str, An
 
 
 def _branches(tree: Any) -> list[tuple[str, Any]] | None:
-    """What a node holds, and how it is reached; None for a leaf."""
+    """The children of a node with their names; None for a leaf."""
     if isinstance(tree, Mapping):
         return [(f"[{key!r}]", tree[key]) for key in tree]
     if isinstance(tree, (list, tuple)):

@@ -104,8 +104,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     targets = axes_of("moveaxis", destination, ndim, "destination")
     if len(sources) != len(targets):
         raise ShapeError(
-            f"[moveaxis] source and destination must name as many axes but are {source!r} and "
-            f"{destination!r}"
+            f"[moveaxis] source and destination must name the same number of axes but are "
+            f"{source!r} and {destination!r}"
         )
     order = [a for a in range(ndim) if a not in sources]
     for target, axis in sorted(zip(targets, sources, strict=True)):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pykernels._generated.kernels import dequantize as _dequantize
-from pykernels._generated.kernels import pack_blocks as _pack
-from pykernels._generated.kernels import quantised_rows as _rows
-from pykernels._generated.kernels import unpack_blocks as _unpack
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
@@ -21,7 +18,9 @@ from .host import shape_of, type_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["QTensor"]
+    from pykernels.steps import Kernel
+
+__all__ = ["QTensor", "Transposed"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -99,7 +98,7 @@ class QTensor:
         self = cls.empty(kind, dims, device_of(device))
         rows = self.low.shape[0], dims[-2], dims[-1] // kind.block * kind.nbytes
         words = self.device.tensor(raw.reshape(rows))
-        run(_pack.KERNEL, (words, self.scales, self.high, self.low), (), (kind.name,))
+        run(_kernel("pack_blocks"), (words, self.scales, self.high, self.low), (), (kind.name,))
         return self
 
     @classmethod
@@ -157,6 +156,11 @@ class QTensor:
         """The device that the tensor lives on."""
         return self.low.device
 
+    @property
+    def T(self) -> Transposed:
+        """The transpose of a matrix, for `matmul(x, q.T)`."""
+        return Transposed(self)
+
     def __len__(self) -> int:
         return self._shape[0]
 
@@ -169,7 +173,7 @@ class QTensor:
         if found.name not in ("float32", "float16"):
             raise DTypeError(f"[dequantize] dtype must be float32 or float16 but is {found.name}")
         result: Tensor = self.device.empty(self._shape, found.name)
-        run(_dequantize.KERNEL, (self.low, self.scales, self.high, result), (), (self.type,))
+        run(_kernel("dequantize"), (self.low, self.scales, self.high, result), (), (self.type,))
         return result
 
     def rows(
@@ -205,7 +209,7 @@ class QTensor:
         elif out.shape != shape:
             raise ShapeError(f"[rows] out must have shape {shape} but has {out.shape}")
         options = (self.type, self._shape[0], check)
-        run(_rows.KERNEL, (self.low, self.scales, self.high, places, out), (), options)
+        run(_kernel("quantised_rows"), (self.low, self.scales, self.high, places, out), (), options)
         return out
 
     def take_part(
@@ -233,9 +237,26 @@ class QTensor:
         kind = self._kind
         rows = self.low.shape[0], self._shape[-2], self._shape[-1] // kind.block * kind.nbytes
         blocks = self.device.empty(rows, "uint8")
-        run(_unpack.KERNEL, (self.low, self.scales, self.high, blocks), (), (kind.name,))
+        run(_kernel("unpack_blocks"), (self.low, self.scales, self.high, blocks), (), (kind.name,))
         found: bytes = blocks.numpy().tobytes()
         return found
+
+
+class Transposed(NamedTuple):
+    """The transpose of quantised weights, as an operand of a product and nothing else."""
+
+    of: QTensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.of.shape[::-1]
+
+
+def _kernel(name: str) -> Kernel:
+    """A kernel, when it is needed: a build of other kernels imports this module, too."""
+    found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
+    return found
 
 
 def _nbytes(kind: BlockType, shape: tuple[int, ...]) -> int:

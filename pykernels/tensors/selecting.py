@@ -9,6 +9,7 @@ import functools
 import math
 from typing import Any, TypeVar
 
+from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import fill_where as _fill_where
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import last_index as _last_index
@@ -18,6 +19,7 @@ from pykernels._generated.kernels import set_rows as _set_rows
 from pykernels.call.scalars import bits_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ShapeError
+from pykernels.plans.move.nonzero_offsets import CHUNK
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel, cdiv
@@ -26,10 +28,9 @@ from .layout import Layout, contiguous_layout, expands_to, layout
 from .strides import reshaped_strides
 from .views import TensorBase
 
-__all__ = ["as_rows", "last_index", "nonzero", "put", "select", "selected"]
+__all__ = ["as_rows", "last_index", "nonzero", "nonzero_of_size", "put", "select", "selected"]
 
 T = TypeVar("T", bound=TensorBase)
-CHUNK = 4096  # elements for each offset: plans/move/nonzero_offsets.py
 
 
 def put(x: TensorBase, mask: TensorBase, value: Any) -> None:
@@ -126,15 +127,33 @@ def nonzero(x: T, op: str = "nonzero") -> T:
     context = x._context
     context.check()
     context.refuse_in_capture(op)
-    if x.ndim == 0:
-        raise ShapeError(f"[{op}] a tensor without axes has no indices")
-    int32 = DTYPES["int32"]
-    offsets = x._fresh(contiguous_layout((cdiv(x.size, CHUNK) + 1,), int32))
-    run(_offsets.KERNEL, (x, offsets))
+    offsets = _offsets_of(x, op)
     count = int(offsets[-1].item())
-    result = x._fresh(contiguous_layout((x.ndim, count), int32))
+    result = x._fresh(contiguous_layout((x.ndim, count), DTYPES["int32"]))
     run(_nonzero.KERNEL, (x, offsets, result))
     return result
+
+
+@whole
+def nonzero_of_size(x: T, size: int, fill: int, op: str = "nonzero") -> tuple[T, T]:
+    """The indices of the first `size` nonzero elements, int32 (ndim, size), with `fill` where there
+    are fewer, and the number of all nonzero elements, int32 (); without a read."""
+    x._context.check()
+    offsets = _offsets_of(x, op)
+    result = x._fresh(contiguous_layout((x.ndim, size), DTYPES["int32"]))
+    if size:
+        run(_fill.KERNEL, (result,), bits_of(op, fill, "int32"))
+        run(_nonzero.KERNEL, (x, offsets, result))
+    return result, offsets[-1]
+
+
+def _offsets_of(x: T, op: str) -> T:
+    """How many elements before each chunk are not zero, and how many in all."""
+    if x.ndim == 0:
+        raise ShapeError(f"[{op}] a tensor without axes has no indices")
+    offsets = x._fresh(contiguous_layout((cdiv(x.size, CHUNK) + 1,), DTYPES["int32"]))
+    run(_offsets.KERNEL, (x, offsets))
+    return offsets
 
 
 @whole

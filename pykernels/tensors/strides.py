@@ -56,7 +56,9 @@ def reshaped(lay: Layout, sizes: tuple[int, ...]) -> tuple[Layout | None, tuple[
         dims[dims.index(-1)] = lay.size // known
         known = lay.size
     if known != lay.size or -1 in dims:
-        raise ShapeError(f"[reshape] {lay.shape} has {lay.size} elements, {dims} has not")
+        raise ShapeError(
+            f"[reshape] shape {lay.shape} has {lay.size} elements and cannot become {dims}"
+        )
     shape = tuple(dims)
     strides = reshaped_strides(lay, shape)
     return None if strides is None else layout(shape, strides, lay.dtype), shape

@@ -115,15 +115,15 @@ class TensorBase(Operators, Interop):
             return str(self)
         if self._layout.size != 1:
             raise TypeError(
-                f"a tensor of shape {self.shape} has no format {spec!r}: that is one element's"
+                f"the format {spec!r} needs a tensor of one element but the shape is {self.shape}"
             )
         return format(self.item(), spec)
 
     def __bool__(self) -> bool:
         if self._layout.size != 1:
             raise ArgumentError(
-                f"[bool] the truth of a tensor of shape {self.shape} is that of no single element: "
-                "reduce it first, or compare .numpy()"
+                f"[bool] a tensor of shape {self.shape} has no single truth value: reduce it "
+                "first, or compare .numpy()"
             )
         return bool(self.item())
 

@@ -1,8 +1,10 @@
 """Tuning tables: the speeds of a device for plans, one TOML file for each kind of device.
 
-A table is chosen once, when a device is made, from the adapter's name and type; plans read it
+A table is chosen once, when a device is made: the one that `pykernels tune` measured on this
+adapter with this driver, or a shipped one by the adapter's name, type and limits; plans read it
 through `Caps.tuning`. The same call has the same bits with the same table; another table may cut a
-sum into other splits. `PYKERNELS_TUNING` names a file of the user, or a shipped table.
+sum into other splits. `PYKERNELS_TUNING` names a file of the user, or a shipped table; "off"
+ignores what was measured.
 
 A file contains its changes to another table, its `base`:
 
@@ -19,18 +21,28 @@ import functools
 import importlib.resources
 import os
 import tomllib
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pykernels.errors import ArgumentError
 
-from ._read import matches, merged, typed
+from ._read import matches, merged, section, typed
+from ._user import MARK, OFF, Adapter, is_of, path_of, save
+from ._write import as_toml, changes
 from .schema import Gemv, Matmul, Tuning
 
-__all__ = ["TABLES", "Found", "Gemv", "Matmul", "Tuning", "as_data", "for_adapter", "load", "named"]
+__all__ = [
+    "OFF", "TABLES", "Adapter", "Found", "Gemv", "Matmul", "Tuning", "as_data", "as_file",
+    "as_toml", "changes", "for_adapter", "load", "measured", "named", "of_data", "path_of", "save",
+    "shipped", "with_section",
+]  # fmt: skip
 
-TABLES = ("generic-large", "generic-small", "nvidia-h200", "software", "swiftshader")
+TABLES = (
+    "generic-large", "generic-laptop", "generic-small", "nvidia-h200", "software", "swiftshader",
+)  # fmt: skip
 VARIABLE = "PYKERNELS_TUNING"
 # The table that has every key.
 _ROOT = "nvidia-h200"
@@ -43,17 +55,55 @@ class Found(NamedTuple):
     why: str
 
 
-def for_adapter(name: str, kind: str) -> Found:
-    """The table for an adapter of this name and type, or the user's own table."""
+def for_adapter(
+    name: str, kind: str, *, driver: str | None = None, engine: str = "", workgroup_bytes: int = 0
+) -> Found:
+    """The table for an adapter of this name and type: the one that VARIABLE names; the one that was
+    measured on it with this driver and engine; a shipped one.
+
+    driver: None asks for no measured table.
+    workgroup_bytes: of workgroup memory that it has, 0 if that is not known.
+    """
     given = os.environ.get(VARIABLE, "")
-    if given:
+    if given not in ("", "off"):
         return Found(load(given), f"{VARIABLE}={given}")
+    if driver is not None and given != "off":
+        found = measured(Adapter(name, driver, engine))
+        if found is not None:
+            return found
+    return shipped(name, kind, workgroup_bytes)
+
+
+def shipped(name: str, kind: str, workgroup_bytes: int = 0) -> Found:
+    """The table of the package whose conditions hold, the one with most of them."""
     best, most, why = "generic-large", 0, "no table names this adapter"
     for table in TABLES:
-        found = matches(_raw(table).get("match", {}), name, kind, _where(table))
-        if len(found) > most:
-            best, most, why = table, len(found), " and ".join(found)
+        asked = _raw(table).get("match", {})
+        for each in asked if isinstance(asked, list) else [asked]:
+            found = matches(each, name, kind, workgroup_bytes, _where(table))
+            if len(found) > most:
+                best, most, why = table, len(found), " and ".join(found)
     return Found(named(best), why)
+
+
+def measured(adapter: Adapter) -> Found | None:
+    """The table that `pykernels tune` measured on this adapter. One that cannot be used is told of
+    in a warning, and ignored."""
+    file = path_of(adapter)
+    try:
+        if not file.is_file():
+            return None
+        text = file.read_text(encoding="utf-8")
+        other = is_of(_parsed(text, str(file)), adapter)
+        if not other:
+            return Found(_from_text(str(file), text), f"measured by pykernels tune: {file}")
+    except (OSError, UnicodeDecodeError, ArgumentError) as e:
+        other = " ".join(str(e).split())
+    warnings.warn(
+        f"the tuning table {file} is ignored: {other}. `pykernels tune` measures a new one, "
+        "`pykernels tune --off` puts this one aside", stacklevel=2,
+    )  # fmt: skip
+    return None
 
 
 def load(given: str) -> Tuning:
@@ -93,6 +143,23 @@ def as_data(tuning: Any) -> Any:
     return {k: as_data(getattr(tuning, k)) for k in fields} if fields else tuning
 
 
+def of_data(name: str, data: Mapping[str, Any]) -> Tuning:
+    """A table with these values, which are all there."""
+    return typed(name, data, _data(_ROOT), name)
+
+
+def with_section(tuning: Tuning, name: str, data: Mapping[str, Any]) -> Tuning:
+    """A table with other values of one section, which are all there."""
+    return replace(tuning, **{name: section(name, data, _data(_ROOT))})
+
+
+def as_file(tuning: Tuning, base: str, adapter: Adapter, notes: Mapping[str, str]) -> str:
+    """The text of a file: what the table changes of its base, and what it was measured on."""
+    head = {"base": base, MARK: {**adapter._asdict(), **notes}}
+    own, before = as_data(tuning), as_data(named(base))
+    return as_toml(head | changes(own | {"name": ""}, before | {"name": ""}))
+
+
 def _where(name: str) -> str:
     return f"pykernels/tuning/{name}.toml"
 
@@ -117,7 +184,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
 
 def _complete(raw: dict[str, Any], file: str) -> dict[str, Any]:
     """The values of a file over the values of its base."""
-    own = {k: v for k, v in raw.items() if k not in ("base", "match")}
+    own = {k: v for k, v in raw.items() if k not in ("base", "match", MARK)}
     base = raw.get("base")
     if base is None:
         return own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import types
@@ -13,7 +14,7 @@ from pykernels.errors import ArgumentError
 
 from .schema import Match, Tuning
 
-__all__ = ["matches", "merged", "typed"]
+__all__ = ["matches", "merged", "section", "typed"]
 
 # Keys that are divisors, or must not be 0.
 _POSITIVE = (
@@ -47,6 +48,16 @@ def typed(name: str, data: Mapping[str, Any], root: Mapping[str, Any], file: str
     return made
 
 
+def section(name: str, data: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """One section of a table from its keys and values."""
+    return _value(_hints(Tuning)[name], data, root[name], "a table", name)
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _value(kind: Any, value: Any, root: Any, file: str, at: str) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, dict):
@@ -61,7 +72,7 @@ def _value(kind: Any, value: Any, root: Any, file: str, at: str) -> Any:
                 raise ArgumentError(
                     f"[tuning] {file}: there is no {_path(at, key)}; known here: {known}"
                 )
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         inner = {k: _value(hints[k], value[k], root.get(k, {}), file, _path(at, k)) for k in names}
         return kind(**inner)
     if get_origin(kind) is not None and get_origin(kind) is not tuple:  # a mapping
@@ -100,16 +111,21 @@ def _path(at: str, key: str) -> str:
     return f"{at}.{key}" if at else key
 
 
-def matches(raw: Any, name: str, kind: str, file: str) -> list[str]:
-    """The conditions of `[match]` that hold, in words; none if one of them fails."""
-    if not isinstance(raw, dict) or not all(
-        isinstance(v, list) and all(isinstance(s, str) for s in v) for v in raw.values()
-    ):
-        raise _wrong(file, "match", "a table of lists of strings", raw)
+def matches(raw: Any, name: str, kind: str, workgroup_bytes: int, file: str) -> list[str]:
+    """The conditions of a `[match]` that hold, in words; none if one of them fails."""
+    if not isinstance(raw, dict):
+        raise _wrong(file, "match", "a table, or several", raw)
     unknown = raw.keys() - {f.name for f in fields(Match)}
     if unknown:
         raise ArgumentError(f"[tuning] {file}: there is no match.{min(unknown)}")
-    asked = Match(**{k: tuple(v) for k, v in raw.items()})
+    for key in ("names", "types"):
+        value = raw.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
+            raise _wrong(file, f"match.{key}", "a list of strings", value)
+    least = raw.get("workgroup_bytes", 0)
+    if not isinstance(least, int) or isinstance(least, bool) or least < 0:
+        raise _wrong(file, "match.workgroup_bytes", "an integer of at least 0", least)
+    asked = Match(tuple(raw.get("names", ())), tuple(raw.get("types", ())), least)
     found = []
     if asked.names:
         pattern = next((p for p in asked.names if re.search(p, name)), None)
@@ -120,4 +136,8 @@ def matches(raw: Any, name: str, kind: str, file: str) -> list[str]:
         if kind not in asked.types:
             return []
         found.append(f"its type is {kind}")
+    if asked.workgroup_bytes:
+        if not 0 < workgroup_bytes <= asked.workgroup_bytes:
+            return []
+        found.append(f"its workgroups have {workgroup_bytes} bytes")
     return found

@@ -19,14 +19,14 @@ __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """The adapters that a table is for: all given conditions must hold; a table without conditions
-    fits all.
-
-    The table with the most conditions that hold is taken.
+    """Adapters that a table is for, as `[match]`, or several as `[[match]]`: all given conditions
+    of one must hold. The table with the most conditions that hold is taken, generic-large if there
+    is none.
     """
 
     names: tuple[str, ...] = ()  # patterns, one of which the device's name contains
     types: tuple[str, ...] = ()  # adapter types: DiscreteGPU, IntegratedGPU, CPU, ...
+    workgroup_bytes: int = 0  # of workgroup memory that it has at the most
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,11 +109,11 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _same_fault(naga: Finding, tint: Finding) -> bool:
-    """Both stop at the first error: is it at the same place, or has naga's none?"""
+    """True if both compilers stop at the same place, or if naga's error has no place."""
     lines = [{f.line, *map(int, _SHOWN.findall(f.detail))} for f in (naga, tint)]
     return "┌─" not in naga.detail or any(abs(a - b) <= 1 for a in lines[0] for b in lines[1])
 
 
 def _same_limit(lint: Finding, tint: Finding) -> bool:
-    """Does a pipeline fail by the number that a lint has counted?"""
+    """True if a pipeline fails by the number that a lint has counted."""
     return "maximum" in tint.message and lint.message.split()[0] in re.findall(r"\d+", tint.message)

@@ -1,4 +1,4 @@
-"""What one compiler cannot say of a text, because it lacks what the text uses.
+"""Errors of a compiler that lacks a construct of a text, which the other compiler knows.
 
 naga and Tint know different parts of WGSL. Where one of them stops at something that it has never
 heard of, and the other one accepts the text, the text is right and the compiler is behind.
@@ -77,7 +77,7 @@ def agree(
 def _lacking(
     compiler: str, found: Sequence[Finding], source: Source, others: Sequence[Finding]
 ) -> tuple[Severity, str] | None:
-    """What the compiler lacks, where its first error says no more than that."""
+    """The construct that a compiler lacks, if its first error says only that."""
     first = found[0]
     if directive := _directive(compiler, first, source):
         strange = any((f.line, f.column) == (first.line, first.column) for f in others)

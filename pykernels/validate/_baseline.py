@@ -1,4 +1,4 @@
-"""Findings that are known: what `pykernels validate --json` wrote at an earlier time."""
+"""Known findings: the file that `pykernels validate --json` wrote earlier."""
 
 from __future__ import annotations
 

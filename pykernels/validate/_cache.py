@@ -16,7 +16,7 @@ from ._types import Finding, Source
 
 __all__ = ["Cache", "default_folder"]
 
-# Raised where the same validator says something else than before.
+# The version of the entries: raise it if the same validator gives other verdicts than before.
 _FORM = "4"
 # Verdicts kept per validator: the oldest go first.
 _MOST = 100_000
@@ -44,7 +44,7 @@ class Cache:
 
     @staticmethod
     def key(source: Source) -> str:
-        """What a verdict depends on; the name of a source is no part of it."""
+        """A hash of everything that a verdict depends on, without the name of the source."""
         parts = [repr(source.limits), repr(source.overrides), *source.features, source.text]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -56,8 +56,8 @@ def read_features(text: str) -> frozenset[str]:
         if name not in _FEATURES and not name.startswith(("chromium-", "wgpu-")):
             known = ", ".join(sorted(_FEATURES))
             raise ArgumentError(
-                f"[validate] features must be of WebGPU's ({known}), or begin with chromium- or "
-                f"wgpu-, but one is {name!r}"
+                f"[validate] features must be features of WebGPU ({known}), or begin with "
+                f"chromium- or wgpu-, but one is {name!r}"
             )
     return names | ({_TIER_1} if _TIER_2 in names else set())
 

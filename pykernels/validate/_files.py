@@ -1,4 +1,4 @@
-"""What is to be validated: files, folders, or the installed collection."""
+"""The texts to validate: files, folders, or the installed collection."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file that is no WGSL as it stands."""
+    """A file that is not checked, because it is not complete WGSL, such as a template."""
 
     file: str
     reason: str
@@ -153,11 +153,11 @@ def gather(
 
 
 class _Unfit(Exception):
-    """Why a file cannot be checked."""
+    """Raised with the reason if a file cannot be checked."""
 
 
 def _name(file: Path) -> str:
-    """A file's name as it can be printed: file systems know more than UTF-8 does."""
+    """A printable name of a file, whose own name may not be UTF-8."""
     return printable(file.as_posix().encode(errors="backslashreplace").decode())
 
 
@@ -208,7 +208,7 @@ def _files(folder: Path, exclude: Sequence[str], left_out: list[str]) -> Iterato
 
 
 def _matches(path: Path, patterns: Sequence[str]) -> bool:
-    """Does a pattern have the path, its name, or a folder that it lies in?"""
+    """True if a pattern matches the path, its name, or one of its folders."""
     name = path.as_posix()
     return any(
         fnmatch.fnmatch(n, p)
@@ -297,7 +297,7 @@ def read_limits(value: str) -> Limits:
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (_Unfit, ValueError, RecursionError) as e:
         raise ArgumentError(
-            f"[validate] limits must be webgpu, or a JSON or TOML file, but {value} is none: {e}"
+            f"[validate] limits must be webgpu, or a JSON or TOML file, but {value} is neither: {e}"
         ) from None
     if not isinstance(table, dict):
         raise ArgumentError(f"[validate] limits in {value} must be a table of names and numbers")

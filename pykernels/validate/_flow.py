@@ -367,7 +367,7 @@ def _first_uses(usage: Usage, uses: dict[str, list[_Use]]) -> Iterator[Flaw]:
 
 
 def _writes(usage: Usage, start: int, end: int) -> bool:
-    """Is this use of a variable a write, or one that cannot be followed?"""
+    """True if this use of a variable is a write, or a use that cannot be followed."""
     code = usage.code
     before = code[max(start - _NEAR, 0) : start].rstrip()
     if before.endswith("&") and not before.endswith("&&") and not _AND.search(before):

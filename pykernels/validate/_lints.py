@@ -1,4 +1,4 @@
-"""Lints on the text: what the compilers accept and a portable shader must not have.
+"""Lints on the text: faults that compilers accept but a portable shader must not have.
 
 docs/reference/lints.md explains each code. A comment suppresses what it names:
 
@@ -37,7 +37,7 @@ CODES = {
     "PK013": "more bindings of a kind than declared",
     "PK014": "a fragment shader takes what its vertex shader does not give",
 }
-FLOW = frozenset({"PK007", "PK008"})  # these walk every statement: most of the time of the lints
+FLOW = frozenset({"PK007", "PK008"})  # walking every statement takes most of the time
 OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # house rules: legal, and right elsewhere
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
 ENABLE = re.compile(r"enable(?<!\wenable)\s+([^;]*)")
@@ -113,7 +113,7 @@ def _all(source: Source, ignore: Collection[str]) -> Iterator[_Found]:
 
 
 def _suppressed(text: str) -> Callable[[str, int], bool]:
-    """Does a comment silence this code on this line?"""
+    """True if a comment silences this code on this line."""
     everywhere: set[str] = set()
     lines: dict[int, set[str]] = {}
     places = Places(text)

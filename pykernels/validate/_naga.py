@@ -248,7 +248,7 @@ def _place(report: str) -> tuple[int, int]:
 
 
 def _without_name(text: str, line: int, column: int, name: str) -> str | None:
-    """The text with blanks for a name of the directive there, None where there is none."""
+    """The text with one name of the directive there blanked out, None if there is no directive."""
     starts = [0, *(m.end() for m in re.finditer("\n", text))]
     at = starts[line - 1] + column - 1
     for m in _DIRECTIVE.finditer(without_comments(text)):
@@ -276,7 +276,7 @@ def _needs_value(source: Source, o: Override) -> Finding:
 
 
 def _summary(report: str) -> str:
-    """The one line that says what is wrong."""
+    """The line of a report that names the error."""
     if m := re.search(r"panicked at [^\n]*\n([^\n]*)", report):
         return f"naga panicked: {m[1]}"
     if "overflowed its stack" in report:

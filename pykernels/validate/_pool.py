@@ -41,7 +41,7 @@ class Checker:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Everything beside a source that a verdict depends on."""
+        """The options that a verdict depends on, besides the source."""
         return (self.name, self.version, *self.targets, "", *self.ignore)
 
     def run(self, sources: Sequence[Source]) -> list[Finding]:
@@ -60,7 +60,7 @@ class Checker:
 def check(
     sources: Sequence[Source], checkers: Sequence[Checker], *, cache: Path | None, jobs: int = 0
 ) -> list[Finding]:
-    """What all checkers say. Equal texts are checked once; `cache` is a folder, or None."""
+    """The findings of all checkers. Equal texts are checked once; `cache` is a folder, or None."""
     groups = unique(sources)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         done = [_start(pool, c, list(groups), cache) for c in checkers]

@@ -1,4 +1,4 @@
-"""Texts that a program joins before it compiles them: what stands in front of a file."""
+"""Texts that a program puts in front of a file before it compiles it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Prelude", "placed", "prepend"]
 
 @dataclass(frozen=True)
 class Prelude:
-    """What stands in front of a text: the files, in order, and the lines of each."""
+    """The files in front of a text, in order, with their numbers of lines."""
 
     files: tuple[tuple[str, int], ...] = ()
 

@@ -23,7 +23,7 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 @dataclass(frozen=True)
 class Report:
-    """What a run found, of how many texts, with which validators."""
+    """The findings of a run, the number of its texts, and its validators."""
 
     findings: Sequence[Finding]
     skipped: Sequence[Skipped]

@@ -32,7 +32,7 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def known(cost: Callable[[str], int], text: str) -> int | None:
-    """A cost, None where it cannot be told."""
+    """A cost, or None if it is unknown."""
     try:
         return cost(text)
     except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
@@ -59,6 +59,18 @@ class Sizes:
 
     def storage_bytes(self, wgsl: str) -> int:
         return _round_up(self._layout(re.sub(r"\s", "", wgsl))[0], 16)
+
+    def layout(self, wgsl: str) -> tuple[int, int] | None:
+        """Size and alignment of a type in bytes, None where they cannot be told."""
+        try:
+            return self._layout(re.sub(r"\s", "", wgsl))
+        except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
+            return None
+
+    @staticmethod
+    def members(struct: str) -> list[str]:
+        """The members of a struct, as `names` has it, each "name:type"."""
+        return [m for m in _members(struct[1:-1]) if m]
 
     def invocations(self, attributes: str) -> int:
         sizes = arguments(attributes)
@@ -143,7 +155,7 @@ class Sizes:
 
 
 def _members(text: str) -> list[str]:
-    """The parts between the commas that stand in no type."""
+    """The parts between commas that are not inside a type."""
     parts: list[str] = []
     depth = start = 0
     for m in _COMMA.finditer(text):

@@ -1,4 +1,4 @@
-"""What a vertex shader hands to the fragment shader that belongs to it."""
+"""Checks that the outputs of a vertex shader fit the inputs of its fragment shader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = re.compile(r"vertex|vert|vs|fragment|frag|fs|_|main")
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An input of a fragment shader that no output of the vertex shader is."""
+    """An input of a fragment shader without a matching output of the vertex shader."""
 
     function: Function
     message: str
@@ -97,7 +97,7 @@ def _plain(kind: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between the commas that are in no bracket."""
+    """The parts between commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for m in re.finditer(r"[<>(),]", text):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1, ",": 0}[m[0]]

@@ -100,7 +100,7 @@ class Tint:
 
 
 def experimental(text: str) -> bool:
-    """Does a text enable experiments of Chrome's, such as matrix units?"""
+    """True if a text enables experimental features of Chrome, such as matrix units."""
     return _EXPERIMENT.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""What goes into a validator and what comes out of it."""
+"""The inputs and results of a validator."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ _UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 
 def knows(validator: str, source: Source) -> bool:
-    """Does the text speak to this validator? Else nothing is asked of it."""
+    """True if the text is in this validator's dialect. Other texts are not checked by it."""
     return _UNKNOWN.get(validator) not in source.features
 
 
 def printable(text: str) -> str:
-    """A text whose control characters cannot speak to a terminal."""
+    """A text with escapes in place of its control characters, for a terminal."""
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 

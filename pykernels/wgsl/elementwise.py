@@ -1,4 +1,4 @@
-"""What a row of an `ops.toml` says of an operation, as data; codegen writes the values."""
+"""The facts of an operation from its row of an `ops.toml`; codegen writes the values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Op:
     gradients: Mapping[str, str]
 
     def budget(self, *inputs: Array, **named: Array) -> Array:
-        """What each element of the output may be off by, in absolute numbers."""
+        """The largest absolute error of each element of the output."""
         want = self.reference(*inputs, **named)
         if want.dtype.kind != "f":
             return np.zeros(want.shape)

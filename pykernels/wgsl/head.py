@@ -146,7 +146,7 @@ def modes(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
 
 
 def _alike(a: ElementType, b: ElementType) -> bool:
-    """May one binding serve both?"""
+    """True if one binding can serve both tensors."""
     return a == b or (a.value == b.value == "bool")
 
 

@@ -104,11 +104,11 @@ class Interface:
     levels: str = ""  # the axis that says how many levels the index space has, where some suffice
 
     def dialect(self, axes: Mapping[str, Any]) -> str:
-        """How a variant speaks to matrix units, "" where it does not."""
+        """The dialect in which a variant uses matrix units, "" if it uses none."""
         return next((str(axes[a.name]) for a in self.axes if a.mma), "")
 
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
-        """What expressions and templates read of a variant: its axes, and its configuration."""
+        """The names of a variant for expressions and templates: its axes and its configuration."""
         out = dict(axes)
         for a in self.axes:
             if a.configs:

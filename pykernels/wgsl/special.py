@@ -1,4 +1,4 @@
-"""Functions that numpy has not."""
+"""Functions that numpy lacks."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def erfc(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """1 less the error function, in float64; good far out too."""
+    """1 minus the error function, in float64; accurate for large arguments, too."""
     return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(x))

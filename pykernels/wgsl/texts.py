@@ -36,6 +36,7 @@ class Text(NamedTuple):
 
     wgsl: str
     features: tuple[str, ...]
+    entry: str = "main"
 
 
 class Texts(Mapping[str, Text]):
@@ -111,7 +112,7 @@ def add_texts(body: str, texts: Made) -> Made:
 
 
 def made(body: str) -> Made | None:
-    """The texts of such a body: nobody has validated them before."""
+    """The texts of a body that was made at run time; they have not been validated."""
     return _made.get(body)
 
 
@@ -133,7 +134,7 @@ def wgsl(name: str) -> str:
 
 
 def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
-    """Is it one of the variants that a kernel launches? Both are entries of the manifest."""
+    """True if a kernel launches this variant. Both are entries of the manifest."""
     fixed = kernel["fixed_axes"].items()
     ours = variant["body"] in kernel["bodies"]
     return ours and all(variant["axes"].get(axis, value) == value for axis, value in fixed)

@@ -57,7 +57,7 @@ class Watch:
         sizes: tuple[int, ...],
         whole: tuple[int, ...],
     ) -> Watch:
-        """What one of several steps may find."""
+        """The watch of one of several steps."""
         return replace(self, step=step, first=first, sizes=sizes, whole=whole)
 
     def number(self, own: int) -> int:

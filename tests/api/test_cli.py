@@ -38,7 +38,7 @@ def run(*args: str, code: int = 0) -> click.testing.Result:
 
 def test_help_lists_the_commands() -> None:
     text = run("--help").output
-    for name in ("bench", "doctor", "export", "list", "run", "show", "validate"):
+    for name in ("bench", "doctor", "export", "list", "run", "show", "tune", "validate"):
         assert f"\n  {name} " in text
         assert "Usage:" in run(name, "--help").output
 

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # These need files of networks: tests/models runs them.
 WITH_FILES = ("onnx_model.py", "ocr.py")
 # These train for minutes: tests/examples runs them at a small size.
-LONG = ("burgers.py", "curvature.py", "gradient_penalty.py")
+LONG = ("burgers.py", "curvature.py", "gradient_penalty.py", "mixed_precision.py")
 NAMES = [
     str(path.relative_to(EXAMPLES))
     for path in sorted(EXAMPLES.rglob("*.py"))

@@ -121,7 +121,7 @@ REFUSED = {
                        lambda: pk.softmax(ONE, 3)),
     "axis no integer": (pk.ArgumentError, "axis must be an integer but is 1.0",
                         lambda: pk.softmax(ONE, 1.0)),  # type: ignore[call-overload]
-    "axis and dim": (pk.ArgumentError, "axis and dim are the same thing",
+    "axis and dim": (pk.ArgumentError, "axis and dim are two names of one",
                      lambda: pk.softmax(ONE, 0, dim=-1)),
     "mask shape": (pk.ShapeError, r"mask must broadcast to \(3, 5, 7\) but has shape \(2, 7\)",
                    lambda: pk.softmax(ONE, mask=np.ones((2, 7), "f4"))),
@@ -131,9 +131,9 @@ REFUSED = {
                   lambda: pk.softmax(ONE[0], 0, mask=ONE)),
     "mask dtype": (pk.DTypeError, "mask must be float32 or float16 but is bool",
                    lambda: pk.softmax(ONE, mask=ONE > 0)),
-    "sinks off the last axis": (pk.ArgumentError, "sinks counts its heads on axis -3",
+    "sinks off the last axis": (pk.ArgumentError, "axis must be -1 if sinks is given",
                                 lambda: pk.softmax(ONE, 0, sinks=np.ones(3, "f4"))),
-    "max_bias off the last axis": (pk.ArgumentError, "max_bias counts its heads on axis -3",
+    "max_bias off the last axis": (pk.ArgumentError, "axis must be -1 if max_bias is given",
                                    lambda: pk.softmax(ONE, 0, max_bias=8.0)),
     "out no tensor": (pk.DTypeError, "out must be a pykernels.Tensor but is numpy.ndarray",
                       lambda: pk.softmax(ONE, out=ONE)),  # type: ignore[call-overload]

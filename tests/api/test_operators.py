@@ -114,7 +114,7 @@ def test_what_no_operator_takes(dev: pk.Device) -> None:
         assert not a == other
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
         _ = 1 in a
-    with pytest.raises(ValueError, match="the truth of a tensor of shape"):
+    with pytest.raises(ValueError, match="no single truth value"):
         bool(a == a)
     assert a[0] == a[0] and not a[1] > a[0]
 

@@ -52,7 +52,7 @@ def arguments(name: str, dev: pk.Device) -> tuple[Any, ...]:
 def test_dim_is_axis(dev: pk.Device, name: str) -> None:
     function, given = getattr(pk, name), arguments(name, dev)
     equal(function(*given, dim=1), function(*given, axis=1))
-    with pytest.raises(pk.ArgumentError, match="axis and dim are the same thing"):
+    with pytest.raises(pk.ArgumentError, match="axis and dim are two names of one argument"):
         function(*given, axis=1, dim=1)
     parameters = inspect.signature(function).parameters
     assert ("keepdims" in parameters) == ("keepdim" in parameters)

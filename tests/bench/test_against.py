@@ -207,7 +207,7 @@ def test_what_is_not_passed_on_is_refused(ignored: str) -> None:
     args = ["bench", "fill", "--against", "/no/python", *ignored.split()]
     done = click.testing.CliRunner().invoke(main, args)
     option = ignored.partition(" ")[0]
-    assert done.exit_code == 2 and f"--against does not go with {option}" in done.output
+    assert done.exit_code == 2 and f"--against cannot be combined with {option}" in done.output
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")

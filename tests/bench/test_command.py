@@ -185,6 +185,7 @@ def test_benches_run_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> N
     done = subprocess.run(
         [
             sys.executable, "-m", "pytest", "bench/bench_kernels.py", "-k", "fill-f32-32", "-q",
+            "--cache", "hot",  # twice the last cache of a server takes seconds to fill
             "-p", "no:cacheprovider", "--engine", ENGINE, "--adapter", dev.info["name"],
             f"--benchmark-json={saved}",
         ],

@@ -120,7 +120,7 @@ def test_a_baseline_says_what_differs_from_run_to_run() -> None:
     assert not known.of("slower", "slightly slower", "faster")
     assert "as 3 runs of the same code differ" in "\n".join(known.lines())
     assert compare(runs[0], run(1.5), baseline=runs[1:3]).exit_code == 1
-    with pytest.raises(PyKernelsError, match="a baseline needs three runs"):
+    with pytest.raises(PyKernelsError, match="a baseline needs two runs"):
         compare(runs[0], runs[1], baseline=runs[2:3])
 
 
@@ -247,7 +247,7 @@ def test_the_command_writes_and_ends_with_a_code(
     assert command("a.json", "b.json", "--threshold", "80", code=0)
     assert "a baseline needs" in command("a.json", "b.json", "--baseline", "a.json", code=2)
     refused = command("a.json", "b.json", "--peers", "numpy", "--shape", "4", code=2)
-    assert "--compare of two files does not go with --shape, --peers" in refused
+    assert "--compare of two files cannot be combined with --shape, --peers" in refused
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert "::error title=pykernels bench::slower" in command("a.json", "b.json", code=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -177,3 +178,26 @@ def test_networks(readme: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = path.read_text().splitlines()
     assert lines[3] == "| net | 2.00 | 5.00 |  | 2.50 |" and not lines[4]
     assert lines[7:9] == ["| a | 2.00 | 3.00 | 8.00 | 1.50 |", "| b | 2.00 |  | 8.00 |  |"]
+
+
+def test_readme_shows_a_sweep_once_there_is_one(
+    readme: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing before; then its picture, which must be there, and the mean of its calls."""
+    path = page(readme, "<!-- bench: sweep -->\n\n<!-- end -->\n")
+    assert readme.main() == 0
+    results = json.loads((ROOT / readme.RESULTS / "results.json").read_text(encoding="utf-8"))
+    some = [r for r in results["results"] if "torch" in r["peers"] and r["id"].startswith("f32")]
+    kept = readme.ROOT / f"{readme.SWEEP}.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps(results | {"results": some[:3]}), encoding="utf-8")
+    assert readme.main() == 1
+    assert "--plot bench/results/sweeps/nvidia-h200.svg" in capsys.readouterr().err
+    kept.with_suffix(".svg").write_text("<svg/>", encoding="utf-8")
+    assert readme.main() == 1
+    assert "run python ci/readme.py" in capsys.readouterr().err
+    sys.argv.remove("--check")
+    assert readme.main() == 0
+    text = path.read_text(encoding="utf-8")
+    assert "(bench/results/sweeps/nvidia-h200.svg)" in text
+    assert re.search(r"Geometric mean of the [1-3] calls in float32: \d+\.\d\d\.", text)

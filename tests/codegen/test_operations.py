@@ -12,7 +12,7 @@ import pytest
 
 from codegen import BuildError
 from codegen.build import Build
-from tests.checkout import ROOT, run_python, small_checkout
+from tests.checkout import FAMILIES, ROOT, run_python, small_checkout
 from tests.codegen.test_toy_kernel import KERNEL
 
 RULES = '''\
@@ -98,6 +98,62 @@ def test_mistakes_are_named(toy: Callable[..., Build], old: str, new: str, error
     assert told.value.file == "kernels/toy/toy.op.toml" and told.value.line > 0
 
 
+def test_a_function_without_a_kernel(toy: Callable[..., Build]) -> None:
+    """`runs`: signature, docstring and checks of a function that the rules run."""
+    declared = """\
+[functions.both]
+runs = "doubled"
+given = { times = 2, low = -inf }
+doc = "Both."
+
+[functions.both.arguments]
+x = { type = "Array", check = "known", doc = "An array." }
+how = { type = "Literal['a', 'b']", default = "'a'" }
+"""
+    rules = (
+        RULES
+        + """
+
+def doubled(op, x, how, times, low):
+    return x
+
+
+def known(op, name, value) -> None:
+    pass
+"""
+    )
+    build = toy({**FILES, "kernels/toy/both.op.toml": f'rules = ["toy"]\n{declared}',
+                 "pykernels/rules/toy.py": rules})  # fmt: skip
+    lines = build.files["operations/both.py"].splitlines()
+    for line in (
+        "    x: Array,", "        x: An array.", "    how: Literal['a', 'b'] = 'a',",
+        "    choice('both', 'how', how, ('a', 'b'))",
+        "    return doubled('both', x=x, how=how, times=2, low=float('-inf'))",
+    ):  # fmt: skip
+        assert line in lines, line
+    with pytest.raises(BuildError, match="both has no times, which rule doubled takes"):
+        toy({**FILES, "kernels/toy/toy.op.toml": declared.replace("times = 2, ", ""),
+             "pykernels/rules/toy.py": rules})  # fmt: skip
+
+
+def test_checks_wait_that_a_cached_call_does_without(toy: Callable[..., Build]) -> None:
+    """A check that only refuses an array, and one of plain integers."""
+    declared = DECLARED.replace("x = {}", 'x = { check = "known" }').replace(
+        'type = "bool", default = "False", same = "reverse"', 'type = "int", check = "word"'
+    )
+    rules = RULES + "\n\ndef known(op, name, value) -> None:\n    pass\n"
+    build = toy({**FILES, "kernels/toy/toy.op.toml": declared, "pykernels/rules/toy.py": rules})
+    text = build.files["operations/toy.py"]
+    cached = text.index("known.get(")
+    assert text.index("    known('flip', 'x', x)\n") > cached
+    assert text.index("    if type(backwards) is not int:\n        backwards = word(") < cached
+    assert text.rindex("    backwards = word(") > cached
+    converts = toy({**FILES, "kernels/toy/toy.op.toml": declared,
+                    "pykernels/rules/toy.py": rules.replace(" -> None", "")})  # fmt: skip
+    text = converts.files["operations/toy.py"]
+    assert text.index("    x = known('flip', 'x', x)\n") < text.index("known.get(")
+
+
 def test_a_function_is_declared_once(toy: Callable[..., Build]) -> None:
     files = {**FILES, "pykernels/functional/toy.py": '"""Toys."""\n\n__all__ = ["flip"]\n'}
     with pytest.raises(BuildError, match=r"flip is in pykernels\.functional\.toy already"):
@@ -129,7 +185,7 @@ def changed(folder: Path, edits: dict[str, tuple[tuple[str, str], ...]]) -> int:
 def families(tmp_path: Path, *names: str) -> Path:
     """A checkout with these families too."""
     folder = small_checkout(tmp_path / "checkout", (
-        "fill", "copy", "random", "rows", "scan", "sort", "move", *names,
+        *FAMILIES, *names,
     ))  # fmt: skip
     shutil.copytree(ROOT / "tests" / "kernels", folder / "tests" / "kernels")
     return folder

@@ -84,7 +84,7 @@ def test_what_f_reads_besides_is_refused(a: pk.Tensor) -> None:
     with pk.Tape() as tape:
         y = pk.sum(scaled(a))
     assert tape.gradient(y, a).numpy().tolist() == (A + 1).tolist()
-    with pytest.raises(pk.TapeError, match="reads besides its arguments"):
+    with pytest.raises(pk.TapeError, match="depends on a source but is no argument"):
         tape.gradient(y, w)
 
 
@@ -93,7 +93,7 @@ def test_other_elements_of_an_arguments_memory_are_besides_it(a: pk.Tensor) -> N
     with pk.Tape() as tape:
         y = pk.sum(scaled(a[:1]))
     assert tape.gradient(y, a[:1]).item() == A[2]
-    with pytest.raises(pk.TapeError, match="reads besides its arguments"):
+    with pytest.raises(pk.TapeError, match="depends on a source but is no argument"):
         tape.gradient(y, a)
 
 
@@ -107,7 +107,7 @@ def test_wrong_rules_are_refused(a: pk.Tensor) -> None:
         tried(lambda x: x)
     with pytest.raises(pk.ArgumentError, match="a tuple of 1 gradients"):
         tried(lambda x: (x * 2, lambda dy: dy))
-    with pytest.raises(pk.TapeError, match="writes to a tensor that was there before"):
+    with pytest.raises(pk.TapeError, match="writes to a tensor that existed before"):
         tried(lambda x: (pk.mul(x, 2, out=x), lambda dy: (dy,)))
     with pytest.raises(pk.ArgumentError, match="f must be a function"):
         pk.custom_gradient(3)  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def test_gradients_are_checked(dev: pk.Device, a: pk.Tensor) -> None:
         with pytest.raises(pk.TapeError, match=r"the gradient of args\[0\] along"):
             pk.check_gradients(doubled, [a], seed=seed)
     slightly = pk.custom_gradient(lambda x: (pk.sin(x), lambda dy: (dy * pk.cos(x) * 1.01,)))
-    with pytest.raises(pk.TapeError, match="differences say"):
+    with pytest.raises(pk.TapeError, match="finite differences give"):
         pk.check_gradients(slightly, [a])
     for wrong, error in (([], pk.ArgumentError), ([3], pk.DTypeError),
                          ([a.astype("float16")], pk.DTypeError)):  # fmt: skip

@@ -20,6 +20,7 @@ from pykernels.reference import move, pool, reduce, resize, rows, scan, softmax
 from pykernels.tape._entry import rule_of
 from tests.gradients.numeric import Example, apart
 from tests.harness import Array
+from tests.kernels.matmul.quant_calls import planes_of
 
 pytestmark = pytest.mark.gpu
 
@@ -390,6 +391,28 @@ def mul_mat_i8(rng: Rng) -> Example:
         device, lambda *v: matmul_reference.mul_mat_i8(v[3], v[4], *v[:3]),
         [normal(rng, 3), normal(rng, 2, 4), normal(rng, 4, 1)], others=[a, b],
     )  # fmt: skip
+
+
+@example
+def mul_mat_quant(rng: Rng) -> Example:
+    """Of the rows, the bias and the residual; the weights are blocks."""
+    planes = planes_of(rng, "q4_0", 6, 32)
+
+    def device(b: Any, bias: Any, residual: Any, low: Any, scales: Any) -> Any:
+        y = b.device.empty((3, 6))
+        pk.kernels.mul_mat_quant(
+            low, scales, b, y, bias=bias, residual=residual, scale=0.5, activation="silu"
+        )
+        return y
+
+    return Example(
+        device,
+        lambda b, bias, residual, low, scales: matmul_reference.mul_mat_quant(
+            low, scales, b, (3, 6), None, bias, residual, scale=0.5, activation="silu"
+        ),
+        [normal(rng, 3, 32), normal(rng, 6), normal(rng, 3, 1)],
+        others=[planes["low"], planes["scales"]],
+    )
 
 
 @example

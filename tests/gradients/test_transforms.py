@@ -139,7 +139,7 @@ def test_what_is_refused(a: pk.Tensor) -> None:
         (lambda: pk.grad(cubes, has_aux=True)(a), pk.ArgumentError, "must give a pair"),
         (lambda: pk.hvp(cubes, a, a[:2]), pk.ArgumentError, "of the shape"),
         (lambda: pk.vjp(cubes, a)[1]([]), pk.ArgumentError, "the 1 leaves"),
-        (lambda: pk.jvp(cubes, (a,), ()), pk.ArgumentError, "as many leaves"),
+        (lambda: pk.jvp(cubes, (a,), ()), pk.ArgumentError, "same number of leaves"),
     ):  # fmt: skip
         with pytest.raises(error, match=text):
             call()

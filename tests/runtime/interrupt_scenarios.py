@@ -133,7 +133,7 @@ class TapedLaunch(Launch):
 
     def check(self, whole: bool) -> None:
         super().check(whole)
-        assert whole or observe.recorders() in ([], [self.tape])
+        assert whole or observe.recording_tapes() in ([], [self.tape])
         written = np.array_equal(self.y.numpy(), self.after[0])
         try:
             [got] = self.tape.gradient(self.y, [self.x], numbers(4, 16))
@@ -434,9 +434,11 @@ class Create(Scenario):
 class Write(Scenario):
     """Behind a recorded launch that reads the tensor."""
 
+    shape = (8, 8)
+
     def setup(self) -> None:
-        self.x, self.a = self.output((8, 8)), numbers(8, 8)
-        self.y = self.output((8, 8))
+        self.x, self.a = self.output(self.shape), numbers(*self.shape)
+        self.y = self.output(self.shape)
 
     def run(self) -> None:
         pk.kernels.neg(self.x, self.y)
@@ -449,6 +451,12 @@ class Write(Scenario):
         assert written or (x == -77).all(), "half a write"
         assert ran >= written, "the write came before the launch, or without it"
         assert not whole or written, "no effect"
+
+
+class WriteStaged(Write):
+    """Through a staging buffer that is kept."""
+
+    shape = (1024, 2048)
 
 
 class WriteStrided(Scenario):

@@ -29,9 +29,7 @@ def _said(ask: str, before: str = "", **env: str) -> str:
 
 
 def test_wgpu_does_not_reach_them() -> None:
-    with pytest.raises(
-        pk.FeatureError, match=r"'wgpu' does not reach matrix units: Device\(engine"
-    ):
+    with pytest.raises(pk.FeatureError, match=r"'wgpu' cannot use matrix units: Device\(engine"):
         pk.Device(matrix_units=True)
 
 

@@ -373,6 +373,55 @@ def test_staging_buffers_are_used_again_and_bounded(
     assert sum(kept.size for kept in moves._free) <= 1 << 20
 
 
+def test_large_writes_go_through_kept_staging_buffers(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order with launches, at any offset of words, with a last word that is not whole; a busy
+    buffer is not waited for, and what is kept is bounded."""
+    moves, engine = dev._context.transfers, dev._context.engine
+    monkeypatch.setattr(transfers, "STAGED_LEAST", 1 << 12)
+    monkeypatch.setattr(transfers, "KEPT", 1 << 16)
+    moves.close()
+    calls: list[int] = []
+    write_from = type(engine).write_from
+
+    def counted(self: Any, *args: Any) -> bool:
+        calls.append(args[-1].nbytes)
+        return write_from(self, *args)
+
+    monkeypatch.setattr(type(engine), "write_from", counted)
+    rng = np.random.default_rng(0)
+    t = dev.zeros(30_001, "uint8")
+    for n in (4096, 30_001, 9000, 30_001, 4097):
+        a = rng.integers(0, 255, n).astype("u1")
+        t[:n].write(a)
+        dev.sync()
+        np.testing.assert_array_equal(t.numpy()[:n], a)
+    assert calls and all(n % 4 == 0 for n in calls)
+    x, y = dev.zeros(3000), dev.zeros(3000)
+    for k in range(6):  # the launch sees what was written before it
+        x.write(np.full(3000, k, "f4"))
+        pk.add(x, y, out=y)
+    assert (y.numpy() == 15).all()
+    monkeypatch.setattr(type(engine.signals), "done", lambda *_: False)
+    few = len(calls)
+    x.write(np.full(3000, 9, "f4"))
+    assert len(calls) == few  # none is mapped: the engine's own way
+    monkeypatch.undo()
+    assert (x.numpy() == 9).all()
+    assert sum(kept.size for kept in moves._writers) <= 1 << 16
+
+
+def test_a_device_closes_beside_mapped_staging_buffers() -> None:
+    dev = open_device()
+    x = dev.zeros(transfers.STAGED_LEAST // 4)
+    for k in range(3):
+        x.write(np.full(x.shape, k, "f4"))
+        assert x[-1].item() == k
+    assert dev._context.transfers._writers
+    dev.close()
+
+
 def test_threads_read_at_once_while_another_records() -> None:
     dev = open_device()
     slow, tensors = dev.rand((128, 128), seed=0), [dev.full(1000, i) for i in range(4)]

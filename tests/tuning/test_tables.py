@@ -23,7 +23,7 @@ from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
 from pykernels.plans.matmul import select_i8
 from pykernels.steps import Caps
-from pykernels.tuning import as_data, for_adapter, load, named
+from pykernels.tuning import as_data, for_adapter, load, named, shipped
 
 LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))
 
@@ -41,7 +41,12 @@ def no_table_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("NVIDIA H200", "DiscreteGPU", "nvidia-h200"),
         ("NVIDIA GeForce RTX 4090", "DiscreteGPU", "generic-large"),
-        ("Apple M2", "IntegratedGPU", "generic-large"),
+        ("NVIDIA H100 80GB HBM3", "DiscreteGPU", "nvidia-h200"),
+        ("Apple M2", "IntegratedGPU", "generic-laptop"),
+        ("Intel(R) Iris(R) Xe Graphics", "IntegratedGPU", "generic-laptop"),
+        ("NVIDIA GeForce RTX 3060 Laptop GPU", "DiscreteGPU", "generic-laptop"),
+        ("NVIDIA GeForce GTX 1060 6GB", "DiscreteGPU", "generic-laptop"),
+        ("NVIDIA GeForce RTX 3060", "DiscreteGPU", "generic-large"),
         ("Mali-G78", "IntegratedGPU", "generic-small"),
         ("Adreno (TM) 740", "IntegratedGPU", "generic-small"),
         ("PowerVR Rogue GE8320", "Unknown", "generic-small"),
@@ -76,13 +81,17 @@ def test_tables_name_the_bodies_that_there_are() -> None:
     assert {*t.attention.attention_mma, "emulated"} == set(attention_mma.TILES)
 
 
-def test_large_tables_are_as_measured() -> None:
-    """What a GPU that nobody measured gets is what the measured one has."""
-    large, measured = (as_data(named(n)) for n in ("generic-large", "nvidia-h200"))
-    assert large | {"name": ""} == measured | {"name": ""}
+def test_little_workgroup_memory_makes_a_small_device() -> None:
+    """Names of phones that nobody listed; what is not known rules nothing out."""
+    unheard = ("Some GPU", "IntegratedGPU")
+    assert shipped(*unheard, 16384).tuning is named("generic-small")
+    assert shipped(*unheard, 32768).tuning is named("generic-laptop")
+    assert shipped(*unheard).tuning is named("generic-laptop")
+    assert shipped("Some GPU", "DiscreteGPU", 16384).tuning is named("generic-large")
+    assert "workgroups have 16384 bytes" in shipped(*unheard, 16384).why
 
 
-@pytest.mark.parametrize("name", ["generic-large", "generic-small", "software"])
+@pytest.mark.parametrize("name", ["generic-large", "generic-laptop", "generic-small", "software"])
 def test_a_table_of_many_devices_says_what_a_device_is(name: str) -> None:
     """Units and copies of one GPU are nobody else's by mere inheritance."""
     file = Path(tuning.__path__[0]) / f"{name}.toml"
@@ -132,7 +141,8 @@ BAD = {
     "[gpu]": "there is no gpu; known here: device, matmul, conv, attention, softmax, copy",
     "[matmul.mul_mat.96]\nbusy = 1": "there is no matmul.mul_mat.96; known here: 32, 64",
     "[matmul]\nbodies = ['gemm']":
-        "matmul.bodies must be a list of some of 'mul_mat/64', 'gemm_tile', 'mul_mat_i8/64' but is "
+        "matmul.bodies must be a list of some of 'mul_mat/16x64', 'mul_mat/32x128', 'mul_mat/64', "
+        "'gemm_tile', 'mul_mat_i8/64' but is "
         "['gemm']",
     "[matmul.gemm_tile]\npartial_wave = [0.0, 0.5]":
         "matmul.gemm_tile.partial_wave must be a list of numbers from 0.0 to 1.0 but is [0.0, 0.5]",
@@ -167,14 +177,14 @@ def test_a_file_that_is_not_there() -> None:
 
 
 def test_the_suite_takes_no_table_of_the_user(tmp_path: Path) -> None:
-    """conftest.py takes the variable away before anything asks for it."""
-    code = "import os, tests.conftest; print('PYKERNELS_TUNING' in os.environ)"
+    """conftest.py sets the variable before anything asks for it."""
+    code = "import os, tests.conftest; print(os.environ['PYKERNELS_TUNING'])"
     env = os.environ | {"PYKERNELS_TUNING": str(tmp_path / "nowhere.toml")}
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "off"
 
 
 # -- what a table may not do ----------------------------------------------------------------------

@@ -180,7 +180,7 @@ def test_limits_by_any_spelling(tmp_path: Path) -> None:
     for text, said in (
         ("maxBindGroup = 1", "no limit 'maxBindGroup'"),
         ("maxBindGroups = 'a'", "must be a number"),
-        ("= 1", "but .* is none"),
+        ("= 1", "but .* is neither"),
     ):
         file.write_text(text)
         with pytest.raises(ArgumentError, match=said):

@@ -7,7 +7,7 @@
 // name declares a variable.
 //% set M, N, K = 16, 16, 16 if FRAGMENTS == "f16" else 32
 //% set SUM = "f32" if FRAGMENTS == "f16" else "u32" if FRAGMENTS == "u8" else "i32"
-// Elements of an operand in a unit.
+// Elements of an operand in a 16-byte unit.
 //% set UNIT = 8 if FRAGMENTS == "f16" else 16
 
 // `operands`, `results`: units that the two need at a time, which share their room.

@@ -1,4 +1,4 @@
-// Which elements are not zero: what the bodies of nonzero share. A chunk has 4096 elements.
+// Which elements are not zero: what the bodies of nonzero share.
 //% import "kernels/lib/words.wgsl" as words
 
 // Is element i of src not zero? `keep` leaves out the sign of a float.

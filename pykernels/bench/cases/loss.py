@@ -57,7 +57,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def classes(n: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Classes, of which there are n."""
+    """Random class indices below n."""
     return rng.integers(0, n, shape)
 
 
@@ -75,7 +75,7 @@ def operands(
 
 
 def last_rows(t: dict[str, Any]) -> dict[str, Any]:
-    """The last rows of all tensors."""
+    """The last rows of each tensor."""
     at = (-1,) * (t["target"].ndim - 1)
     return {n: a[at][-CHECKED:] for n, a in t.items()}
 

@@ -18,6 +18,7 @@ from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch
 from pykernels.bench.program import GROUP_ID
 from pykernels.bench.shapes import POWER, RAGGED, Shape, cut, pick
 from pykernels.dtypes import DTypeName
+from pykernels.plans.quant.types import planes, type_of
 
 # n x m x k: dst (n, m) is a product over k; with a fourth size in front, a batch
 PRODUCTS = [
@@ -45,6 +46,17 @@ MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
 BYTES = ("4096", "2048", "1024", "4095", "llama-3-8b-down", "64-tokens", "decode-4096",
          "decode-16384", "decode-8")  # fmt: skip
+# Quantised weights: the types of each shape.
+QUANTISED = [
+    Shape("4096", (4096, 4096, 4096), POWER),
+    Shape("decode-16384", (1, 16384, 16384), POWER),
+    Shape("decode-8", (8, 16384, 16384), "eight tokens at a time"),
+    Shape("decode-32", (32, 16384, 16384), "32 tokens at a time"),
+    Shape("llama-3-8b-down", (512, 4096, 14336), "Llama 3 8B: down projection, 512 tokens"),
+    Shape("decode-4096", (1, 4096, 4096), "Llama 3 8B: output projection, one token"),
+]
+MIXED = ("q4_0", "q8_0", "q4_k", "q5_k", "q6_k")
+ALL_TYPES = ("4096", "decode-16384")  # the others in the first two
 FACTORS = {"a_scale", "b_scale"}
 MAIN = {
     "mul_mat": (
@@ -52,6 +64,7 @@ MAIN = {
         "f32-512x4096x14336", "f32-1x16384x16384", "f16-4096x4096x4096",
     ),
     "mul_mat_i8": ("i8>i32-4096x4096x4096", "i8>i32-1x4096x4096"),
+    "mul_mat_quant": ("u32xf16>f32-4096x4096x4096-q4_0", "u32xf16>f32-1x16384x16384-q4_0"),
 }  # fmt: skip
 
 
@@ -86,6 +99,51 @@ def mul_mat_i8(
     tensors["a_scale"] = Operand((*lead, m), "float32", values=small_factors)
     tensors["b_scale"] = Operand((*lead, n), "float32")
     return replace(case, kernel="mul_mat_i8", tensors={**tensors, "dst": dst})
+
+
+def mul_mat_quant(
+    shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float16", out: str = "float32",
+    quant: str = "q4_0",
+) -> Case:  # fmt: skip
+    """The product (n, m, k) with quantised weights: dst (n, m) from b (n, k), planes of (m, k)."""
+    *lead, n, m, k = shape
+    kind = type_of("bench", quant)
+    k = -(-k // kind.block) * kind.block
+    low, scales, high = planes("bench", kind, (m, k))
+    tensors = {
+        "low": Operand(low, "uint32", values=any_words),
+        "scales": Operand(scales, "uint32", values=small_scales),
+        "b": Operand((*lead, n, k), cast(DTypeName, dtype)),
+        "dst": Operand((*lead, n, m), cast(DTypeName, "float32" if dtype == "float32" else out)),
+    }
+    if high is not None:
+        tensors = {"high": Operand(high, "uint32", values=any_words), **tensors}
+    dims = (*lead, n, m, k)
+    return Case("mul_mat_quant", tensors, {"quant": quant}, dims, note=quant, part=quantised_part)
+
+
+def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Any bits."""
+    return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
+
+
+def small_scales(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Records whose bytes are 32 to 47, whose halves are 0.009 to 0.11."""
+    return rng.integers(32, 48, (*shape, 4), dtype=np.uint8).view(np.uint32)[..., 0]
+
+
+def quantised_part(tensors: dict[str, Any]) -> dict[str, Any]:
+    """A small product inside a large one: about 64 rows of b and the first 64 columns."""
+    b, dst = (tensors[n][(0,) * (tensors[n].ndim - 2)] for n in ("b", "dst"))
+    cols = min(64, dst.shape[1] // 4 * 4) or dst.shape[1]
+    low, scales = tensors["low"], tensors["scales"]
+    share = low.shape[3] // scales.shape[3]
+    wide = -(-cols // 4) * 4
+    n = slice(b.shape[0] % 7 if b.shape[0] > 64 else 0, None, max(b.shape[0] // 61, 1))
+    found = {"low": low[:, :, :, :wide], "scales": scales[..., : wide // share]}
+    if "high" in tensors:
+        found["high"] = tensors["high"][..., :wide]
+    return {**found, "b": b[n], "dst": dst[n, :cols]}
 
 
 def small_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -127,7 +185,9 @@ def split(case: Case) -> Case:
 
 
 def _with(case: Case, precision: str) -> Case:
-    return replace(case, args={"precision": precision}, note=f"{case.note} {precision}".strip())
+    return replace(
+        case, args={**case.args, "precision": precision}, note=f"{case.note} {precision}".strip()
+    )
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
@@ -158,6 +218,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     yield split(transposed(mul_mat((cut(4096, edge),) * 3), "a"))
     yield split(replace(mixed, tensors=tensors))
     yield from of_bytes(edge)
+    yield from of_blocks(edge)
 
 
 def of_bytes(edge: int) -> Iterator[Case]:
@@ -176,8 +237,27 @@ def of_bytes(edge: int) -> Iterator[Case]:
             yield mul_mat_i8(s.dims, "uint8").labelled(name=s.name, origin=s.origin)
 
 
+def of_blocks(edge: int) -> Iterator[Case]:
+    """The cases of mul_mat_quant."""
+    for s in pick(QUANTISED, edge):
+        for quant in MIXED if s.name in ALL_TYPES else MIXED[:2]:
+            case, wide = (
+                mul_mat_quant(s.dims, dtype, quant=quant).labelled(name=s.name, origin=s.origin)
+                for dtype in ("float16", "float32")
+            )
+            yield case
+            if s.name in ALL_TYPES and quant in MIXED[:2]:
+                yield wide
+            if s.name == "decode-16384":
+                yield _with(case, "fast")
+            if s.name == "4096" and quant == "q4_0":
+                yield _with(wide, "fast")
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
+    if case.kernel == "mul_mat_quant":
+        raise Skipped("numpy has no quantised weights")
     if case.kernel == "mul_mat_i8":
         sums = np.matmul(t["b"], np.swapaxes(t["a"], -1, -2), dtype=np.int32)
         scaled = "a_scale" in t
@@ -187,6 +267,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "mul_mat_quant":
+        raise Skipped("torch does not read these blocks")
     if case.kernel == "mul_mat_i8":
         if t["dst"].dtype != torch.int32 or t["a"].dtype != torch.int8 or t["dst"].shape[0] <= 16:
             raise Skipped("torch._int_mm takes int8, gives int32, and needs more than 16 rows")
@@ -200,6 +282,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @onnx_peer
 def ort(case: Case) -> Node:
     """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
+    if case.kernel == "mul_mat_quant":
+        raise Skipped("MatMulNBits takes weights in another layout")
     a = case.tensors["a"]
     if case.kernel == "mul_mat_i8":
         raise Skipped("MatMulInteger's output cannot be its input again")
@@ -216,7 +300,7 @@ def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per element of dst, k after k."""
-    if case.kernel == "mul_mat_i8":
+    if case.kernel != "mul_mat":
         raise Skipped("it is written for floats")
     a, b, dst = case.tensors["a"], case.tensors["b"], case.output
     *lead, n, m = dst.shape

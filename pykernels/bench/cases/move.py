@@ -71,7 +71,7 @@ def scatter(
 def last_index(
     shape: tuple[int, ...] = (1 << 22,), dtype: str = "int32", out: str = "int32"
 ) -> Case:
-    """Each index twice, in the mean."""
+    """Indices that occur twice on average."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         return rng.integers(0, max(of[0] // 2, 1), of).astype(np.int32)
@@ -81,7 +81,7 @@ def last_index(
 
 
 def whole_index(t: dict[str, Any]) -> dict[str, Any]:
-    """All of it: which is the last one depends on all."""
+    """The whole problem, because the last of equal indices depends on all of them."""
     return t
 
 
@@ -176,7 +176,7 @@ def count(t: dict[str, Any]) -> None:
 
 
 def indices(t: dict[str, Any]) -> dict[str, Any]:
-    """All of it: a part of the places needs the whole mask."""
+    """The whole problem, because each part of the result needs the whole mask."""
     return t
 
 

@@ -123,7 +123,7 @@ def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 def moments(count: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Of numbers in [-1, 1)."""
+    """Moments of numbers in [-1, 1)."""
     found = np.zeros(shape, np.float32)
     found[2] = count / 3
     return found
@@ -177,7 +177,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 
 def torch_backward(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """What the forward call leaves for it is made once."""
+    """torch's backward call; the forward results that it needs are computed once."""
     kernel, x, dy, aten = case.kernel, t["x"], t["dy"], torch.ops.aten
     w, size = t.get("weight"), list(case.tensors["x"].shape)
     if kernel == "layer_norm_backward":

@@ -42,7 +42,7 @@ def pooled(
     result = (*shape[:2], *sizes)
 
     def inside(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
-        """Of each window one element of the image."""
+        """One element of the image for each window."""
         at = [np.clip(np.arange(n) * s - p + k // 2, 0, m - 1)
               for n, m in zip(of[2:], shape[2:], strict=True)]  # fmt: skip
         plane = at[0][:, None] * shape[3] + at[1]

@@ -47,7 +47,9 @@ def heatmap(report: Report, path: Path, peer: str = "") -> None:
     halves = {d: [*lines_of(d, found)] for d in ("float32", "float16")}
     halves = {d: lines for d, lines in halves.items() if lines}
     height = 1.6 + 0.24 * max(map(len, halves.values()))
-    with matplotlib.rc_context({"font.size": 8, "svg.hashsalt": "pykernels"}):
+    with matplotlib.rc_context(
+        {"font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "pykernels"}
+    ):
         figure = Figure(figsize=(1 + 8 * len(halves), height), layout="constrained")
         axes = figure.subplots(1, len(halves), squeeze=False)[0]
         pairs = zip(axes, halves.items(), strict=True)

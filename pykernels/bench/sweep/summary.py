@@ -1,4 +1,4 @@
-"""What a sweep says: the geometric mean of each family, and the worst calls."""
+"""The summary of a sweep: the geometric mean of each family, and the worst calls."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def check_classes(op: str, x: View, target: View, weight: View | None, name: str
         )
     if of_classes and target.dtype != x.dtype:
         raise DTypeError(
-            f"[{op}] target must be int32, int64 or as {name} is, {x.dtype.name}, but is "
-            f"{target.dtype.name}"
+            f"[{op}] target must be int32, int64 or have the dtype of {name}, "
+            f"{x.dtype.name}, but is {target.dtype.name}"
         )
     if weight is not None and weight.shape != x.shape[-1:]:
         raise ShapeError(
@@ -48,7 +48,8 @@ def check_classes(op: str, x: View, target: View, weight: View | None, name: str
         )
     if weight is not None and weight.dtype != x.dtype:
         raise DTypeError(
-            f"[{op}] weight must be as {name} is, {x.dtype.name}, but is {weight.dtype.name}"
+            f"[{op}] weight must have the dtype of {name}, {x.dtype.name}, but is "
+            f"{weight.dtype.name}"
         )
 
 

@@ -35,7 +35,9 @@ def gradient(
             f"{dy.shape}"
         )
     if dy.dtype != dst.dtype:
-        raise DTypeError(f"[{op}] dy must be as dst is, {dst.dtype.name}, but is {dy.dtype.name}")
+        raise DTypeError(
+            f"[{op}] dy must have the dtype of dst, {dst.dtype.name}, but is {dy.dtype.name}"
+        )
     if dst.size == 0:
         return []
     probs = target.dtype.kind == "f"

@@ -65,9 +65,9 @@ def plan(
     precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one product."""
-    if precision not in (None, "fast", "split"):
+    if precision not in (None, "fast", "high", "split"):
         raise ArgumentError(
-            f"[mul_mat] precision must be None, 'fast' or 'split' but is {precision!r}"
+            f"[mul_mat] precision must be None, 'fast', 'high' or 'split' but is {precision!r}"
         )
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
@@ -112,7 +112,9 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     split = not half and (precision == "split" or SPLIT_UNASKED)
-    longest = 0 if fast else longest_slice(p.shape.depth)
+    # A result of halves is rounded by more than what a sum in one piece loses.
+    whole_sums = fast or (half and precision is None and p.dst.dtype.name == "float16")
+    longest = 0 if whole_sums else longest_slice(p.shape.depth)
     shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, longest=longest)
     choice = choose(caps, shape)
     if choice.body.startswith(MMA):
@@ -204,7 +206,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
         caps, spread(a, out), spread(b, out), None if is_partial else p.bias,
         None if is_partial else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
-        DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
+        DV=4 if tile == "64" and min(av, bv) > 1 and out.vectorizable(4) else 1,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
         activation=0 if is_partial else p.activation, is_partial=int(is_partial),

@@ -25,11 +25,14 @@ __all__ = [
 TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
     "mul_mat/32": mul_mat.CONFIGS["32"],
     "mul_mat/64": mul_mat.CONFIGS["64"],
+    "mul_mat/16x64": mul_mat.CONFIGS["16x64"],
+    "mul_mat/32x128": mul_mat.CONFIGS["32x128"],
     "gemm_tile": gemm_tile.CONFIGS["64x128"],
 }
 GEMM = "gemm_tile"
 MMA = "gemm_mma"
 SPLIT = "gemm_split"
+FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products of so few rows
 # Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
 # invocations do not split k.
 HELD = gemv.CONFIGS
@@ -87,6 +90,12 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
         return GemmChoice("gemv", gemv_splits(t.gemv, s))
     if s.halves and (tiles := [x for x in mma.TILES if mma.may(caps, x)]):
         return _mma_choice(caps.tuning, s, tiles)
+    for tile in FEW_ROWS:
+        body = f"mul_mat/{tile}"
+        if s.rows <= TILES[body].BM and s.cols >= TILES[body].BN and _may(caps, body):
+            splits = _tile_splits(caps.tuning, s, tile)
+            if splits * _tiles(s, body) >= t.mul_mat[tile].least:
+                return GemmChoice(body, splits)
     if min(s.rows, s.cols) > t.gemm_tile.side:
         large = _large_choice(caps, s)
         if large is not None:
@@ -104,9 +113,11 @@ def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
     few = min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
     found = [Candidate(GemmChoice("gemv", gemv_splits(t.matmul.gemv, s)), None, narrow)]
-    for tile in ("32", "64"):
+    for tile in t.matmul.mul_mat:
         body = f"mul_mat/{tile}"
         why = "" if tile == "32" or _may(caps, body) else "not in the tuning table, or too large"
+        if not why and tile in FEW_ROWS and s.rows > TILES[body].BM:
+            why = f"{s.rows} rows: more than {TILES[body].BM}"
         found.append(Candidate(GemmChoice(body, _tile_splits(t, s, tile)), None, why))
     if _may(caps, GEMM):
         best = min(_gemm_choices(t, s), key=lambda c: _gemm_seconds(t, s, c))
@@ -259,6 +270,8 @@ def gemv_splits(own: Gemv, s: GemmShape) -> int:
 
 def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
+    if tile in FEW_ROWS:  # one wave: such a product waits for memory, and a second wave starts late
+        return max(1, min(own.busy // _tiles(s, f"mul_mat/{tile}"), s.depth // own.shortest, 64))
     return k_splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
 

@@ -11,7 +11,8 @@ from .keeping import keep
 
 __all__ = ["CHUNK", "plan"]
 
-CHUNK = 4096
+_CHUNK = nonzero_count.CONFIGS["chunk4096"]
+CHUNK = _CHUNK.UNROLL * _CHUNK.threads  # elements for each offset
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, offsets: View) -> list[Step]:

@@ -43,7 +43,8 @@ def plan(
     wanted = STATES[rule]
     for i, (name, view) in enumerate((("first", first), ("second", second), ("third", third))):
         if (view is not None) != (i < wanted):
-            raise ArgumentError(f"[{op}] {rule} has {wanted} states, and {name} does not fit that")
+            found = "missing" if view is None else "given"
+            raise ArgumentError(f"[{op}] {rule} takes {wanted} states but {name} is {found}")
         if view is not None:
             views[name] = view
     return [

@@ -51,7 +51,9 @@ def pool(
 def check_dtype(name: str, x: View, dst: View) -> None:
     """Raise unless both have one dtype."""
     if x.dtype != dst.dtype:
-        raise DTypeError(f"{name} must be {x.dtype.name} as its input is but is {dst.dtype.name}")
+        raise DTypeError(
+            f"{name} must have the dtype of its input, {x.dtype.name}, but is {dst.dtype.name}"
+        )
 
 
 def _step(caps: Caps, kind: Op, views: dict[str, View], w: Windows, divisor: int) -> Step:

@@ -74,8 +74,8 @@ class ReductionProgram:
         self.root = _readable(root, classes)
         if exponents(self.root):
             raise ArgumentError(
-                f"[{name}] integers to powers that a tensor gives are no part of a reduction: "
-                "compute them before it"
+                f"[{name}] a reduction cannot raise integers to powers from a tensor: compute the "
+                "powers before it"
             )
         self.dtypes = results(RESULTS[how][0], given)
         self.tensors = tuple(tensors)
@@ -168,8 +168,8 @@ class _MadeBody:
         if it.levels > self._levels:
             raise LimitError(
                 f"[{self._interface.name}] with {len(named)} tensors and "
-                f"{len(self._inputs.scalars)} numbers {self._levels + it.TAIL} axes can be left "
-                f"after merging, but {it.levels + it.TAIL} are"
+                f"{len(self._inputs.scalars)} numbers at most {self._levels + it.TAIL} axes may be "
+                f"left after merging, but {it.levels + it.TAIL} are"
             )
         vec = values.vec
         dtype = dst.dtype if dst.dtype.short == "f16" else values.dtype

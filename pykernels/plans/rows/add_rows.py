@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pykernels._generated.bodies import scatter_keys, segment_rows
+from pykernels._generated.bodies import segment_rows
 from pykernels.errors import ShapeError
+from pykernels.plans.move.sorted_index import sorted_index
 from pykernels.plans.parts import parts
-from pykernels.plans.sort import argsort
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
@@ -28,14 +28,11 @@ def plan(
         )
     if src.shape[0] == 0:
         return []
-    limit, (n, k) = dst.shape[0], src.shape
-    keys = scratch.empty((n,), "int32")
+    limit, k = dst.shape[0], src.shape[1]
     watch = Watch("index", limit, index.shape, index.shape) if check else None
-    steps = [scatter_keys.step(caps, index, keys, limit=limit, watch=watch)]
-    if dst.size == 0:
-        return steps
-    order = scratch.empty((n,), "int32")
-    steps += argsort.plan(caps, scratch, keys, order)
+    steps, keys, order = sorted_index(caps, scratch, index, 0, limit, watch)
+    if dst.size == 0:  # only the check of the index
+        return steps[:1]
     vectors = all(v.vectorizable(4) for v in (src, dst))
     v = 4 if vectors else 1
     if vectors:
@@ -49,7 +46,7 @@ def plan(
         last = pieces == 1
         next_keys, next_values, given = None, None, None
         if not last:
-            next_keys = scratch.empty((2 * pieces,), "int32")
+            next_keys = scratch.empty((2 * pieces,), "uint32")
             next_values = scratch.empty((2 * pieces, k), "float32")
             given = _in_fours(next_values) if vectors else next_values
         steps += [

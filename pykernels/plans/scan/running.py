@@ -36,7 +36,9 @@ def checked(op: str, caps: Caps, scratch: Scratch, x: View, dst: View, product: 
     if x.ndim == 0:
         raise ShapeError(f"[{op}] x must have at least one axis but has none")
     if x.dtype != dst.dtype:
-        raise DTypeError(f"[{op}] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+        raise DTypeError(
+            f"[{op}] dst must have the dtype of x, {x.dtype.name}, but is {dst.dtype.name}"
+        )
     if x.size == 0:
         return []
     x, dst = _words(x), _words(dst)

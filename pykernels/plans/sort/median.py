@@ -16,7 +16,9 @@ def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
     """The dispatches of a sort and one more."""
     check("median", x)
     if x.dtype != dst.dtype:
-        raise DTypeError(f"[median] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+        raise DTypeError(
+            f"[median] dst must have the dtype of x, {x.dtype.name}, but is {dst.dtype.name}"
+        )
     if dst.shape != x.shape[:-1]:
         raise ShapeError(
             f"[median] dst must have the leading axes of x, {x.shape[:-1]}, but has {dst.shape}"

@@ -1,19 +1,30 @@
-"""Rows in order: in workgroup memory where they fit, else by radix, four bits a pass."""
+"""Rows in order: in workgroup memory where they fit, a few pieces merged, else by radix, four bits
+a pass."""
 
 from __future__ import annotations
 
-from pykernels._generated.bodies import sort_count, sort_keys, sort_rows, sort_scatter
+from pykernels._generated.bodies import sort_count, sort_keys, sort_merge, sort_rows, sort_scatter
 from pykernels.errors import ShapeError
 from pykernels.plans.copy import cpy
 from pykernels.plans.scan import running as scan
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Rows, View
 
-__all__ = ["check", "front", "ordered", "radix", "short_rows", "words"]
+__all__ = [
+    "check", "front", "merged", "merges", "ordered", "passes", "radix", "short_rows", "tiled",
+    "words",
+]  # fmt: skip
 
 BLOCK = sort_rows.CONFIGS["block2048"].SIZE
 TILE = sort_scatter.CONFIGS["tile2048"].PER * sort_scatter.CONFIGS["tile2048"].threads
 DIGITS = 16
+DIGIT_BITS = 4
+# So many pieces of a row are merged in one dispatch. Each element bisects all of them: calls with
+# more work than MOST_MERGED elements times pieces are sorted sooner by radix.
+PIECES, MOST_MERGED = 16, 1 << 22
+# The counts of so many tiles of a row are added up by each workgroup of sort_scatter, in less time
+# than the dispatches of a scan need.
+ADDED_TILES = 1024
 
 
 def check(op: str, x: View) -> None:
@@ -30,6 +41,8 @@ def ordered(
         return []
     if x.shape[-1] <= BLOCK:
         return short_rows(caps, scratch, x, None, values, index, x.shape[-1], descending)
+    if merges(x):
+        return merged(caps, scratch, x, values, index, x.shape[-1], descending)
     items, last = words(scratch, x), values or index
     assert last is not None
     near = items
@@ -42,9 +55,39 @@ def ordered(
     return steps
 
 
+def merges(x: View) -> bool:
+    """Are rows longer than a block merged from pieces?"""
+    pieces = cdiv(x.shape[-1], BLOCK)
+    return 1 < pieces <= PIECES and x.size * pieces <= MOST_MERGED
+
+
+def merged(
+    caps: Caps, scratch: Scratch, x: View, values: View | None, index: View | None, keep: int,
+    descending: bool,
+) -> list[Step]:  # fmt: skip
+    """The first `keep` elements of each row in order, their values, their positions, or both."""
+    pieces = scratch.empty(x.shape, x.dtype.name)
+    places = scratch.empty(x.shape, "int32") if index is not None else None
+    steps = short_rows(caps, scratch, x, None, pieces, places, BLOCK, descending)
+    values, index, after = _near(caps, scratch, values, index)
+    return [
+        *steps,
+        sort_merge.step(
+            caps, pieces, places, values, index, keep=keep, piece_bits=BLOCK.bit_length() - 1,
+            descending=int(descending),
+        ),
+        *after,
+    ]  # fmt: skip
+
+
 def words(scratch: Scratch, x: View) -> View:
     """A word for each element of rows that are filled up to whole tiles."""
-    return scratch.empty((*x.shape[:-1], cdiv(x.shape[-1], TILE) * TILE), "uint32")
+    return scratch.empty((*x.shape[:-1], tiled(x.shape[-1])), "uint32")
+
+
+def tiled(length: int) -> int:
+    """The length of rows that are filled up to whole tiles."""
+    return cdiv(length, TILE) * TILE
 
 
 def front(items: View, shape: tuple[int, ...], like: View) -> View:
@@ -68,6 +111,20 @@ def short_rows(
         near = scratch.empty(x.shape, x.dtype.name)
         before = cpy.plan(caps, scratch, x, near)
         x = near
+    values, index, after = _near(caps, scratch, values, index)
+    cols = x.shape[-1]
+    bits = (min(cols, BLOCK) - 1).bit_length()
+    step = sort_rows.step(
+        caps, x, positions, values, index, bits=bits, keep_bits=min(bits, (keep - 1).bit_length()),
+        pieces=cdiv(cols, BLOCK), keep=keep, descending=int(descending),
+    )  # fmt: skip
+    return [*before, step, *after]
+
+
+def _near(
+    caps: Caps, scratch: Scratch, values: View | None, index: View | None
+) -> tuple[View | None, View | None, list[Step]]:
+    """Both as sorting writes them, and what copies them to where the caller wants them."""
     after: list[Step] = []
     if values is not None and _apart(values):
         far = values
@@ -77,13 +134,7 @@ def short_rows(
         far = index
         index = scratch.empty(far.shape, far.dtype.name)
         after += cpy.plan(caps, scratch, index, far)
-    cols = x.shape[-1]
-    bits = (min(cols, BLOCK) - 1).bit_length()
-    step = sort_rows.step(
-        caps, x, positions, values, index, bits=bits, keep_bits=min(bits, (keep - 1).bit_length()),
-        pieces=cdiv(cols, BLOCK), keep=keep, descending=int(descending),
-    )  # fmt: skip
-    return [*before, step, *after]
+    return values, index, after
 
 
 def _apart(v: View) -> bool:
@@ -108,31 +159,54 @@ def radix(
         near = scratch.empty(x.shape, x.dtype.name)
         steps += cpy.plan(caps, scratch, x, near)
         x = near
-    length = items.shape[-1]
-    rows = items.size // length
-    tiles = length // TILE
-    keys_out, items_out = words(scratch, x), words(scratch, x)
-    table = scratch.empty((rows, DIGITS * tiles), "uint32")
-    running = scratch.empty((rows, DIGITS * tiles), "uint32")
-    counted = scan.steps(caps, scratch, table, running)
     steps.append(
         sort_keys.step(
-            caps, x, keys, items, padded=length, of_bits=int(of_bits), descending=int(descending)
+            caps, x, keys, items, padded=items.shape[-1], of_bits=int(of_bits),
+            descending=int(descending),
         )
-    )
-    passes = 2 * x.dtype.itemsize  # an even number: the last one writes to `items` again
-    for n in range(passes):
-        if n == passes - 1 and last is not None:
+    )  # fmt: skip
+    # An even number of passes: the last one writes to `items` again.
+    return [
+        *steps,
+        *passes(
+            caps, scratch, keys, items, 8 * x.dtype.itemsize, of_bits, keep_keys, last
+        )[0],
+    ]  # fmt: skip
+
+
+def passes(
+    caps: Caps,
+    scratch: Scratch,
+    keys: View,
+    items: View,
+    bits: int,
+    has_items: bool,
+    keep_keys: bool = False,
+    last: View | None = None,
+) -> tuple[list[Step], View, View]:
+    """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and where the keys
+    and the items are then. `has_items`: the items are written; else they are positions."""
+    steps: list[Step] = []
+    length = items.shape[-1]
+    rows, tiles = items.size // length, length // TILE
+    keys_out, items_out = (scratch.empty(keys.shape, "uint32") for _ in range(2))
+    table = scratch.empty((rows, DIGITS * tiles), "uint32")
+    adds = tiles <= ADDED_TILES
+    running = table if adds else scratch.empty((rows, DIGITS * tiles), "uint32")
+    counted = [] if adds else scan.steps(caps, scratch, table, running)
+    count = cdiv(bits, DIGIT_BITS)
+    for n in range(count):
+        if n == count - 1 and last is not None:
             items_out = last
-        steps.append(sort_count.step(caps, keys, table, tiles=tiles, shift=4 * n))
+        steps.append(sort_count.step(caps, keys, table, tiles=tiles, shift=DIGIT_BITS * n))
         steps += counted
         steps.append(
             sort_scatter.step(
-                caps, keys, items, running, keys_out, items_out, tiles=tiles, shift=4 * n,
-                by_place=int(n == 0 and not of_bits),
-                last=int(n == passes - 1 and not keep_keys),
+                caps, keys, items, running, keys_out, items_out, ADDS=adds, tiles=tiles,
+                shift=DIGIT_BITS * n, by_place=int(n == 0 and not has_items),
+                last=int(n == count - 1 and not keep_keys),
             )
         )  # fmt: skip
         keys, keys_out = keys_out, keys
         items, items_out = items_out, items
-    return steps
+    return steps, keys, items

@@ -15,5 +15,7 @@ def plan(caps: Caps, scratch: Scratch, x: View, dst: View, descending: bool = Fa
     """One dispatch for short rows, else some for each four bits of an element."""
     check("sort", x)
     if x.dtype != dst.dtype:
-        raise DTypeError(f"[sort] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+        raise DTypeError(
+            f"[sort] dst must have the dtype of x, {x.dtype.name}, but is {dst.dtype.name}"
+        )
     return ordered(caps, scratch, x, dst, None, descending)

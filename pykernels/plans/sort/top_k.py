@@ -11,7 +11,7 @@ from pykernels.plans.parts import Part
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 
-from .order import BLOCK, check, front, radix, short_rows, words
+from .order import BLOCK, check, front, merged, merges, radix, short_rows, words
 
 __all__ = ["plan"]
 
@@ -25,7 +25,9 @@ def plan(
     """One dispatch for short rows, some for long ones."""
     check("top_k", x)
     if x.dtype != dst.dtype:
-        raise DTypeError(f"[top_k] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+        raise DTypeError(
+            f"[top_k] dst must have the dtype of x, {x.dtype.name}, but is {dst.dtype.name}"
+        )
     if dst.ndim != x.ndim or dst.shape[:-1] != x.shape[:-1] or dst.shape[-1] > x.shape[-1]:
         raise ShapeError(
             f"[top_k] dst must have the shape of x, {x.shape}, with up to {x.shape[-1]} columns "
@@ -56,6 +58,8 @@ def _whole(
     caps: Caps, scratch: Scratch, x: View, dst: View, index: View, largest: bool
 ) -> list[Step]:
     keep = dst.shape[-1]
+    if merges(x) and keep * cdiv(x.shape[-1], BLOCK) > BLOCK:  # rounds would be more dispatches
+        return merged(caps, scratch, x, dst, index, keep, largest)
     if keep <= MOST or x.shape[-1] <= BLOCK:
         return _rounds(caps, scratch, x, None, dst, index, keep, largest)
     items = words(scratch, x)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pykernels.errors import ArgumentError, TapeError
 from pykernels.runtime.handle import Handle
-from pykernels.runtime.observe import recorders
+from pykernels.runtime.observe import recording_tapes
 
 from .functions import array_function
 from .ufuncs import array_ufunc
@@ -85,10 +85,10 @@ class Interop(Handle):
 
     def _exported(self, form: str) -> NDArray:
         """The elements on the host, for somebody who may not know that this ends gradients."""
-        if any(tape.needs(self) for tape in recorders()):
+        if any(tape.needs(self) for tape in recording_tapes()):
             raise TapeError(
                 f"[tape] {form} of a tensor that the tape records would have no gradient: compute "
-                "on the device, or say .numpy() where none is wanted"
+                "on the device, or call .numpy() if you need no gradient"
             )
         array: NDArray = self.numpy()  # type: ignore[attr-defined]
         return array

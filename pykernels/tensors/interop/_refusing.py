@@ -19,6 +19,6 @@ def lacks(name: str, argument: str, value: Any, usual: Any) -> None:
     given = value is not None and value is not np._NoValue
     if given and not (type(value) is type(usual) and value == usual):
         raise TypeError(
-            f"[{name}] numpy's {argument} is not there for tensors but got {value!r:.40}: compute "
+            f"[{name}] tensors lack numpy's argument {argument} but got {value!r:.40}: compute "
             "with .numpy() on the host"
         )

@@ -114,8 +114,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
         count = integer("split", "sections", indices_or_sections)
         if count > 0 and ary.shape[at] % count:
             raise ArgumentError(
-                f"[split] axis {axis} of shape {ary.shape} has no {count} equal parts: "
-                "np.array_split gives others"
+                f"[split] axis {axis} of shape {ary.shape} cannot be split into {count} equal "
+                "parts: np.array_split makes unequal parts"
             )
     return function("split")(ary, indices_or_sections, at)
 
@@ -276,7 +276,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **others: An
         lacks("einsum", name, value, {"order": "K", "casting": "safe"}.get(name))
     if len(operands) < 2 or not isinstance(operands[0], str):
         raise TypeError(
-            "[einsum] on the device it takes subscripts and operands: compute others with "
+            "[einsum] tensors take subscripts and operands: compute other forms with "
             ".numpy() on the host"
         )
     # Names of ways to look for a path, and True, leave the order to us.

@@ -106,7 +106,7 @@ def test_dropout_refuses(dev: pk.Device) -> None:
         (lambda: pk.flash_attn(q, k, v, dropout_p=2.0), pk.ArgumentError, "dropout_p must be in"),
         (lambda: pk.flash_attn(q, k, v, dropout_p=0.1, return_lse=True), pk.ArgumentError, "lse"),
         (lambda: pk.flash_attn(q, k, v, dropout_p=0.1, lengths=dev.tensor([1, 2], "int32")),
-         pk.ArgumentError, "goes without lengths"),
+         pk.ArgumentError, "dropout_p excludes lengths"),
         (lambda: pk.flash_attn(q, q, v, dropout_p=0.1), pk.ShapeError, "v must have shape"),
         (lambda: pk.flash_attn(q, k, v, mask=dev.zeros(4), dropout_p=0.1), pk.ShapeError, "mask"),
         (lambda: pk.flash_attn(q, k, v, causal="up", dropout_p=0.1), pk.ArgumentError, "causal"),  # type: ignore[call-overload]

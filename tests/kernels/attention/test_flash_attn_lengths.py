@@ -93,7 +93,7 @@ def test_decoding(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
         calls.add((3, 4, 1), (s, 700), depths, dtype, lengths=lengths, causal=True)
         calls.add((3, 4, 2), (s, 700), depths, dtype, lengths=lengths, window=(50, 0),
                   sinks=calls.values((4,)))  # fmt: skip
-    for splits in (5, 64):
+    for splits in (5, 64) if max(depths) < 256 else (5,):  # a number of splits is no text
         with force(dev, AttentionChoice("decode", splits)):
             calls.check(f"{splits}")
 

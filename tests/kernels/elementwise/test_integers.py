@@ -99,5 +99,5 @@ def test_a_negative_element_is_a_fault(dev: pk.Device, shape: tuple[int, ...]) -
 
 def test_powers_of_a_tensor_are_no_part_of_a_reduction(dev: pk.Device) -> None:
     x = dev.ones(3, "int32")
-    with pytest.raises(pk.ArgumentError, match="no part of a reduction"):
+    with pytest.raises(pk.ArgumentError, match="a reduction cannot raise integers"):
         pk.reduction("x ** x", "sum", x=x)

@@ -69,7 +69,7 @@ def test_cross_entropy_and_nll_loss_reject(dev: pk.Device) -> None:
             function(dev.ones(()), t)
         with pytest.raises(pk.DTypeError, match=name + "input must be float32 or float16"):
             function(t, t)
-        with pytest.raises(pk.DTypeError, match=name + "weight must be as input is"):
+        with pytest.raises(pk.DTypeError, match=name + "weight must have the dtype of input"):
             function(x, t, dev.ones(4, "float16"))
         for wrong in ("average", 2, ["mean"]):
             with pytest.raises(pk.ArgumentError, match=name):

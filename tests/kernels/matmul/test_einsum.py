@@ -150,8 +150,8 @@ def test_einsum_rejects(dev: pk.Device) -> None:
         (lambda: pk.einsum(3, x, x), pk.ArgumentError, "must be a string"),  # type: ignore[call-overload]
         (lambda: pk.einsum("ij,ij", x, dev.zeros((2, 3), "int32")), pk.DTypeError, r"\[einsum\] b"),
         (lambda: pk.einsum("ij,ij", x, x, out=dev.zeros(2)), pk.ShapeError, "out must have shape"),
-        (lambda: pk.einsum("ij"), pk.ArgumentError, "an operand or more"),
-        (lambda: pk.einsum("ij,kj,lj", x, x, x, optimize=[(0, 1)]), pk.ArgumentError, "makes 2"),
+        (lambda: pk.einsum("ij"), pk.ArgumentError, "at least one operand"),
+        (lambda: pk.einsum("ij,kj,lj", x, x, x, optimize=[(0, 1)]), pk.ArgumentError, "leaves 2"),
         (lambda: pk.einsum("ij,kj,lj", x, x, x, optimize=[(0, 3)]), pk.ArgumentError, "3 operands"),
         (lambda: pk.einsum("ij,kj", x, x, optimize="best"), pk.ArgumentError, "'opt_einsum'"),  # type: ignore[call-overload]
         (lambda: pk.tensordot(x, x, 1), pk.ShapeError, "must agree"),

@@ -171,6 +171,40 @@ def test_plan_of_a_large_product() -> None:
     assert [s.body.name for s in steps][1:] == ["gemm_mma"]
 
 
+@pytest.mark.parametrize(
+    ("dst", "precision", "sliced"),
+    [
+        ("float16", None, False), ("float16", "high", True), ("float16", "fast", False),
+        ("float32", None, True), ("float32", "high", True), ("float32", "fast", False),
+    ],
+)  # fmt: skip
+def test_sums_in_one_piece(dst: DTypeName, precision: str | None, sliced: bool) -> None:
+    """Results of float16 take one piece by default, those of float32 only with "fast"."""
+    a, b = (_view((4096, 4096), "float16", n) for n in range(2))
+    steps = plan(CAPS, Scratch(), a, b, None, None, _view((4096, 4096), dst, 2), None, precision)
+    assert steps[0].body.name == "gemm_mma"
+    assert dict(zip(steps[0].body.axes, steps[0].axes, strict=True))["SLICES"] is sliced
+
+
+@gpu
+def test_halves_in_one_piece_stay_within_their_bound(dev: pk.Device) -> None:
+    """Of one sign: what is lost shows in float32 results, and counts less than the rounding to
+    float16, by default and with "high"."""
+    _needs_f16(dev)
+    rng = np.random.default_rng(4)
+    a, b = (rng.uniform(0.05, 0.1, (32, 4096)).astype(np.float16) for _ in range(2))
+    want = reference(a, b)
+    found = {}
+    with emulated(dev, "gemm_mma"), force(dev, SMALL):
+        for precision in (None, "high"):
+            dst = dev.empty((32, 32), "float16")
+            pk.kernels.mul_mat(dev.tensor(a), dev.tensor(b), dst, precision=precision)  # type: ignore[arg-type]
+            found[precision] = np.abs(dst.numpy() - want)
+    allowed = (0.16 * 4096 + np.sqrt(4096) + 4) * 2.0**-23 * want + want * 2.0**-11
+    assert (found[None] <= allowed).all()
+    assert (found["high"] <= (np.sqrt(4096) + 4) * 2.0**-23 * want + want * 2.0**-11).all()
+
+
 def _view(shape: tuple[int, ...], dtype: DTypeName, buffer: int) -> View:
     lay = contiguous_layout(shape, dtype_of(dtype))
     return View(buffer, lay.dtype, shape, lay.strides, 0)

@@ -13,7 +13,7 @@ from pykernels.dtypes import DTYPES
 from pykernels.plans.cost import split_k
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat as plans
-from pykernels.plans.matmul.select import GemmShape, choose
+from pykernels.plans.matmul.select import GemmChoice, GemmShape, choose
 from pykernels.steps import Caps, Scratch, cdiv
 from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
@@ -145,6 +145,19 @@ def test_choices() -> None:
         assert choose(SMALL, GemmShape(1, n, n, n)).body == "mul_mat/32"
 
 
+@pytest.mark.parametrize(
+    ("rows", "depth", "cols", "body", "splits"),
+    [
+        (16, 4096, 4096, "16x64", 16), (16, 4096, 14336, "16x64", 4), (9, 768, 3072, "16x64", 8),
+        (32, 4096, 4096, "32x128", 16), (17, 4096, 14336, "32x128", 4),
+        (32, 768, 50257, "32x128", 1),
+    ],
+)  # fmt: skip
+def test_few_rows_fill_one_wave(rows: int, depth: int, cols: int, body: str, splits: int) -> None:
+    """The best of those measured on one NVIDIA H200 (docs/records/matmul.md)."""
+    assert choose(LARGE, GemmShape(1, rows, cols, depth)) == GemmChoice(f"mul_mat/{body}", splits)
+
+
 def test_tails_leave_whole_waves() -> None:
     for rows, cols in ((4096, 4096), (2048, 2048), (512, 14336), (3001, 2999)):
         choice = choose(LARGE, GemmShape(1, rows, cols, 4096))
@@ -272,5 +285,5 @@ def test_fast_is_a_choice_of_the_plan() -> None:
     assert names(turned, replace(half, strides=(8192, 2))) == ["cpy_block", *fast]
     assert names(x, x)[-3:] == fast
     assert names(x, x, replace(LARGE, f16=False))[-3] == "gemm_tile"
-    with pytest.raises(pk.ArgumentError, match="must be None, 'fast' or 'split' but is 'exact'"):
+    with pytest.raises(pk.ArgumentError, match="'fast', 'high' or 'split' but is 'exact'"):
         plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "exact")

@@ -106,7 +106,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("splits", (2, 5, 64))
 def test_splits_of_k(dev: pk.Device, splits: int) -> None:
-    for body in ("mul_mat/32", "gemv", "gemm_tile"):
+    for body in ("mul_mat/32", "mul_mat/16x64", "mul_mat/32x128", "gemv", "gemm_tile"):
         calls = GemmCalls(dev)
         for k in (16, 17, 130, 1000):
             for form in (K_RUNS, ROWS_RUN):
@@ -247,6 +247,8 @@ def test_epilogue(dev: pk.Device, activation: str | None) -> None:
         ("mul_mat/32", 3),
         ("gemv", 1),
         ("mul_mat/64", 1),
+        ("mul_mat/16x64", 1),
+        ("mul_mat/32x128", 3),
         ("gemm_tile", 1),
         ("gemm_tile", 3),
     ):

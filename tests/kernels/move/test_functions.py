@@ -96,7 +96,7 @@ REFUSED = {
                       lambda x: pk.flip(x, (0, -4))),
     "a new axis too far": (pk.ShapeError, r"\[unsqueeze\] axis must be in \[-5, 5\) but is 5",
                            lambda x: pk.unsqueeze(x, 5)),
-    "not as many axes": (pk.ShapeError, r"\[moveaxis\] source and destination must name as many",
+    "not as many axes": (pk.ShapeError, r"\[moveaxis\] source and destination must name the same",
                          lambda x: pk.moveaxis(x, 0, (1, 2))),
     "expand": (pk.ShapeError, r"\[expand\] \(2, 1, 5, 3\) does not expand to \(3, 1, 5, 3\)",
                lambda x: pk.expand(x, (3, 1, 5, 3))),
@@ -122,10 +122,10 @@ REFUSED = {
                          lambda x: pk.repeat(x, -1)),
     "negative reps": (pk.ArgumentError, r"\[tile\] reps must be from 0 up but are \(2, -1\)",
                       lambda x: pk.tile(x, (2, -1))),
-    "shifts": (pk.ShapeError, r"\[roll\] shift and axis must be as many",
+    "shifts": (pk.ShapeError, r"\[roll\] shift and axis must have the same length",
                lambda x: pk.roll(x, (1, 2), 0)),
     "diag": (pk.ShapeError, r"\[diag\] x must have one axis or two", lambda x: pk.diag(x)),
-    "parts that differ": (pk.ShapeError, r"\[concatenate\] arrays must agree but for axis 1 ",
+    "parts that differ": (pk.ShapeError, r"\[concatenate\] arrays must have one shape except",
                           lambda x: pk.concatenate([x, x[:1]], 1)),
     "stack": (pk.ShapeError, r"\[stack\] arrays must have one shape but have ",
               lambda x: pk.stack([x, x[..., :2]])),
@@ -349,7 +349,9 @@ def test_scatters(dev: pk.Device) -> None:
     same(t, want)
     np.put_along_axis(want[:3], index, np.float16(2), 1)
     same(pk.scatter(x, 1, index, 2), want)
-    with pytest.raises(pk.ShapeError, match=r"\[scatter\] src must be as large as index, \(3, 4\)"):
+    with pytest.raises(
+        pk.ShapeError, match=r"\[scatter\] src must be at least as large as index, \(3, 4\)"
+    ):
         pk.scatter(x, 1, index, src[:2])
     with pytest.raises(pk.DTypeError, match=r"\[scatter\] src must have the dtype of x, float16"):
         pk.scatter(x, 1, index, src.astype("f4"))

@@ -60,6 +60,34 @@ def test_nonzero_through_strides(dev: pk.Device) -> None:
     assert [a.tolist() for a in found] == [a.tolist() for a in np.nonzero(x)]
 
 
+def test_nonzero_of_a_size(dev: pk.Device) -> None:
+    """More places than there are indices, as many, and fewer; nothing is read."""
+    x = (np.random.default_rng(4).random((70, 90)) < 0.3).astype("f4")
+    want = np.nonzero(x)
+    n = want[0].size
+    t = dev.tensor(x)
+    for size in (0, 7, n, n + 5000):
+        rows, cols, count = pk.nonzero(t, size=size, fill_value=-3, return_count=True)
+        assert count.shape == () and int(count.item()) == n
+        for got, full in zip((rows, cols), want, strict=True):
+            padded = np.concatenate([full, np.full(max(size - n, 0), -3)])[:size]
+            assert got.dtype == "int32" and got.numpy().tolist() == padded.tolist()
+    (found,) = pk.nonzero(np.zeros(5, "f4"), size=2)
+    assert isinstance(found, np.ndarray) and found.tolist() == [0, 0]
+    *both, number = pk.nonzero(t, return_count=True)
+    assert len(both) == 2 and int(number.item()) == n
+
+
+def test_nonzero_of_a_size_in_a_captured_program(dev: pk.Device) -> None:
+    x = dev.tensor(np.float32([0, 3, 0, 4]))
+    with dev.capture(x=x) as program:
+        places, count = pk.nonzero(x, size=3, fill_value=9, return_count=True)
+    program()
+    assert places.numpy().tolist() == [1, 3, 9] and count.item() == 2
+    program(x=dev.tensor(np.float32([1, 1, 1, 1])))
+    assert places.numpy().tolist() == [0, 1, 2] and count.item() == 4
+
+
 @pytest.mark.crowd
 @pytest.mark.sample
 def test_nonzero_over_a_long_grid(dev: pk.Device) -> None:
@@ -97,8 +125,13 @@ def test_nonzero_rejects(dev: pk.Device) -> None:
         kernels.nonzero(x, dev.zeros(1, "int32"), dev.zeros((2, 5), "int32"))
     with pytest.raises(pk.ShapeError, match=r"\[nonzero\] src must have an axis or more"):
         kernels.nonzero(x, offsets, dev.zeros((3, 5), "int32"))
-    with pytest.raises(pk.ShapeError, match=r"\[nonzero\] a tensor without axes"):
-        pk.nonzero(dev.zeros(()))
+    for size in (None, 3):
+        with pytest.raises(pk.ShapeError, match=r"\[nonzero\] a tensor without axes"):
+            pk.nonzero(dev.zeros(()), size=size)
+    with pytest.raises(pk.ArgumentError, match=r"\[nonzero\] size must not be negative but is -1"):
+        pk.nonzero(x, size=-1)
+    with pytest.raises(pk.ArgumentError, match=r"\[nonzero\] fill_value is for results of a size"):
+        pk.nonzero(x, fill_value=1)
     with pytest.raises(pk.LimitError, match=r"\[nonzero\] src may have 6 axes but has 7"):
         kernels.nonzero(dev.zeros((1,) * 7), offsets, dev.zeros((7, 5), "int32"))
     with pytest.raises(pk.DTypeError, match=r"\[masked_select\] mask must be bool but is float32"):

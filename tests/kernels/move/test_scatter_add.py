@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import pykernels as pk
 from pykernels import kernels
+from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.plans.move.scatter_add import plan
 from pykernels.reference.move import scatter_add as reference
+from pykernels.steps import Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from tests.harness import Case, assert_close, assert_same_bits, caps, random_form
 
 pytestmark = pytest.mark.gpu
@@ -16,8 +22,8 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("bad", [0.0, 0.2])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint32"])
 def test_scatter_add_of_any_layout(dev: pk.Device, dtype: str, bad: float) -> None:
-    """Any axis, lists shorter and longer than a piece and than pieces of pieces, few and many
-    places. Small integers add up exactly."""
+    """Any axis, rows shorter and longer than an invocation's share and than the share of a row's
+    invocations, few and many places. Small integers add up exactly."""
     case = Case(dev, seed=2)
     rng = case.rng
     calls = []
@@ -25,7 +31,7 @@ def test_scatter_add_of_any_layout(dev: pk.Device, dtype: str, bad: float) -> No
         ndim = int(rng.integers(1, 4))
         axis = int(rng.integers(ndim))
         shape = [int(v) for v in rng.integers(1, 5, ndim)]
-        shape[axis] = (1, 31, 32, 33, 64, 65, 600, 1100, 5, 90)[n]
+        shape[axis] = (1, 7, 8, 9, 64, 65, 600, 1100, 5, 90)[n]
         side = [v + int(rng.integers(0, 3)) for v in shape]
         side[axis] = int(rng.choice([1, 3, 40, 700]))
         index = rng.integers(0, side[axis], shape)
@@ -50,6 +56,49 @@ def test_scatter_add_of_any_layout(dev: pk.Device, dtype: str, bad: float) -> No
 
     for got, expected in zip(case.run(run), want, strict=True):
         assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("limit", [1, 15, 16, 5000, 1 << 17])
+def test_scatter_add_of_long_rows(dev: pk.Device, limit: int) -> None:
+    """Each way to sort (one block, a merge, radix of one pass and more, rows that fill tiles),
+    along both axes, with indices out of range, all-equal ones, and runs over whole pieces."""
+    rng = np.random.default_rng(limit)
+    for n in (2048, 2049, 9000, 32_769, 34_816):
+        for axis in (0, 1):
+            shape = (n, 2) if axis == 0 else (2, n)
+            random = rng.integers(-1, limit + 1, shape)
+            runs = np.where(rng.random(shape) < 0.9, limit // 2, random)
+            for index in (random, runs, np.full(shape, limit - 1)):
+                src = rng.integers(-9, 9, shape).astype("f4")
+                side = (limit, 2) if axis == 0 else (2, limit)
+                dst = dev.zeros(side)
+                kernels.scatter_add(dev.tensor(src), dev.tensor(index.astype("i4")), dst, axis=axis)
+                with contextlib.suppress(pk.IndexRangeError):
+                    dev.sync()
+                want = reference(src, index, np.zeros(side, "f4"), axis)
+                assert_same_bits(dst.numpy(), want.astype("f4"))
+
+
+def test_scatter_add_dispatches(dev: pk.Device) -> None:
+    """A few of them, whatever the numbers of the index are; one for integers."""
+
+    def bodies(n: int, limit: int, dtype: DTypeName = "float32") -> list[str]:
+        views = [
+            View(k, DTYPES[d], shape, contiguous_strides(shape, DTYPES[d].itemsize), 0)
+            for k, (d, shape) in enumerate(((dtype, (n,)), ("int32", (n,)), (dtype, (limit,))))
+        ]
+        return [s.body.name for s in plan(dev._context.caps, Scratch(), *views)]
+
+    assert bodies(2000, 10**6) == ["scatter_keys", "sort_rows", "segment_sum"]
+    assert bodies(10_000, 10_000) == [
+        "scatter_keys", "sort_rows", "sort_merge", "segment_sum", "segment_sum"
+    ]  # fmt: skip
+    for limit, passes in ((10, 1), (256, 3), (10**6, 5)):
+        assert bodies(10**6, limit) == [
+            "scatter_keys", *["sort_count", "sort_scatter"] * passes, "segment_sum", "segment_sum"
+        ]  # fmt: skip
+    for dtype in ("int32", "uint32"):
+        assert bodies(10**6, 10**6, dtype) == ["scatter_integers"]
 
 
 def test_scatter_add_is_exact_enough_and_repeatable(dev: pk.Device) -> None:
@@ -96,7 +145,9 @@ def test_scatter_add_over_a_long_grid(dev: pk.Device) -> None:
 
 def test_scatter_add_rejects(dev: pk.Device) -> None:
     x, index = dev.zeros((2, 3)), dev.zeros((2, 4), "int32")
-    with pytest.raises(pk.ShapeError, match=r"\[scatter_add\] src must be as large as index"):
+    with pytest.raises(
+        pk.ShapeError, match=r"\[scatter_add\] src must be at least as large as index"
+    ):
         pk.scatter_add(x, 1, index, x)
     with pytest.raises(pk.DTypeError, match=r"\[scatter_add\] src must have the dtype of x"):
         pk.scatter_add(x, 1, index, index)

@@ -198,7 +198,9 @@ def test_groups_have_their_own_settings(dev: pk.Device) -> None:
 def test_groups_reject(dev: pk.Device) -> None:
     w = dev.ones(3)
     for given in ([{"lr": 0.1}], [{"params": [w], "momentum": 0.9}], [{}]):
-        with pytest.raises(pk.ArgumentError, match=r"\[Adam\] params\[0\] must have params"):
+        with pytest.raises(
+            pk.ArgumentError, match=r"\[Adam\] params\[0\] must have the key params"
+        ):
             pk.Adam(given)
     with pytest.raises(pk.ArgumentError, match="params must be a list of one or more"):
         pk.Adam([{"params": []}])

@@ -116,8 +116,8 @@ def test_optimizer_step_rejects(dev: pk.Device) -> None:
     x, s = dev.ones((2, 3)), dev.tensor(reference.some_settings())
     for match, named in (
         ("there is no rule 'adamax': there are ema, lion", {"rule": "adamax"}),
-        ("lion has 1 states, and first does not fit", {"rule": "lion"}),
-        ("ema has 0 states, and first does not fit", {"first": x.copy()}),
+        ("lion takes 1 states but first is missing", {"rule": "lion"}),
+        ("ema takes 0 states but first is given", {"first": x.copy()}),
         ("rate must have one element", {"rate": dev.zeros(2)}),
         ("skip must have one element", {"skip": dev.zeros(2, "uint32")}),
         ("settings must have shape \\(15,\\)", {"settings": s[:3]}),

@@ -153,7 +153,7 @@ def test_categorical_rejects(dev: pk.Device) -> None:
         (lambda: pk.categorical(dst), pk.DTypeError, r"logits must be float32 or float16"),
         (lambda: pk.categorical(x, state=dev.zeros(6)), pk.DTypeError, "state must be uint32"),
         (lambda: pk.categorical(x, seed=1, state=pk.random_state(device=dev)), pk.ArgumentError,
-         "seed goes without a state"),
+         "seed must be None if a state"),
         (lambda: kernels.categorical(x, dst[:1]), pk.ShapeError, r"dst must have shape \(2,\)"),
         (lambda: kernels.categorical(x, dst, tokens=dst), pk.ShapeError, "tokens must have the"),
         (lambda: kernels.categorical(x[:, :0], dst), pk.ShapeError, "a column or more"),

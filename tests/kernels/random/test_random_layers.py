@@ -85,7 +85,7 @@ def test_layers_reject(dev: pk.Device) -> None:
         (lambda: pk.dropout(x, training=1), pk.ArgumentError, "training must be True"),  # type: ignore[call-overload]
         (lambda: pk.dropout(dev.zeros(3, "uint8")), pk.DTypeError, "x must be float32 or float16"),
         (lambda: pk.dropout(x, seed=1, state=pk.random_state(device=dev)), pk.ArgumentError,
-         r"\[dropout\] seed goes without"),
+         r"\[dropout\] seed must be None if a state"),
         (lambda: pk.dropout(x, out=x[:1]), pk.ShapeError, r"\[dropout\] out must have shape"),
         (lambda: pk.kaiming_uniform(5), pk.ShapeError, r"\[kaiming_uniform\] shape must be"),
         (lambda: pk.kaiming_normal((2, 3), mode="fan"), pk.ArgumentError, "mode must be 'fan_in'"),  # type: ignore[arg-type]

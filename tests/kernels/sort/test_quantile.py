@@ -21,16 +21,17 @@ def wide(x: Any, *args: Any, **named: Any) -> Any:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_quantile_is_numpys(dev: pk.Device, method: Any) -> None:
-    rng = np.random.default_rng(0)
+    """Any axes with one method; a method only says what is taken between two sorted elements."""
+    rng, whole = np.random.default_rng(0), method == "linear"
     for shape in SHAPES:
         for dtype, rtol in (("float32", 1e-6), ("float16", 1e-3), ("int32", 1e-6), ("uint8", 1e-6)):
             x = np.asarray(rng.integers(0, 100, shape) if dtype[0] in "iu" else rng.random(shape))
             x = x.astype(dtype)
             axes: list[Any] = [None, *range(-len(shape), len(shape))]
             axes += [(0, 2), (1,), (2, 1, 0)] if len(shape) == 3 else []
-            for axis in axes:
+            for axis in axes if whole else {None, axes[-1]}:
                 for q in (0.5, [0, 0.25, 0.75, 1], []):
-                    for keepdims in (False, True):
+                    for keepdims in (False, True) if whole else (False,):
                         got = pk.quantile(x, q, axis, keepdims=keepdims, method=method)
                         assert got.dtype == ("float16" if dtype == "float16" else "float32")
                         want = wide(x, q, axis, keepdims=keepdims, method=method)
@@ -55,7 +56,7 @@ def test_torchs_words(dev: pk.Device) -> None:
     np.testing.assert_allclose(
         got.numpy(), wide(x.numpy(), [0.1, 0.9], 0, keepdims=True), rtol=1e-6
     )
-    with pytest.raises(pk.ArgumentError, match="axis and dim are the same thing"):
+    with pytest.raises(pk.ArgumentError, match="axis and dim are two names of one argument"):
         pk.quantile(x, 0.5, 0, dim=0)
 
 
@@ -75,7 +76,11 @@ def test_quantile_refuses(dev: pk.Device) -> None:
         (pk.DTypeError, "q must be a number", lambda: pk.quantile(x, x)),  # type: ignore[call-overload]
         (pk.DTypeError, "q must be a number", lambda: pk.quantile(x, "a")),
         (pk.ShapeError, "q must have one axis", lambda: pk.quantile(x, np.ones((1, 1)))),
-        (pk.ArgumentError, "method must be 'linear' or", lambda: pk.quantile(x, 0.5, method="a")),  # type: ignore[call-overload]
+        (
+            pk.ArgumentError,
+            "method must be 'linear', 'lower'",
+            lambda: pk.quantile(x, 0.5, method="a"),
+        ),  # type: ignore[call-overload]
         (pk.ShapeError, "axis must be in", lambda: pk.quantile(x, 0.5, 2)),
         (pk.ShapeError, "must name each axis once", lambda: pk.quantile(x, 0.5, (0, -2))),
         (pk.ShapeError, "x must have elements", lambda: pk.quantile(dev.ones((2, 0)), 0.5, 1)),

@@ -51,6 +51,40 @@ def test_each_flag_alone_and_together(dev: pk.Device) -> None:
             same(got, want, True)
 
 
+def test_unique_of_a_size(dev: pk.Device) -> None:
+    """More places than there are values, as many, and fewer: the first ones, and counts of 0."""
+    x = np.random.default_rng(0).integers(-3, 9, 500).astype(np.int32)
+    want = np.unique(x, **ALL)
+    n = want[0].size
+    for size in (1, n - 1, n, n + 4):
+        values, index, inverse, counts = pk.unique(dev.tensor(x), size=size, **ALL)
+        behind = max(size - n, 0)
+        for got, full, fill in ((values, 0, want[0][0]), (index, 1, want[1][0]), (counts, 3, 0)):
+            assert got.numpy().tolist() == [*want[full], *[fill] * behind][:size]
+        np.testing.assert_array_equal(inverse.numpy(), want[2])
+    got = pk.unique(dev.tensor(x), size=n + 2, fill_value=77)
+    assert got.numpy().tolist() == [*want[0], 77, 77]
+    assert pk.unique(np.float32([2, 1, 2]), size=2).tolist() == [1, 2]
+    assert pk.unique(dev.zeros(0), size=0).shape == (0,)
+
+
+def test_unique_of_a_size_in_a_captured_program(dev: pk.Device) -> None:
+    x = dev.tensor(np.int32([4, 2, 4]))
+    with dev.capture(x=x) as program:
+        values, counts = pk.unique(x, size=3, return_counts=True)
+    program(x=dev.tensor(np.int32([7, 7, 5])))
+    assert values.numpy().tolist() == [5, 7, 5] and counts.numpy().tolist() == [1, 2, 0]
+
+
+def test_unique_rejects_sizes(dev: pk.Device) -> None:
+    with pytest.raises(pk.ArgumentError, match=r"\[unique\] size must not be neg.* but is -1"):
+        pk.unique(dev.zeros(3), size=-1)
+    with pytest.raises(pk.ArgumentError, match=r"\[unique\] size .* 0 for an x without elements"):
+        pk.unique(dev.zeros(0), size=2)
+    with pytest.raises(pk.ArgumentError, match=r"\[unique\] fill_value is for results of a size"):
+        pk.unique(dev.zeros(3), fill_value=2)
+
+
 def test_special_values(dev: pk.Device) -> None:
     nan = np.nan
     for values in ([nan], [nan, nan], [1, nan, -np.inf, nan, 1], [np.inf, np.inf, nan],

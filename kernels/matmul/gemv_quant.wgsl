@@ -1,0 +1,139 @@
+// /// kernel
+// doc = "GEMV and skinny products of mul_mat_quant, up to 8 rows of b: the weights are read once."
+// part_of = "mul_mat_quant"
+// configs.rows1 = { ROWS = 1, threads = 256 }
+// configs.rows4 = { ROWS = 4, threads = 256 }
+// configs.rows8 = { ROWS = 8, threads = 256 }
+// include weights
+// axes.HELD = "configs"
+// iterate = "tiles"
+// params.rows = { type = "u32", value = "dst.shape[-2]" }
+// params.cols = { type = "u32", value = "dst.shape[-1]" }
+// params.depth = { type = "u32" }
+// params.across = { type = "u32" }
+// params.col_bits = { type = "u32" }
+// include epilogue
+// params.scale = { type = "f32", arg = true }
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums"]
+// grid = "it.batches * across"
+// ///
+
+// One workgroup computes 2^col_bits columns of dst, neighbours in the planes of the weights, and all
+// rows: neighbouring invocations take neighbouring columns, and what is left of the workgroup divides
+// k among itself in runs of `PER` groups. Each invocation adds up its groups for all ROWS rows of b, the
+// last one again where dst has fewer. Then fours of columns add up what the runs have.
+//
+// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
+// stores are guarded; indices into workgroup memory are below its size by construction.
+//% set S, WG = CFG.ROWS, CFG.threads
+//% set GROUPS = quant.BLOCK // 32
+// Groups of a round, of one block where a block has several. More make long texts of types with bits
+// in two planes.
+//% set PER = (4 if S == 1 and quant.HIGH == 0 else 2) if GROUPS > 1 else 2 if S < 8 else 1
+var<workgroup> partial: array<array<f32, ${WG}>, ${S}>;
+
+${epilogue.functions()}
+${epilogue.of_rows()}
+${quantised.functions()}
+${quant_sums.functions()}
+
+// The sums of one group: `w`, `s` are its words and scales, `inside`: a condition, or "" where it always holds.
+//% macro add_group(u, inside)
+${quant_sums.numbers("w%d" % u, "s%d" % u, "g%d" % u)}
+//% for s in range(S)
+    {
+//% for o in range(4)
+//% if B == "f32"
+      let x${o}a = b_load(b_from${s} + g${u} * 8u + ${2 * o}u);
+      let x${o}b = b_load(b_from${s} + g${u} * 8u + ${2 * o + 1}u);
+      let xe${o} = vec4<f32>(x${o}a.xz, x${o}b.xz);
+      let xd${o} = vec4<f32>(x${o}a.yw, x${o}b.yw);
+//% else
+      let h${o} = b_load(b_from${s} + g${u} * 4u + ${o}u);
+//% for i in range(4)
+      let h${o}_${i} = unpack2x16float(h${o}[${i}]);
+//% endfor
+      let xe${o} = vec4<f32>(h${o}_0.x, h${o}_1.x, h${o}_2.x, h${o}_3.x);
+      let xd${o} = vec4<f32>(h${o}_0.y, h${o}_1.y, h${o}_2.y, h${o}_3.y);
+//% endif
+//% endfor
+//% if inside
+      acc${s} = select(acc${s}, ${quant_sums.sum("acc%d" % s)|trim}, ${inside});
+//% else
+      acc${s} = ${quant_sums.sum("acc%d" % s)|trim};
+//% endif
+    }
+//% endfor
+//% endmacro
+
+@compute @workgroup_size(${WG})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let id = group_id(wg);
+  if (id >= p.groups) { return; }
+  let batch = id / p.across;
+  let first = (id - batch * p.across) << p.col_bits;
+  let columns = 1u << p.col_bits;
+  let runs = ${WG}u >> p.col_bits;
+  let run = li >> p.col_bits;
+  let n = min(first + (li & (columns - 1u)), p.cols - 1u);
+  let groups = p.depth >> 5u;
+
+  let b_start = b_batch(batch);
+//% for s in range(S)
+  let b_from${s} = b_at(b_start, min(${s}u, p.rows - 1u), 0u);
+  var acc${s} = vec4<f32>();
+//% endfor
+  // Runs of whole rounds, of one length but for the last ones.
+  let rounds = (groups + ${PER - 1}u) / ${PER}u;
+  let each = (rounds + runs - 1u) / runs;
+  let start = min(run * each, rounds);
+  let end = min(start + each, rounds);
+  for (var r = start; r < end; r += 1u) {
+//% for u in range(PER)
+//% if GROUPS == 1 and u > 0
+    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
+//% else
+    let g${u} = r * ${PER}u + ${u}u;
+//% endif
+    let w${u} = load_quants(0u, g${u}, n);
+//% endfor
+//% if GROUPS == 1
+//% for u in range(PER)
+    let s${u} = load_scales(0u, g${u}, n);
+//% endfor
+//% else
+    let s0 = load_scales(0u, g0 / ${GROUPS}u, n);
+//% for u in range(1, PER)
+    let s${u} = s0;
+//% endfor
+//% endif
+//% for u in range(PER)
+    {
+      ${add_group(u, "r * %du + %du < groups" % (PER, u) if GROUPS == 1 and u > 0 else "")}
+    }
+//% endfor
+  }
+//% for s in range(S)
+  partial[${s}][li] = dot(acc${s}, vec4<f32>(1.0f));
+//% endfor
+  workgroupBarrier();
+
+  let fours = columns >> 2u;
+  let dst_start = dst_batch(batch);
+  let bias_start = bias_batch(batch);
+  let residual_start = residual_batch(batch);
+  let row = li >> (p.col_bits - 2u);
+  let own = (li & (fours - 1u)) * 4u;
+  if ((row < ${S}u) & (row < p.rows)) {
+    var v = vec4<f32>();
+    for (var at = own; at < ${WG}u; at += columns) {
+      v += vec4<f32>(partial[row][at], partial[row][at + 1u], partial[row][at + 2u], partial[row][at + 3u]);
+    }
+    v *= select(p.scale, 1.0f, p.is_partial == 1u);
+    let m = vec4<u32>(first + own) + vec4<u32>(0u, 1u, 2u, 3u);
+    if (has_epilogue()) { v = epilogue(v, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), m); }
+//% for j in range(4)
+    if (m[${j}] < p.cols) { dst_store(dst_at(dst_start, row, m[${j}]), v[${j}]); }
+//% endfor
+  }
+}

@@ -1,0 +1,60 @@
+// Tiles of quantised weights for matrix units: a group of 32 k of a column at a time, an invocation each,
+// as four units of halves. Without an offset a weight is the exact product of an integer and a scale,
+// both halves, rounded once; with one it is computed in f32 and rounded.
+//% set GROUPS = quant.BLOCK // 32
+//% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET
+
+//% macro functions()
+//% if PACKED
+// A couple of integers, BIAS more than the numbers, times the scale.
+fn scaled(couple: u32, scale: vec2<f16>) -> u32 {
+  return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - vec2<f16>(${1024 + quant.BIAS}.0h)) * scale);
+}
+//% else
+fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
+  return vec4<u32>(pack2x16float(a.xy), pack2x16float(a.zw), pack2x16float(b.xy), pack2x16float(b.zw));
+}
+//% endif
+//% endmacro
+
+//% macro init(t)
+  let a_n = min(col0 + min(li, ${CFG.BN - 1}u), p.cols - 1u);
+  let a_to = ${t.BASE}u + min(li * ${t.ACROSS + 1}u, ${(CFG.BN - 1) * (t.ACROSS + 1)}u);
+  var a_words: Quants;
+  var a_scales: Scales;
+//% endmacro
+
+// In a branch, as the driver moves loads down behind the product elsewhere.
+//% macro load(k)
+    if (${k} < k_end) {
+      a_words = load_quants(0u, ${k} >> 5u, a_n);
+      a_scales = load_scales(0u, ${k} / ${quant.BLOCK}u, a_n);
+    }
+//% endmacro
+
+//% macro store_stage(t, k)
+//% if CFG.BN < CFG.threads
+    if (li < ${CFG.BN}u) {
+//% else
+    {
+//% endif
+      let scales = scales_of(a_scales, ${"(%s >> 5u) %% %du" % (k, GROUPS) if GROUPS > 1 else "0u"});
+//% if quant.OFFSET
+      let offsets = offsets_of(a_scales, ${"(%s >> 5u) %% %du" % (k, GROUPS) if GROUPS > 1 else "0u"});
+//% endif
+//% for o in range(4)
+//% set half = "xy"[o // 2]
+//% if PACKED
+//% for t in range(4)
+      let h${4 * o + t} = scaled(${quantised.couple("a_words", 4 * o + t)}, vec2<f16>(f16(scales.${half})));
+//% endfor
+      ${mma.store_unit("a_to + %du" % o, "vec4<u32>(h%d, h%d, h%d, h%d)" % (4 * o, 4 * o + 1, 4 * o + 2, 4 * o + 3))}
+//% else
+//% for i in range(2)
+      let q${2 * o + i} = ${quantised.four("a_words", 2 * o + i)} * scales.${half}${" + offsets." ~ half if quant.OFFSET};
+//% endfor
+      ${mma.store_unit("a_to + %du" % o, "unit_of(q%d, q%d)" % (2 * o, 2 * o + 1))}
+//% endif
+//% endfor
+    }
+//% endmacro

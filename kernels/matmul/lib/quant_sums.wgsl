@@ -1,0 +1,82 @@
+// Sums of products of one group of weights, 32 numbers of a row, with 32 numbers of a row of b.
+//
+// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes of each eight numbers
+// two vectors, e<o> with the even ones and d<o> with the odd ones, as integers times FACTORS: numbers
+// of four or eight bits stay where they are in their words. They become floats as the last bits of
+// 2^23, which costs no conversion. The sums of a row of b are a vector: a component for each place.
+//% set PLAIN = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS in (4, 8)
+//% set NIBBLES = PLAIN and quant.BITS == 4
+//% set PLACES = [1, 16, 256, 4096] if NIBBLES else [1, 256, 1, 256] if PLAIN else [1, 1, 1, 1]
+//% set MAGIC = 8388608
+
+//% macro functions()
+const factors = vec4<f32>(${"1.0f, 0.0625f, 0.00390625f, 0.000244140625f" if NIBBLES else "1.0f, 0.00390625f, 1.0f, 0.00390625f" if PLAIN else "1.0f"});
+
+// Four integers of less than 24 bits as floats, BIAS less each in its place.
+fn floats(bits: vec4<u32>) -> vec4<f32> {
+  return bitcast<vec4<f32>>(bits | vec4<u32>(0x4b000000u))
+    - vec4<f32>(${MAGIC + quant.BIAS * PLACES[0]}.0f, ${MAGIC + quant.BIAS * PLACES[1]}.0f, ${MAGIC + quant.BIAS * PLACES[2]}.0f, ${MAGIC + quant.BIAS * PLACES[3]}.0f);
+}
+//% if NIBBLES
+fn in_place(a: u32) -> vec4<f32> { return floats(vec4<u32>(a) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)); }
+//% elif PLAIN
+fn in_place(a: u32, b: u32) -> vec4<f32> {
+  return floats(vec4<u32>(a, a, b, b) & vec4<u32>(0xffu, 0xff00u, 0xffu, 0xff00u));
+}
+//% endif
+//% endmacro
+
+//% macro numbers(w, s, g)
+//% set j = "%s %% %du" % (g, quant.BLOCK // 32) if quant.BLOCK > 32 else "0u"
+      let scales = scales_of(${s}, ${j});
+      let scale0 = scales.x * factors;
+//% if quant.STEP < 32
+      let scale1 = scales.y * factors;
+//% endif
+//% if quant.OFFSET
+      let offsets = offsets_of(${s}, ${j});
+//% endif
+//% for o in range(4)
+//% if NIBBLES
+//% set word = quantised.low_word(w, o)
+//% set e, d = "in_place(" ~ word ~ ")", "in_place(" ~ word ~ " >> 16u)"
+//% elif PLAIN
+//% set a, b = quantised.low_word(w, 2 * o), quantised.low_word(w, 2 * o + 1)
+//% set e, d = "in_place(" ~ a ~ ", " ~ b ~ ")", "in_place(" ~ a ~ " >> 16u, " ~ b ~ " >> 16u)"
+//% else
+//% for t in range(4)
+      let c${4 * o + t} = ${quantised.couple(w, 4 * o + t)};
+//% endfor
+//% set all = "vec4<u32>(c%d, c%d, c%d, c%d)" % (4 * o, 4 * o + 1, 4 * o + 2, 4 * o + 3)
+//% set e, d = "floats(" ~ all ~ " & vec4<u32>(0xffffu))", "floats(" ~ all ~ " >> vec4<u32>(16u))"
+//% endif
+//% set part = o // 2 if quant.STEP < 32 else 0
+//% for name, value in (("e", e), ("d", d))
+//% if quant.OFFSET
+      let ${name}${o} = fma(${value}, scale${part}, vec4<f32>(offsets[${o // 2}]));
+//% else
+      let ${name}${o} = ${value};
+//% endif
+//% endfor
+//% endfor
+//% endmacro
+
+// The products of half of the group, or of all, with the even (`xe<o>`) and odd (`xd<o>`) numbers of b.
+//% macro terms(first, last, start)
+//% set found = namespace(text=start)
+//% for o in range(first, last)
+//% set found.text = "fma(d%d, xd%d, fma(e%d, xe%d, %s))" % (o, o, o, o, found.text)
+//% endfor
+${found.text}
+//%- endmacro
+
+// The sums with the group's products.
+//% macro sum(acc)
+//% if quant.OFFSET
+${terms(0, 4, acc)}
+//%- elif quant.STEP < 32
+fma(${terms(2, 4, "vec4<f32>()")}, scale1, fma(${terms(0, 2, "vec4<f32>()")}, scale0, ${acc}))
+//%- else
+fma(${terms(0, 4, "vec4<f32>()")}, scale0, ${acc})
+//%- endif
+//% endmacro

@@ -1,0 +1,131 @@
+"""Times calls briefly, and keeps each time at once in a file: an interrupted command goes on where
+it was."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pykernels.bench.case import Loaded, load
+from pykernels.bench.clock import GpuSample, Sample, Tracker
+from pykernels.device import Device
+from pykernels.errors import PyKernelsError
+from pykernels.forcing import force
+from pykernels.tuning import save
+
+from .choices import text_of
+from .problems import Problem
+
+__all__ = ["LONGEST", "Kept", "Meter"]
+
+LONGEST = 0.05  # seconds that a dispatch may take: other programs draw on the device
+WARM = 0.3  # seconds of work until a device is warm, and again where it was found cold
+SPIN = 3e-3  # seconds of a call before it is timed, on a device that is warm
+READING = 1e-3  # seconds of a reading
+READINGS = 5
+
+
+class Kept:
+    """Numbers by name in a file that says what they are of; another file begins anew."""
+
+    def __init__(self, path: Path | None, of: Mapping[str, Any]) -> None:
+        self.path, self.of = path, dict(of)
+        self.found: dict[str, float | None] = {}
+        if path is not None and path.is_file():
+            try:
+                data = json.loads(path.read_text(encoding="utf-8"))
+                if data["of"] == self.of:
+                    self.found = {
+                        k: None if v is None else float(v) for k, v in data["found"].items()
+                    }
+            except (ValueError, KeyError, TypeError, AttributeError, OSError):
+                pass  # a broken file counts for nothing
+        self.reused = len(self.found)
+
+    def get(self, name: str, measure: Callable[[], float | None]) -> float | None:
+        """The number of this name, measured if it is not there yet."""
+        if name not in self.found:
+            self.found[name] = measure()
+            if self.path is not None:
+                save(self.path, json.dumps({"of": self.of, "found": self.found}))
+        return self.found[name]
+
+    def forget(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+class Meter:
+    """Times what is called on one device. `longest`: seconds of the longest dispatch so far."""
+
+    def __init__(self, dev: Device, kept: Kept, probe: Sample | None = None) -> None:
+        self.dev, self.kept = dev, kept
+        self.longest = 0.0
+        self.slow = dev.info["type"] == "CPU"
+        self._loaded: tuple[Problem, Loaded] | None = None
+        self._tracker: Tracker | None = None
+        if probe is not None and not self.slow:
+            self._spin(probe, WARM)
+            warm = min(probe(1) for _ in range(5))
+            self._tracker = Tracker(lambda: probe(1), warm)
+            self._probe = probe
+
+    def seconds(self, p: Problem, choice: Any = None) -> float | None:
+        """Seconds of a problem, with a choice; None where the choice is refused."""
+        name = f"{p.name}: {text_of(choice) if choice is not None else 'as planned'}"
+        return self.kept.get(name, lambda: self._seconds(p, choice))
+
+    def loaded(self, p: Problem) -> Loaded:
+        if self._loaded is None or self._loaded[0] != p:
+            self._loaded = None
+            self.dev.trim()
+            self._loaded = p, load(self.dev, p.case)
+        return self._loaded[1]
+
+    def _seconds(self, p: Problem, choice: Any) -> float | None:
+        call = self.loaded(p)
+        try:
+            if choice is None:
+                return self.time(GpuSample(self.dev, call))
+            with force(self.dev, choice):
+                return self.time(GpuSample(self.dev, call))
+        except PyKernelsError:
+            return None
+
+    def time(self, sample: Sample) -> float:
+        """Seconds of a call, briefly warmed up; measured again where the device was cold."""
+        sample(1)  # compiles, allocates
+        one = max(sample(1), 1e-7)
+        dispatches = max(getattr(sample, "dispatches", 1), 1)
+        self.longest = max(self.longest, one / dispatches)
+        if one > LONGEST:
+            return one
+        found = one
+        for _ in range(3):
+            if not self.slow:
+                one = self._spin(sample, SPIN, one)
+            n = max(1, min(math.ceil(READING / one), 512))
+            each = [sample(n) / n for _ in range(self._readings(n * one))]
+            # By the clock of a host that others use too, what disturbs a reading makes it longer.
+            found = min(each) if self.slow else statistics.median(each)
+            if self._tracker is None or self._tracker.probe() <= 1.15 * self._tracker.warm:
+                break
+            self._spin(self._probe, WARM)
+        return max(found, 1e-9)
+
+    def _readings(self, each: float) -> int:
+        return READINGS if each < 0.02 else 3
+
+    def _spin(self, sample: Sample, seconds: float, one: float = 1e-4) -> float:
+        """Keeps the device busy, and returns the time of a call."""
+        until = time.perf_counter() + seconds
+        while True:
+            n = max(1, min(math.ceil(5e-3 / one), 512))
+            one = max(sample(n) / n, 1e-7)
+            if time.perf_counter() >= until:
+                return one

@@ -1,0 +1,230 @@
+"""Measures a device, makes its table, and says how its choices compare with the best."""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from pykernels.device import Device
+from pykernels.errors import PyKernelsError
+from pykernels.forcing import force
+from pykernels.plans.matmul import select_mma
+from pykernels.plans.matmul.select import GemmChoice
+from pykernels.steps import Caps
+from pykernels.tuning import TABLES, Adapter, Tuning, as_data, named, of_data, shipped
+
+from . import facts
+from .calibrate import calibrated
+from .choices import text_of
+from .fit import Where, fit
+from .meter import Kept, Meter
+from .problems import Limits, Problem, others, problems
+from .scale import scaled
+from .times import Measured
+
+__all__ = ["Choice", "Outcome", "Verdicts", "adapter_of", "check", "measure"]
+
+SLOWEST = "mul_mat/32"
+CHECKED = 3e8  # operations of a problem whose result is compared with numpy's
+SHORT = 0.01  # seconds that a problem may take by the slowest tile
+SMALL = Limits(4e7, 1 << 24)  # of a problem on a software driver
+MOST = 150.0  # seconds of timing choices, after which the problems that are left are left out
+ROUNDS = 3  # of fitting, and of measuring what the fitted table chooses
+
+Told = Callable[[str, float], None]
+
+
+class Choice(NamedTuple):
+    """What a table chooses for a problem, how many times the best it takes, and what is best."""
+
+    problem: Problem
+    choice: str
+    ratio: float
+    best: str
+
+
+class Verdicts(NamedTuple):
+    """The choices of a table for some problems."""
+
+    choices: list[Choice]
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of how many times the best choice they take."""
+        if not self.choices:
+            return 1.0
+        return math.exp(statistics.mean(math.log(c.ratio) for c in self.choices))
+
+    @property
+    def worst(self) -> list[Choice]:
+        return sorted(self.choices, key=lambda c: -c.ratio)
+
+
+class Outcome(NamedTuple):
+    """A table, the shipped table that it is to be written over, and its choices; before: those of
+    the table that the device would have without it."""
+
+    tuning: Tuning
+    base: str
+    own: Verdicts
+    before: Verdicts
+    longest: float  # seconds of the longest dispatch
+
+
+def adapter_of(dev: Device) -> Adapter:
+    info, matrix = dev.info, dev._context.caps.matrix is not None
+    return Adapter(info["name"], info["driver"], info["engine"] + "-matrix" * matrix)
+
+
+def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
+    """The table of a device. `told` is called with what is done next and the share that is done."""
+    told("warming up", 0.0)
+    meter = _meter(dev, kept)
+    base = _shipped(dev)
+    told("the device", 0.02)
+    start = _with_facts(meter, base, told)
+    caps = replace(dev._context.caps, tuning=start, forced=(), asked=None)
+    times = Measured(meter, caps)
+    some = [p for p in problems(small, caps.matrix is not None)]
+    limits = limits_of(meter, small)
+    some = [p for p in some if limits.allow(p)]
+    started = time.perf_counter()
+    for i, p in enumerate(_mixed(some)):
+        if time.perf_counter() - started > MOST:
+            break
+        told(p.name, 0.15 + 0.6 * i / len(some))
+        with suppress(PyKernelsError):  # out of memory: it is left out
+            times.add(p)
+    found = start
+    for i in range(ROUNDS):
+        told("finding the table", 0.75 + 0.05 * i)
+        here = Where(caps, times.questions, times)
+        rated = calibrated(caps, start, times.questions, times.known)
+        shipped_tables = [calibrated(caps, replace(named(t), device=start.device),
+                                     times.questions, times.known) for t in TABLES]  # fmt: skip
+        found = fit([here], start, [rated, *map(named, TABLES), *shipped_tables]).tuning
+        told("its choices", 0.78 + 0.05 * i)
+        if not _new(times, found):
+            break
+    told("checking", 0.95)
+    mine, before = _verdicts(times, found), _verdicts(times, base)
+    if before.mean < mine.mean:  # never behind what the device has without it
+        found, mine = of_data(start.name, as_data(base)), before
+    _check_results(meter, times, found)
+    told("done", 1.0)
+    return Outcome(found, base.name, mine, before, meter.longest)
+
+
+def _mixed(some: Sequence[Problem]) -> list[Problem]:
+    """The problems of all kernels in turn."""
+    kernels: dict[tuple[str, str], list[Problem]] = {}
+    for p in some:
+        kernels.setdefault((p.kernel, p.dtype), []).append(p)
+    return [p for row in zip_longest(*kernels.values()) for p in row if p is not None]
+
+
+def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) -> Verdicts:
+    """How the choices of the device's table compare with the best for so many problems that were
+    not measured."""
+    told("warming up", 0.0)
+    meter = _meter(dev, Kept(None, {}))
+    t = dev._context.caps.tuning
+    times = Measured(meter, dev._context.caps)
+    some = [*others(count, limits_of(meter, small), seed=seed, small=small)]
+    for i, p in enumerate(some):
+        told(p.name, i / len(some))
+        with suppress(PyKernelsError):
+            times.add(p)
+    _new(times, t)
+    told("done", 1.0)
+    return _verdicts(times, t)
+
+
+def limits_of(meter: Meter, small: bool) -> Limits:
+    """What the device does within a dispatch that is short enough."""
+    if small:
+        return SMALL
+    rate, side = 0.0, 128
+    while side <= 2048:
+        seconds = meter.seconds(Problem("mul_mat", (side, side, side)), GemmChoice(SLOWEST))
+        if seconds is None:
+            break
+        rate = max(rate, 2 * side**3 / seconds)
+        if seconds > 0.2 * SHORT:
+            break
+        side *= 2
+    copied = facts.copy_rate(meter) or 1e9
+    most = meter.dev.limits["max-storage-buffer-binding-size"]
+    return Limits(rate * SHORT, min(copied * SHORT, most))
+
+
+def _meter(dev: Device, kept: Kept) -> Meter:
+    return Meter(dev, kept, None if dev.info["type"] == "CPU" else facts.probe(dev))
+
+
+def _shipped(dev: Device) -> Tuning:
+    limit = dev.limits["max-compute-workgroup-storage-size"]
+    return shipped(dev.info["name"], dev.info["type"], limit).tuning
+
+
+def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
+    """The table with what was measured of the device. A CPU keeps the units of its table: from
+    them follow the splits of some sums."""
+    units = facts.units(meter)
+    data = copy.deepcopy(as_data(scaled(base, units) if units else base))
+    told("copies and dispatches", 0.05)
+    copied, dispatch = facts.copy_rate(meter), facts.dispatch_cost(meter)
+    if copied:
+        data["device"]["copy"] = float(f"{copied:.3g}")
+    if dispatch and not meter.slow:
+        for family in ("matmul", "conv", "attention"):
+            data[family]["dispatch"] = float(f"{dispatch:.2g}")
+    for i, (body, table) in enumerate(_tables(meter.dev._context.caps, data) if units else ()):
+        told(f"tiles of {body}", 0.06 + 0.08 * i / 7)
+        with suppress(PyKernelsError):
+            wave = facts.tile_wave(meter, body, units or 1)
+            if wave is not None:
+                table["rate"], table["partial_wave"] = wave.rate, [*wave.partial_wave]
+                if "start_k" in table:
+                    table["start_k"] = wave.start_k
+    return of_data("measured", data)
+
+
+def _tables(caps: Caps, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Bodies that have a rate and partial waves, and where they stand."""
+    yield "gemm_tile", data["matmul"]["gemm_tile"]
+    for tile, table in data["conv"]["implicit_gemm_3x3"].items():
+        yield f"implicit_gemm_3x3/{tile}", table
+    for tile in select_mma.TILES:
+        if select_mma.may(caps, tile):
+            yield f"gemm_mma/{tile}", data["matmul"]["gemm_mma"][tile]
+
+
+def _check_results(meter: Meter, times: Measured, t: Tuning) -> None:
+    """Compare what the table's choices compute with the reference; raises CheckFailed."""
+    for p, choice, _ in times.ask(t):
+        if p.operations <= CHECKED:
+            with force(meter.dev, choice):
+                meter.loaded(p).check()
+
+
+def _new(times: Measured, t: Tuning) -> bool:
+    """Measure what a table chooses and nobody has measured; True if there was something."""
+    before = times.count
+    for _ in times.ask(t):
+        pass
+    return times.count > before
+
+
+def _verdicts(times: Measured, t: Tuning) -> Verdicts:
+    return Verdicts([
+        Choice(p, text_of(choice), ratio, text_of(times.best_choice(i)))
+        for i, (p, choice, ratio) in enumerate(times.ask(t))
+    ])  # fmt: skip

@@ -1,0 +1,152 @@
+"""Steps of several parameters in as few launches as the device's storage buffers allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from pykernels.device import Tensor
+from pykernels.plans.optim.together import MOST, padded, together
+from pykernels.runtime.launch import run
+
+from ._copy_together import BUFFERS
+
+__all__ = ["Numbers", "launch_together", "zeros_together"]
+
+LARGEST = 1 << 28  # bytes of states in one buffer
+
+
+class Numbers(NamedTuple):
+    """What a step reads besides gradients, states and parameters."""
+
+    settings: Tensor
+    steps: Tensor | None = None
+    rate: Tensor | None = None
+    skip: Tensor | None = None
+
+
+class _Pair(NamedTuple):
+    """A parameter and its gradient, and the first and last byte of its states."""
+
+    at: int
+    lo: int
+    hi: int
+
+
+def launch_together(
+    name: str, params: Sequence[Tensor], grads: Sequence[Tensor],
+    states: Sequence[Sequence[Tensor]], numbers: Numbers, flag: bool = False,
+) -> list[int]:  # fmt: skip
+    """Launch the steps of parameters that can share one; gives the positions of all others.
+
+    These need a launch each: what is not float32 or not in one piece, shares a buffer with another
+    parameter, or has states that are not neighbours (a copy by pickle).
+    """
+    context = params[0]._context
+    given = [t for t in numbers if t is not None]
+    common = len(given) + bool(states[0])
+    most = min((context.limits[BUFFERS] - common) // 2, MOST)
+    everything = list(range(len(params)))
+    if most < 2 or len(params) < 2:
+        return everything
+    written = {p._block for p in params}
+    fixed = {t._block for t in chain(given, grads)}
+    if len(written) < len(params) or not written.isdisjoint(fixed):
+        return everything
+    lines: dict[Any, list[_Pair]] = {}
+    for i in everything:
+        key, pair = _placed(i, params[i], grads[i], states[i], context.caps.max_binding)
+        if key is not None and not (states[i] and states[i][0]._block in fixed | written):
+            lines.setdefault(key, []).append(pair)
+    done: set[int] = set()
+    for line in lines.values():
+        for some in _cut(line, most, context.caps.max_binding):
+            if len(some) < 2:
+                continue
+            _launch(name, some, params, grads, states, numbers, given, flag)
+            done.update([pair.at for pair in some])
+    return [i for i in everything if i not in done]
+
+
+def _placed(
+    at: int, param: Tensor, grad: Tensor, states: Sequence[Tensor], largest: int
+) -> tuple[Any, _Pair]:
+    """With what a parameter can share a launch, None for nothing; and where its states lie."""
+    nothing = None, _Pair(at, 0, 0)
+    for t in (param, grad):
+        if not (t._layout.contiguous and t.dtype == "float32" and 0 < t._layout.nbytes <= largest):
+            return nothing
+    size = param.size
+    vectors = size % 4 == 0 and param._offset % 16 == 0 and grad._offset % 16 == 0
+    if not states:
+        return vectors, _Pair(at, 0, 0)
+    first = states[0]
+    if first._offset % 16:
+        return nothing
+    for n, t in enumerate(states):
+        behind = first._offset + 4 * n * padded(size)
+        if t._storage is not first._storage or t._offset != behind or not t._layout.contiguous:
+            return nothing
+    return (vectors, first._storage), _Pair(at, first._offset, states[-1]._offset + 4 * size)
+
+
+def _cut(line: Sequence[_Pair], most: int, largest: int) -> Iterator[list[_Pair]]:
+    """So many parameters of a launch, with states that fit one binding."""
+    some: list[_Pair] = []
+    for pair in line:
+        if some and (len(some) == most or pair.hi - some[0].lo > largest):
+            yield some
+            some = []
+        some.append(pair)
+    yield some
+
+
+def _launch(
+    name: str, some: Sequence[_Pair], params: Sequence[Tensor], grads: Sequence[Tensor],
+    states: Sequence[Sequence[Tensor]], numbers: Numbers, given: Sequence[Tensor], flag: bool,
+) -> None:  # fmt: skip
+    lo = min(pair.lo for pair in some)
+    starts = tuple([(pair.lo - lo) // 4 for pair in some])
+    first = states[some[0].at]
+    window = []
+    if first:
+        count = (max(pair.hi for pair in some) - lo) // 4
+        window = [first[0]._view((count,), (4,), lo)]
+    kernel = together(
+        name, len(some), bool(first), numbers.rate is not None, numbers.skip is not None, flag
+    ).kernel
+    some_grads, some_params = ([of[pair.at] for pair in some] for of in (grads, params))
+    run(kernel, (*given, *some_grads, *window, *some_params), (), (starts,))
+
+
+def zeros_together(
+    params: Sequence[Tensor], moments: Sequence[str], missing: Callable[[str], bool]
+) -> dict[str, Tensor]:
+    """Zeros for the states of each parameter, those of many in one buffer."""
+    found: dict[str, Tensor] = {}
+    device = params[0].device
+    largest = min(LARGEST, device._context.caps.max_binding)
+    waiting: list[tuple[str, Tensor, int]] = []
+    used = 0
+
+    def make() -> None:
+        flat = device.zeros(used) if len(waiting) > 1 else None
+        if flat is not None:
+            flat._storage.whole = flat._offset, flat._layout
+        for name, p, start in waiting:
+            place = None if flat is None else flat[start : start + p.size].reshape(p.shape)
+            found[name] = device.zeros(p.shape) if place is None else place
+        waiting.clear()
+
+    for i, p in enumerate(params):
+        names = [name for m in moments if missing(name := f"{m}.{i}")]
+        need = len(names) * padded(p.size)
+        if waiting and 4 * (used + need) > largest:
+            make()
+            used = 0
+        for name in names:
+            waiting.append((name, p, used))
+            used += padded(p.size)
+    make()
+    return found

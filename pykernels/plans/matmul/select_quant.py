@@ -1,0 +1,136 @@
+"""Which body multiplies with quantised weights, and in how many splits of K: pure functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels._generated.bodies import gemm_mma_quant, gemm_quant, gemv_quant
+from pykernels.plans.mma import HALVES, UNIT, Tile, has_units, strips
+from pykernels.steps import Candidate, Caps, cdiv, forced
+
+from .select import k_splits
+from .select_mma import best
+
+__all__ = [
+    "BODIES", "GEMV", "GEMV_I8", "HELD", "MMA", "MMA_TILES", "NARROW", "TILES", "UNPACKED",
+    "QuantChoice", "QuantShape", "candidates", "choose", "column_bits", "may",
+]  # fmt: skip
+
+GEMV = "gemv_quant"
+GEMV_I8 = "gemv_quant_i8"  # a row of bytes, by precision="fast"
+TILE = "gemm_quant"
+MMA = "gemm_mma_quant"
+UNPACKED = "mul_mat"  # weights as float32 in scratch, and the product of floats
+HELD = gemv_quant.CONFIGS
+TILES = gemm_quant.CONFIGS
+MMA_TILES = gemm_mma_quant.CONFIGS
+NARROW = max(c.ROWS for c in HELD.values())
+BODIES = (
+    GEMV, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
+    *(f"{MMA}/{tile}" for tile in MMA_TILES), UNPACKED,
+)  # fmt: skip
+# Rows from which it costs less to write the weights as float32 once: 8.5 bytes a weight at 3.5 TB/s
+# against products at 35 in place of 48 TFLOP/s, an H200's of small and of large tiles.
+UNPACKED_ROWS = 160
+# Weights from which a row of bytes pays: its kernel costs 3 us, as much as reading 62 MB at 4.1 in
+# place of 3.4 TB/s gains on an H200.
+FAST_WEIGHTS = 1 << 27
+MOST_UNPACKED = 1 << 29  # bytes of scratch
+MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
+
+
+class QuantShape(NamedTuple):
+    """The shape that a choice depends on: dst is batches x rows x cols."""
+
+    batches: int
+    rows: int
+    cols: int
+    depth: int
+    halves: bool = False  # b is f16, or may be rounded to it
+    whole: bool = False  # all planes are there, and each fits a binding
+    fast: bool = False  # one row may be rounded to bytes
+
+
+class QuantChoice(NamedTuple):
+    """A body (gemv_quant, a tile of gemm_quant or gemm_mma_quant, or mul_mat for weights as floats
+    in scratch), and splits of K of a tile."""
+
+    body: str
+    splits: int = 1
+
+
+def choose(caps: Caps, s: QuantShape) -> QuantChoice:
+    """The body and the splits for one product with quantised weights."""
+    found = forced(caps, QuantChoice, s)
+    if found is not None:
+        return found
+    if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= FAST_WEIGHTS:
+        return QuantChoice(GEMV_I8)
+    if s.rows <= NARROW:
+        return QuantChoice(GEMV)
+    if s.halves and (tiles := [x for x in MMA_TILES if may(caps, x)]):
+        return _mma_choice(caps, s, tiles)
+    if s.whole and s.rows >= UNPACKED_ROWS and 4 * s.cols * s.depth <= _most_unpacked(caps):
+        return QuantChoice(UNPACKED)
+    tile = next((name for name, own in TILES.items() if s.rows <= own.BM), max(TILES))
+    return _tiled(caps, s, tile)
+
+
+def may(caps: Caps, tile: str) -> bool:
+    """True if the device can multiply with this tile of gemm_mma_quant."""
+    own = MMA_TILES[tile]
+    emulated = caps.matrix is not None and caps.matrix.dialect == "emulated"
+    operands = (own.BM + own.BN) * (own.BK // UNIT + 1)
+    units = max(operands, strips(own.threads, own.WN))
+    return emulated == (own.BN == 32) and has_units(caps, HALVES, own.threads, units)
+
+
+def _most_unpacked(caps: Caps) -> int:
+    return min(caps.max_binding, MOST_UNPACKED)
+
+
+def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
+    """Few rows take the tile with fewest, in splits that fill the device; others the largest."""
+    few = tiles[0]
+    if s.rows <= MMA_TILES[few].BM:
+        units = caps.tuning.device.units
+        groups = s.batches * cdiv(s.cols, MMA_TILES[few].BN)
+        return QuantChoice(f"{MMA}/{few}", k_splits(groups, s.depth, 512, 2 * units, 16))
+    tile = tiles[-1]
+    own, tables = MMA_TILES[tile], caps.tuning.matmul.gemm_mma
+    known = Tile("128x128" if "128x128" in tables else min(tables), own.BM, own.BN)
+    _, _, splits = best(caps.tuning, tables, [known], s.batches, s.rows, s.cols, s.depth)
+    return QuantChoice(f"{MMA}/{tile}", splits)
+
+
+def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
+    """All bodies, or why they are excluded."""
+    narrow = "" if s.rows <= NARROW else f"{s.rows} rows: more than {NARROW}"
+    found = [Candidate(QuantChoice(GEMV), None, narrow)]
+    why = "" if s.fast and s.batches * s.rows == 1 else "for one row, if precision asks for it"
+    found.append(Candidate(QuantChoice(GEMV_I8), None, why))
+    found += [Candidate(_tiled(caps, s, tile)) for tile in TILES]
+    for tile in MMA_TILES:
+        why = "" if may(caps, tile) else "the device was not opened with such matrix units"
+        if not s.halves:
+            why = "b is not float16"
+        choice = QuantChoice(f"{MMA}/{tile}") if why else _mma_choice(caps, s, [tile])
+        found.append(Candidate(choice, None, why))
+    large = s.whole and 4 * s.cols * s.depth <= _most_unpacked(caps)
+    why = "" if large else "the weights as floats are too large"
+    return [*found, Candidate(QuantChoice(UNPACKED), None, why)]
+
+
+def column_bits(caps: Caps, s: QuantShape) -> int:
+    """The columns of a workgroup of gemv_quant, as a power of two: fewer, with more runs of k,
+    where there would be fewer than two workgroups for each multiprocessor."""
+    units, bits = caps.tuning.device.units, MOST_BITS
+    while bits > LEAST_BITS and s.batches * cdiv(s.cols, 1 << bits) < 2 * units:
+        bits -= 1
+    return bits
+
+
+def _tiled(caps: Caps, s: QuantShape, tile: str) -> QuantChoice:
+    own, table = TILES[tile], caps.tuning.matmul.mul_mat["64"]
+    groups = s.batches * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)
+    return QuantChoice(f"{TILE}/{tile}", k_splits(groups, s.depth, table.shortest, table.busy))

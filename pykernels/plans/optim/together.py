@@ -1,0 +1,180 @@
+"""Steps of several parameters in one dispatch: texts made from those of one parameter.
+
+A text of `adam_step` or `sgd_step` reads and writes its tensors by a few functions. A made text is
+the built one with a window of each gradient and parameter, and with one window for the states of
+all of them. Its arithmetic is that of the built text, so the bits are, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from pykernels.errors import LimitError
+from pykernels.plans.slots import branches, groups, placing, vector, words
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.tensors.layout import View
+from pykernels.wgsl.head import features, head
+from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
+from pykernels.wgsl.texts import Text, add_texts, of_body
+
+__all__ = ["MOST", "Together", "padded", "together"]
+
+MOST = 14  # parameters of a launch: so many have room in its params
+PADDING = 64  # elements: states begin at multiples of 256 bytes, where any binding may begin
+# The states of a parameter as a built text calls them, in the order of their memory.
+STATES = {"sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq")}
+_START = """\
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.total) { return; }
+"""
+_MEMBER = re.compile(r"\bp\.(\w+)")
+
+
+def padded(size: int) -> int:
+    """The elements between the first ones of neighbouring states."""
+    return cdiv(size, PADDING) * PADDING
+
+
+class Together:
+    """The kernel of a step of `count` parameters, all of float32 and in one piece.
+
+    It takes the settings, for Adam the count of steps, then `rate` and `skip` if it has them, the
+    gradients, the states, if there are `states`, and the parameters. The option `starts` says where
+    in the states those of each parameter begin: a parameter's states are neighbours, `padded`.
+    `flag` is decoupled or nesterov.
+    """
+
+    def __init__(
+        self, name: str, count: int, states: bool, rate: bool, skip: bool, flag: bool
+    ) -> None:
+        self.name, self.count = name, count
+        self._of = "sgd_step" if name == "sgd_step" else "adam_step"  # the built body
+        self._states, self._flag = states, flag
+        numbers = {"settings": "f32"}
+        numbers |= {} if self._of == "sgd_step" else {"count": "i32"}
+        numbers |= {"rate": "f32"} if rate else {}
+        numbers |= {"skip": "u32"} if skip else {}
+        self._numbers = tuple(numbers)
+        grads = [f"grad_{k}" for k in range(count)]
+        self._vectors = (*grads, *(("state",) if states else ()), *self._params)
+        specs = [TensorSpec(n, "in", short, (), index=False) for n, short in numbers.items()]
+        specs += [
+            TensorSpec(n, "in" if n in grads else "out", "f32", (), vec="VEC", index=False)
+            for n in self._vectors
+        ]
+        self._interface = Interface(
+            name=name, axes=(Axis("VEC", (1, 4)),), tensors=tuple(specs),
+            params=tuple([Param(n, "u32") for n in words(count)]),
+        )  # fmt: skip
+        kind = "".join(str(int(x)) for x in (states, rate, skip, flag))
+        self._body = Body(f"optim-{name}-{count}-{kind}", ("VEC",), "I" * (2 * count), (), "")
+        dtypes: dict[str, Any] = {"f32": "float32", "i32": "int32", "u32": "uint32"}
+        self.kernel = Kernel(
+            name=name,
+            family="optim",
+            args=tuple(
+                [Arg(s.name, s.role, (dtypes[s.dtype],), in_place=s.role == "out") for s in specs]  # type: ignore[arg-type]
+            ),
+            scalars=(),
+            plan=self.plan,
+            nbytes=_moved,
+            operations=functools.partial(_operations, 16 if self._of == "adam_step" else 8, count),
+            options=("starts",),
+            source=self,
+        )
+        self._texts = add_texts(self._body.name, self)  # an equal one's, if there is one
+
+    @property
+    def _params(self) -> list[str]:
+        return [f"param_{k}" for k in range(self.count)]
+
+    def plan(self, caps: Caps, scratch: Scratch, *given: Any) -> list[Step]:
+        """One dispatch: the caller has seen to it that everything fits."""
+        *views, starts = given
+        named: dict[str, View] = dict(zip([a.name for a in self.kernel.args], views, strict=True))
+        tensors = [named[n] for n in self._vectors]
+        sizes = [named[n].size for n in self._params]
+        if not all(v.contiguous for v in tensors):
+            raise LimitError("gradients, states and parameters must lie in one piece")
+        vec = vector(tensors, sizes, starts)
+        bound = [Bound(n, "in", named[n], 4, 4) for n in self._numbers]
+        for n, v in zip(self._vectors, tensors, strict=True):
+            bound.append(Bound(n, "in" if n[0] == "g" else "out", v, 4 * vec, 4 * vec))
+        values = tuple([n // vec for n in (*sizes, *starts)])
+        return [Step(self._body, (vec,), tuple(bound), (), values, groups(sizes, vec))]
+
+    # -- its text ---------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Text:
+        """The text of a variant."""
+        vector, mode = (part.split("=")[1] for part in key.split(" "))
+        axes: dict[str, Any] = {"VEC": int(vector)}
+        top = head(self._interface, axes, mode)
+        return Text(top + self._main(int(vector)), tuple(features(self._interface, axes)))
+
+    def _main(self, vec: int) -> str:
+        momentum = f" MOMENTUM={self._states}" if self._of == "sgd_step" else ""
+        built = of_body(self._of).body(f"T=f32 G=f32{momentum} VEC={vec} mode=read")
+        if _START not in built:
+            raise LimitError(f"the text of {self._of} begins in another way")
+        place = "  let i = place(group_id(wg), li);\n  if (i >= here) { return; }\n"
+        main = built.replace(_START, place).replace("param_mem[at]", "param_read(at)")
+        for state in STATES[self._of]:
+            main = main.replace(f"{state}_mem[", "state_mem[")
+        value = "f32" if vec == 1 else "vec4<f32>"
+        lines = placing(self.count) + self._access(value, vec)
+        return "\n".join(lines) + "\n" + _MEMBER.sub(self._member, main)
+
+    def _access(self, value: str, vec: int) -> list[str]:
+        """The functions by which the built text reads and writes, for the parameter of `slot`."""
+        lines = ["fn grad_index(i: u32) -> u32 { return i; }"]
+        lines += ["fn param_index(i: u32) -> u32 { return i; }"]
+        read = {"grad_load": "grad_K_load(p.grad_K_off + i)"}
+        read["param_read"] = "param_K_mem[p.param_K_off + i]"
+        for name, text in read.items():
+            lines += [f"fn {name}(i: u32) -> {value} {{"]
+            lines += [*branches(self.count, f"return {text};"), "}"]
+        lines += [f"fn param_store(i: u32, v: {value}) {{"]
+        lines += [*branches(self.count, "param_K_store(p.param_K_off + i, v);"), "}"]
+        unit = PADDING // vec
+        behind = f"((here + {unit - 1}u) / {unit}u * {unit}u)"
+        for n, state in enumerate(STATES[self._of] if self._states else ()):
+            lines += [
+                f"fn {state}_index(i: u32) -> u32 {{ "
+                f"return p.state_off + start + {n}u * {behind} + i; }}",
+                f"fn {state}_store(i: u32, v: {value}) {{ state_mem[i] = v; }}",
+            ]
+        for name, kind in (("rate", "f32"), ("skip", "u32")):
+            if name not in self._numbers:
+                lines.append(f"fn {name}_load(i: u32) -> {kind} {{ return {kind}(); }}")
+        return lines
+
+    def _member(self, found: re.Match[str]) -> str:
+        """A member of Params, or the constant that it is here."""
+        name = found[1]
+        if name in ("decoupled", "nesterov"):
+            return f"{int(self._flag)}u"
+        if name == "settings_ws":
+            return "1u"
+        if name.startswith("has_"):
+            return f"{int(name.removeprefix('has_') in self._numbers)}u"
+        if name.endswith("_off"):
+            return found[0] if name.removesuffix("_off") in self._numbers else "0u"
+        return "1i" if name == "step" else "0.0f"  # settings take its place
+
+
+@functools.lru_cache(maxsize=256)
+def together(name: str, count: int, states: bool, rate: bool, skip: bool, flag: bool) -> Together:
+    """The kernel of these numbers."""
+    return Together(name, count, states, rate, skip, flag)
+
+
+def _moved(*views: View, starts: Any = ()) -> int:
+    """Bytes: parameters and states are read and written, gradients read."""
+    return touched(*views) + touched(*views[-len(starts) - 1 :])
+
+
+def _operations(each: int, count: int, *views: View, starts: Any = ()) -> int:
+    return each * sum(v.size for v in views[-count:])

@@ -1,0 +1,5 @@
+"""Kernels of one's own from a text in WGSL."""
+
+from .kernel import RawKernel, raw_kernel
+
+__all__ = ["RawKernel", "raw_kernel"]

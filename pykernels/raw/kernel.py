@@ -1,0 +1,319 @@
+"""A text in WGSL as a function of tensors and numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import operator
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pykernels.call.scalars import integer, real
+from pykernels.contract import GRID_MAX
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, DTypeError, FeatureError, LimitError, ShapeError
+from pykernels.runtime.launch import run
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import View
+from pykernels.wgsl.texts import Text, add_texts
+
+from .reflect import OFFSET, Interface, Member, reflect
+
+__all__ = ["RawKernel", "raw_kernel"]
+
+Grid = int | Sequence[int] | Callable[..., int | Sequence[int]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch(Step):
+    """A dispatch of a text: its struct has the indices that it asks for, then the numbers."""
+
+    op: str = ""
+    asked: tuple[str, ...] = ()
+
+    def prefix(self, offsets: Sequence[int]) -> bytes:
+        first = dict(zip([b.name for b in self.bound], offsets, strict=True))
+        for name, index in first.items():
+            if index and name not in self.asked:
+                raise ArgumentError(
+                    f"[{self.op}] {name} begins {index} elements behind a place at which this "
+                    f"device can bind it: give the text's uniform struct a first member "
+                    f"{name}{OFFSET}: u32 and add it to each index into {name}, or pass a copy"
+                )
+        return struct.pack(f"<{len(self.asked)}I", *[first[name] for name in self.asked])
+
+
+class RawKernel:
+    """A kernel made by `raw_kernel`; call it with tensors and numbers by their names in the text.
+
+    Attributes:
+        name: What errors, profiles and captures call it.
+        wgsl: The text.
+        workgroup: Its workgroup size along x, y and z; 0 where the text does not show it.
+        inputs: Names of the bindings that it reads only, in the order of their numbers.
+        outputs: Names of the bindings that it may write.
+        numbers: Names of the members of its uniform struct, without those that hold offsets.
+    """
+
+    def __init__(self, wgsl: str, entry: str, constants: Mapping[str, str], name: str) -> None:
+        self.name, self.wgsl, self.entry = name, wgsl, entry
+        self._interface = found = reflect(name, wgsl, entry, constants)
+        self.workgroup = found.workgroup
+        self.inputs = tuple(b.name for b in found.bindings if not b.written)
+        self.outputs = tuple(b.name for b in found.bindings if b.written)
+        self._members = found.members[len(found.offsets) :]
+        self.numbers = tuple(m.name for m in self._members)
+        self._packed = tuple(_packed(found))
+        told = repr((entry, found.text))
+        self._body = Body(
+            name=f"raw-{hashlib.sha256(told.encode()).hexdigest()[:24]}", axes=(), values="",
+            args=tuple(n for n, _ in self._packed),
+            args_format="".join(letter for _, letter in self._packed),
+        )  # fmt: skip
+        args = [
+            Arg(b.name, "out" if b.written else "in", b.dtypes, in_place=b.written)
+            for b in found.bindings
+        ]
+        self._kernel = Kernel(
+            name=name, family="raw", args=tuple(args), scalars=self._body.args, plan=self._plan,
+            nbytes=touched, operations=_uncounted, options=("grid",), source=self,
+        )  # fmt: skip
+        self._texts = add_texts(self._body.name, self)
+
+    def get(self, key: str) -> Text | None:
+        """The text of a binding mode, for pipelines."""
+        text = self._interface.text[key == "mode=rw"]
+        return Text(text, self._interface.features, self.entry)
+
+    def __repr__(self) -> str:
+        parts = [f"{b.name}: {b.type}" for b in self._interface.bindings]
+        parts += [f"{m.name}: {m.type}" for m in self._members]
+        return f"<pykernels.raw.RawKernel {self.name}({', '.join(parts)})>"
+
+    def __call__(self, *tensors: Any, grid: Grid = None, **values: Any) -> Any:
+        """Run the text once.
+
+        Args:
+            tensors: Its bindings in the order of their numbers, as far as they are not named.
+            grid: Workgroups: a number, or numbers along x and y; a function of the tensors and
+                numbers by name that returns them; None for an invocation along x for each element
+                of the first output.
+            values: Bindings and members of the uniform struct by name; vectors as sequences.
+                Inputs may be numpy arrays.
+
+        Returns:
+            The output, or a tuple of the outputs.
+
+        Raises:
+            ArgumentError: a name that is missing or unknown, or a grid that does not work.
+            DTypeError, ShapeError: a tensor that the text cannot read as it is.
+            ShaderError: the device's compiler refuses the text.
+            The errors of `pykernels.kernels`.
+        """
+        given = self._named(tensors, values)
+        operands = self._tensors(given)
+        scalars = self._scalars(given)
+        if callable(grid):
+            grid = grid(**given)
+        missing = set(self._interface.features) - operands[-1].device.features
+        if missing:
+            raise FeatureError(f"[{self.name}] the device lacks {', '.join(sorted(missing))}")
+        run(self._kernel, operands, scalars, (self._grid(grid),))
+        found = [t for t, b in zip(operands, self._interface.bindings, strict=True) if b.written]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _named(self, tensors: tuple[Any, ...], values: dict[str, Any]) -> dict[str, Any]:
+        names = self._interface.names
+        if len(tensors) > len(names):
+            raise ArgumentError(
+                f"[{self.name}] {len(tensors)} tensors are given, but the text has {len(names)}: "
+                f"{', '.join(names)}"
+            )
+        given = dict(zip(names, tensors, strict=False))
+        for name, value in values.items():
+            if name in given:
+                raise ArgumentError(f"[{self.name}] {name} is given twice")
+            if name not in names and name not in self.numbers:
+                known = ", ".join((*names, *self.numbers))
+                raise ArgumentError(f"[{self.name}] the text has no {name!r}; it has {known}")
+            given[name] = value
+        for name in (*names, *self.numbers):
+            if given.get(name) is None:
+                raise ArgumentError(f"[{self.name}] {name} is missing")
+        return given
+
+    def _tensors(self, given: dict[str, Any]) -> tuple[Tensor, ...]:
+        """The tensors in order; arrays that are only read go to the device of the others."""
+        device = next((v.device for v in given.values() if isinstance(v, Tensor)), None)
+        found = []
+        for b in self._interface.bindings:
+            value = given[b.name]
+            if isinstance(value, np.ndarray) and not b.written and device is not None:
+                value = device.tensor(value)
+            if not isinstance(value, Tensor):
+                raise DTypeError(
+                    f"[{self.name}] {b.name} must be a pykernels.Tensor but is {type_name(value)}"
+                )
+            if not value._layout.contiguous:
+                raise ShapeError(
+                    f"[{self.name}] {b.name} must be contiguous, as the text counts its elements: "
+                    f"pass a copy (t.copy()) of the view of shape {value.shape}"
+                )
+            uneven = value.nbytes % b.stride or value.nbytes < max(b.count, 1) * b.stride
+            if (
+                uneven and value._layout.dtype.name in b.dtypes
+            ):  # else the launch says what is wrong
+                least = f"{b.count} elements" if b.count else "at least one element"
+                raise ShapeError(
+                    f"[{self.name}] {b.name}: {b.type} needs whole elements of {b.stride} bytes, "
+                    f"{least}, but the tensor has {value.nbytes} bytes"
+                )
+            found.append(value)
+        return tuple(found)
+
+    def _scalars(self, given: dict[str, Any]) -> tuple[float, ...]:
+        numbers: dict[str, Any] = {}
+        for m in self._members:
+            value = given[m.name]
+            parts = [value] if m.count == 1 else value
+            if m.count > 1 and (
+                not isinstance(value, Sequence | np.ndarray) or len(value) != m.count
+            ):
+                raise ArgumentError(f"[{self.name}] {m.name} must be {m.count} numbers")
+            for part, one in zip(_parts(m), parts, strict=True):
+                numbers[part] = (real if m.letter in "fe" else integer)(self.name, part, one)
+        return tuple(numbers.get(name, 0) for name, _ in self._packed)
+
+    def _grid(self, grid: Any) -> tuple[int, int] | None:
+        if grid is None:
+            return None
+        try:
+            given = [grid] if not isinstance(grid, Sequence) else list(grid)
+            x, y, z = [*map(operator.index, given), 1, 1][: max(len(given), 3)]
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                f"[{self.name}] grid must be workgroups along x, or along x and y, but is "
+                f"{grid!r:.60}"
+            ) from None
+        if z != 1:
+            raise ArgumentError(f"[{self.name}] grid must have two axes but is {grid!r:.60}")
+        if not (0 <= x <= GRID_MAX and 0 <= y <= GRID_MAX):
+            raise LimitError(
+                f"[{self.name}] a grid has 0 to {GRID_MAX} workgroups an axis, not {grid!r}"
+            )
+        return x, y
+
+    def _plan(self, caps: Caps, scratch: Scratch, *args: Any) -> list[Step]:
+        *views, grid = args
+        bound = []
+        for b, view in zip(self._interface.bindings, views, strict=True):
+            if view.offset % caps.alignment % b.stride:
+                raise ShapeError(
+                    f"[{self.name}] {b.name} begins within an element of {b.stride} bytes: pass a "
+                    "copy"
+                )
+            bound.append(Bound(b.name, "out" if b.written else "in", view, b.stride, b.stride))
+        if grid is None:
+            grid = self._derived(views)
+        return [
+            _Launch(
+                self._body, (), tuple(bound), (), (), math.prod(grid), grid=grid, op=self.name,
+                asked=self._interface.offsets,
+            )
+        ]  # fmt: skip
+
+    def _derived(self, views: Sequence[View]) -> tuple[int, int]:
+        """Workgroups for an invocation along x for each element of the first output."""
+        x, y, z = self.workgroup
+        if not x or y * z != 1:
+            raise ArgumentError(
+                f"[{self.name}] grid is needed: the workgroup is no row of invocations"
+            )
+        n, stride = next(
+            (v.nbytes, b.stride)
+            for v, b in zip(views, self._interface.bindings, strict=True) if b.written
+        )  # fmt: skip
+        groups = cdiv(n // stride, x)
+        if groups > GRID_MAX:
+            raise LimitError(
+                f"[{self.name}] {n // stride} elements take {groups} workgroups of {x}, more than "
+                f"the {GRID_MAX} of an axis: give a grid of two axes"
+            )
+        return groups, 1
+
+
+def raw_kernel(
+    wgsl: str, entry: str = "main", *, constants: Mapping[str, float] | None = None,
+    name: str | None = None,
+) -> RawKernel:  # fmt: skip
+    """A kernel from a text in WGSL, whose bindings and uniform struct are read off the text.
+
+        double = pk.raw_kernel('''
+            @group(0) @binding(0) var<storage, read> x: array<f32>;
+            @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+            @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) i: vec3u) {
+              if (i.x < arrayLength(&y)) { y[i.x] = 2.0 * x[i.x]; }
+            }''')
+        double(x, y)
+
+    Bindings of any group and number are `var<storage>`, arrays of numbers, vectors, atomics or
+    structs; at most one is `var<uniform>`: a struct of numbers and vectors, or one of them. A call
+    is a launch like those of `pykernels.kernels`: part of batches, captures and profiles, safe
+    between threads, with an input that shares memory with an output copied first, and with indices
+    into storage checked by the device. Gradients do not pass it: see `custom_gradient`.
+
+    A device binds a buffer at multiples of 16 to 256 bytes. A view that begins elsewhere is bound
+    from the multiple before it on, and its first element has an index. A text takes such views if
+    the first members of its struct have that index: `x_offset: u32` for the binding x. Then
+    `arrayLength` counts from the place that is bound, too.
+
+    Args:
+        wgsl: The text.
+        entry: Its entry point, a function with `@compute`.
+        constants: Values of overrides by name.
+        name: What errors and profiles call the kernel; None for the entry point's name.
+
+    Raises:
+        ArgumentError: a text that no launch can serve: no such entry point, an override without a
+            value, textures, two uniforms, no output, a member that is no number.
+        LimitError: a uniform struct above 256 bytes.
+    """
+    if not isinstance(wgsl, str):
+        raise ArgumentError(f"[raw_kernel] wgsl must be a str but is {type_name(wgsl)}")
+    given = {k: _literal(k, v) for k, v in (constants or {}).items()}
+    return RawKernel(wgsl, entry, given, name or entry)
+
+
+def _literal(name: str, value: object) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    raise ArgumentError(f"[raw_kernel] constants: {name} must be a number but is {value!r:.40}")
+
+
+def _parts(m: Member) -> list[str]:
+    return [m.name] if m.count == 1 else [f"{m.name}[{i}]" for i in range(m.count)]
+
+
+def _packed(interface: Interface) -> Iterator[tuple[str, str]]:
+    """The numbers behind the offsets, in order, with the gaps between members as zeros."""
+    at = 4 * len(interface.offsets)
+    for m in interface.members[len(interface.offsets) :]:
+        gap = m.offset - at
+        if gap % 4:
+            yield f"_{at}", "H"
+        for word in range(gap // 4):
+            yield f"_{at}_{word}", "I"
+        for part in _parts(m):
+            yield part, m.letter
+        at = m.offset + m.nbytes
+
+
+def _uncounted(*views: View | None, **options: object) -> int:
+    return 0

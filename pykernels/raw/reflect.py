@@ -1,0 +1,227 @@
+"""What a launch must know of a text: its storage bindings, the members of its uniform struct, its
+workgroups; and the text as the runtime binds it. Read off its declarations, without a compiler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykernels.contract import FEATURES, PARAMS_BYTES
+from pykernels.dtypes import DTypeName
+from pykernels.errors import ArgumentError, LimitError
+from pykernels.validate._sizes import Sizes, known
+from pykernels.validate._usage import Resource, Usage, measure
+
+__all__ = ["Binding", "Interface", "Member", "reflect"]
+
+_ARRAY = re.compile(r"array<(.+?)(?:,([^,<>]+))?,?>")
+_ATOMIC = re.compile(r"atomic<(.+)>")
+_VECTOR = re.compile(r"vec([234])(?:<(\w+)>|([fiuh]))")
+_MEMBER = re.compile(r"(\w+):(.+)")
+_ENABLE = re.compile(r"\benable\s+([^;]+);")
+_SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
+_SCALARS: dict[str, tuple[DTypeName, str, int]] = {  # dtype, struct's letter, bytes
+    "f32": ("float32", "f", 4), "i32": ("int32", "i", 4), "u32": ("uint32", "I", 4),
+    "f16": ("float16", "e", 2),
+}  # fmt: skip
+_WORDS: tuple[DTypeName, ...] = ("float32", "int32", "uint32")
+OFFSET = "_offset"  # a member of the struct that holds the index of a tensor's first element
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A storage binding: what its array holds. `stride`: bytes of an element, as the text indexes
+    it; `count`: elements that it must have, 0 if the array has no length of its own."""
+
+    name: str
+    type: str
+    written: bool
+    dtypes: tuple[DTypeName, ...]
+    stride: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of the uniform struct, or the uniform itself: `count` numbers of one kind."""
+
+    name: str
+    type: str
+    letter: str
+    count: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A text's interface, and the text with the numbers that the runtime gives its bindings."""
+
+    bindings: tuple[Binding, ...]
+    members: tuple[Member, ...]
+    offsets: tuple[str, ...]  # bindings whose first index the struct asks for, in its order
+    workgroup: tuple[int, ...]  # 0 where it is not known
+    features: tuple[str, ...]
+    names: tuple[str, ...]  # of the bindings, in the order of the text's numbers
+    text: tuple[str, str]  # with inputs bound read-only, and read_write
+
+
+def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
+    """Reads a text; ArgumentError where a launch could not work."""
+    usage = measure(wgsl, tuple(constants.items()))
+    found = usage.functions.get(entry)
+    if found is None or not found.compute:
+        known_ = ", ".join(f.name for f in usage.functions.values() if f.compute) or "none"
+        raise ArgumentError(f"[{name}] there is no @compute function {entry!r}; there are {known_}")
+    for given in constants:
+        if given not in {o.name for o in usage.overrides}:
+            raise ArgumentError(f"[{name}] constants: the text has no override {given!r}")
+    for override in usage.unset(constants.items()):
+        raise ArgumentError(
+            f"[{name}] override {override.name} has no value: give constants={{{override.name!r}: "
+            "value}"
+        )
+    used = sorted(usage.used(entry), key=lambda r: (r.group, r.binding))
+    for r in used:
+        if r.kind not in ("storage", "uniform"):
+            raise ArgumentError(f"[{name}] {r.name} is a {r.kind}, which raw kernels do not bind")
+        if r.group < 0 or r.binding < 0:
+            raise ArgumentError(f"[{name}] {r.name} needs @group and @binding")
+    storage = [r for r in used if r.kind == "storage"]
+    uniforms = [r for r in used if r.kind == "uniform"]
+    if len(uniforms) > 1:
+        names = " and ".join(r.name for r in uniforms)
+        raise ArgumentError(f"[{name}] a launch has one uniform struct, but the text has {names}")
+    bindings = tuple(_binding(name, usage, r) for r in storage)
+    if not any(b.written for b in bindings):
+        raise ArgumentError(f"[{name}] no binding of {entry} is var<storage, read_write>")
+    members = _members(name, usage.sizes, uniforms[0]) if uniforms else ()
+    texts = tuple(_bound(wgsl, usage, storage, uniforms, constants, rw) for rw in (False, True))
+    words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
+    return Interface(
+        bindings, members, _offsets(name, bindings, members),
+        tuple(n or 0 for n in (*usage.size(entry), 1, 1)[:3]),
+        tuple(f.name for f in FEATURES if f.word in words),
+        tuple(b.name for b in bindings), (texts[0], texts[1]),
+    )  # fmt: skip
+
+
+def _written(usage: Usage, r: Resource) -> bool:
+    found = re.search(_declared(r.name), usage.code)
+    return found is not None and "write" in (found["space"] or "")
+
+
+def _declared(name: str) -> str:
+    """A pattern for the declaration of a binding, with its attributes."""
+    place = r"@(?:group|binding)\s*\([^()]*\)"
+    return rf"(?:{place}\s*)+var\s*<(?P<space>[^<>]*)>\s*{name}\b"
+
+
+def _binding(op: str, usage: Usage, r: Resource) -> Binding:
+    wgsl = _plain(usage.names, r.type)
+    array = _ARRAY.fullmatch(wgsl)
+    element = _plain(usage.names, array[1] if array else wgsl)
+    layout = usage.sizes.layout(element)
+    if layout is None:
+        raise ArgumentError(f"[{op}] the size of {r.name}: {r.type} cannot be told from the text")
+    size, align = layout
+    stride, count = -(-size // align) * align, 0
+    if array is None:
+        count = 1
+    elif array[2] is not None:
+        length = known(usage.sizes.number, array[2])
+        if length is None:
+            raise ArgumentError(f"[{op}] the length of {r.name}: {r.type} cannot be told")
+        count = length
+    atomic = _ATOMIC.fullmatch(element)
+    vector = _VECTOR.fullmatch(element)
+    kind = atomic[1] if atomic else element
+    if vector:
+        kind = vector[2] or _SUFFIXES[vector[3]]
+    dtypes = (_SCALARS[kind][0],) if kind in _SCALARS else _WORDS
+    return Binding(r.name, r.type, _written(usage, r), dtypes, stride, count)
+
+
+def _plain(names: Mapping[str, str], wgsl: str) -> str:
+    """A type without blanks, and without the names of aliases."""
+    found = re.sub(r"\s", "", wgsl)
+    for _ in range(16):
+        other = names.get(found, "{")
+        if other.startswith("{"):
+            break
+        found = other
+    return found
+
+
+def _members(op: str, sizes: Sizes, r: Resource) -> tuple[Member, ...]:
+    """The members of a uniform, at their places."""
+    wgsl = _plain(sizes.names, r.type)
+    struct = sizes.names.get(wgsl)
+    parts = [(r.name, wgsl)]
+    if struct is not None:
+        found = [_MEMBER.fullmatch(m) for m in sizes.members(struct)]
+        if any(m is None for m in found):
+            raise ArgumentError(f"[{op}] members of {wgsl} must have no attributes")
+        parts = [(m[1], m[2]) for m in found if m is not None]
+    members: list[Member] = []
+    at = 0
+    for name, type_ in parts:
+        plain = _plain(sizes.names, type_)
+        vector = _VECTOR.fullmatch(plain)
+        kind = (vector[2] or _SUFFIXES[vector[3]]) if vector else plain
+        layout = sizes.layout(plain)
+        if kind not in _SCALARS or layout is None:
+            raise ArgumentError(
+                f"[{op}] {name}: {type_} is no number and no vector of numbers: bind it as storage"
+            )
+        _, letter, nbytes = _SCALARS[kind]
+        at = -(-at // layout[1]) * layout[1]
+        count = int(vector[1]) if vector else 1
+        members.append(Member(name, type_, letter, count, at, count * nbytes))
+        at += count * nbytes
+    if at > PARAMS_BYTES:
+        raise LimitError(
+            f"[{op}] {r.name} has {at} bytes, but a launch holds {PARAMS_BYTES}: bind it as storage"
+        )
+    return tuple(members)
+
+
+def _offsets(
+    op: str, bindings: tuple[Binding, ...], members: tuple[Member, ...]
+) -> tuple[str, ...]:
+    """The bindings whose first index is a member; such members are the struct's first."""
+    names = {b.name + OFFSET: b.name for b in bindings}
+    asked = [m for m in members if m.name in names]
+    if asked != list(members[: len(asked)]):
+        raise ArgumentError(f"[{op}] {asked[0].name} must stand before all other members")
+    for m in asked:
+        if m.letter != "I" or m.count != 1:
+            raise ArgumentError(f"[{op}] {m.name} must be a u32")
+    return tuple(names[m.name] for m in asked)
+
+
+def _bound(
+    wgsl: str, usage: Usage, storage: list[Resource], uniforms: list[Resource],
+    constants: Mapping[str, str], all_writable: bool,
+) -> str:  # fmt: skip
+    """The text with group 0 and the runtime's numbers, and with values in place of overrides."""
+    edits: list[tuple[int, int, str]] = []
+    for number, r in enumerate([*storage, *uniforms]):
+        found = re.search(_declared(r.name), usage.code)
+        assert found is not None
+        space = found["space"]
+        if r.kind == "storage" and all_writable:
+            space = "storage, read_write"
+        edits.append(
+            (*found.span(), f"@group(0) @binding({number}) var<{space}> {r.name}")
+        )  # fmt: skip
+    for name, value in constants.items():
+        pattern = rf"(?:@id\s*\([^()]*\)\s*)?\boverride\s+{name}\b\s*(:[^=;]*)?(?:=[^;]*)?;"
+        declared = re.search(pattern, usage.code)
+        assert declared is not None
+        edits.append((*declared.span(), f"const {name}{declared[1] or ''} = {value};"))
+    for start, end, text in sorted(edits, reverse=True):
+        lines = wgsl[start:end].count("\n")  # errors name the lines of the caller's text
+        wgsl = wgsl[:start] + text + "\n" * lines + wgsl[end:]
+    return wgsl

@@ -1,0 +1,113 @@
+"""Memory for the gradients of windows that together are what one call wrote.
+
+A rule that gives the gradient of such a window (a slice of the queries, keys and values that one
+product computes) may write it to its place among the others. Where all have come, their memory is
+the gradient of the whole, without zeros, copies or sums.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from pykernels.device import Tensor
+from pykernels.runtime.observe import Record
+from pykernels.runtime.overlap import overlaps_itself, share_elements
+from pykernels.tensors.layout import Layout, View, contiguous_layout
+
+from ._entry import Place
+
+__all__ = ["Room", "Rooms"]
+
+
+class Room:
+    """The memory for the gradient of `whole`, once the last of its windows are asked for.
+
+    Attributes:
+        flat: all elements, in the order of memory.
+        lent: the windows that are or will be written, and whether their gradients were given.
+    """
+
+    __slots__ = ("_whole", "flat", "lent")
+
+    def __init__(self, whole: Place, like: Tensor) -> None:
+        self._whole = whole
+        self.flat = like._fresh(contiguous_layout((whole.layout.size,), whole.layout.dtype))
+        self.lent: dict[tuple[Layout, int], bool] = {}
+
+    @property
+    def place(self) -> Place:
+        """All of it, as one axis."""
+        return Place(self._whole.record, self.flat._layout, self._whole.window[0], None)
+
+    def lend(self, lay: Layout, offset: int, given: bool = False) -> Tensor:
+        """The memory of a window."""
+        self.lent[lay, offset] = given
+        return self.window(lay, offset)
+
+    def window(self, lay: Layout, offset: int, flat: Tensor | None = None) -> Tensor:
+        """The memory of a window, or its place in another tensor of this size."""
+        of = self.flat if flat is None else flat
+        return of._view(lay.shape, lay.strides, of._offset + offset - self._whole.window[0])
+
+    def holds(self, place: Place, grad: Tensor) -> bool:
+        """Is this the gradient of a lent window, in its memory, for the first time?"""
+        if self.lent.get((place.layout, place.offset)) is not False:
+            return False
+        shift = self.flat._offset - self._whole.window[0]
+        in_memory = grad._storage is self.flat._storage and grad._offset == place.offset + shift
+        return in_memory and grad._layout is place.layout
+
+
+class Rooms:
+    """The rooms of a backward walk. `wholes` are the outputs that are all that was ever written to
+    their memory, and that no caller asks the gradient of."""
+
+    def __init__(self, wholes: Mapping[Record, Place]) -> None:
+        self._wholes = dict(wholes)
+        self.open: dict[Record, Room] = {}
+
+    def may(self, place: Place) -> bool:
+        """Is this a window of a larger output?"""
+        whole = self._wholes.get(place.record)
+        if whole is None or place.record in self.open:
+            return False
+        return _fits(place.layout, whole.layout, place.offset - whole.offset)
+
+    def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
+        """Open a room if these windows, each a layout and its first byte, are all of the output,
+        each element once. Else zeros and sums are needed, and memory before its time."""
+        whole = self._wholes[record]
+        if sum(lay.size for lay, _ in windows) != whole.layout.size:
+            return False
+        for n, (lay, offset) in enumerate(windows):
+            if not _fits(lay, whole.layout, offset - whole.offset):
+                return False
+            if any(_share(lay, other, offset - at) for other, at in windows[:n]):
+                return False
+        self.open[record] = Room(whole, like)
+        return True
+
+    def close(self, record: Record) -> None:
+        """There is no more room for these windows."""
+        self.open.pop(record, None)
+        self._wholes.pop(record, None)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fits(lay: Layout, whole: Layout, start: int) -> bool:
+    """Is this a window of a tensor in one piece, and smaller?"""
+    if lay.size >= whole.size or not lay.size or lay.dtype is not whole.dtype:
+        return False
+    if any(step <= 0 for n, step in zip(lay.shape, lay.strides, strict=True) if n > 1):
+        return False
+    dense = whole.hi - whole.lo == whole.nbytes and not overlaps_itself(whole)
+    inside = whole.lo <= start + lay.lo and start + lay.hi <= whole.hi
+    return dense and inside and not overlaps_itself(lay)
+
+
+@functools.lru_cache(maxsize=4096)
+def _share(a: Layout, b: Layout, start: int) -> bool:
+    """Do two windows share an element? `start` is how far behind b the first one of a lies."""
+    one = View(0, a.dtype, a.shape, a.strides, start)
+    return share_elements(one, View(1, b.dtype, b.shape, b.strides, 0))
