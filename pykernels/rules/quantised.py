@@ -42,7 +42,7 @@ def is_quantised_affine(x: Any, w: Any, *_: Any) -> bool:
 def quantised_product(
     a: Any, b: Any, bias: Array | None, residual: Array | None, scale: float,
     activation: str | None, precision: str | None, out: Tensor | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """matmul of x and the transpose of a QTensor."""
     if not isinstance(b, Transposed):
         raise ShapeError(
@@ -54,7 +54,7 @@ def quantised_product(
 def quantised_affine(
     x: Any, w: Any, b: Array | None, activation: str | None, precision: str | None,
     out: Tensor | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """linear with a QTensor as weights."""
     if not isinstance(w, QTensor):
         raise ShapeError("[linear] w must be (n, k): a QTensor itself, not its transpose")

@@ -12,6 +12,7 @@ import argparse
 import collections
 import contextlib
 import random
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -351,6 +352,8 @@ def main() -> None:
         for seed in range(args.seed, args.seed + args.count):
             found = outcome(changed(seed, bases), dev)
             counts[found.verdict] += 1
+            if counts.total() % 500 == 0:
+                print(counts.total(), dict(counts), file=sys.stderr, flush=True)
             if found.verdict in ("wrong", "crashed") or args.verbose:
                 print(seed, *found, flush=True)
     print(dict(counts))
