@@ -1,7 +1,8 @@
-"""GGUF files: weights of all kinds by name."""
+"""GGUF files that the package gguf writes, read to a device."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import gguf
@@ -9,60 +10,69 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.plans.quant.types import TYPES
+from pykernels.reference import quant as reference
+from tests.kernels.quant.quant_calls import NAMES, blocks, same
 
 gpu = pytest.mark.gpu
-KINDS = gguf.GGMLQuantizationType
+ENTRIES = {
+    "f32": np.arange(12, dtype="f4").reshape(2, 3, 2), "f16": np.arange(5, dtype="f2"),
+    "i8": np.arange(-3, 3, dtype="i1"), "i16": np.array([[-300, 7]], "i2"),
+    "i32": np.array([1 << 30, -5], "i4"), "i64": np.array([1 << 40, -5], "i8"),
+}  # fmt: skip
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A file with quantised and plain weights, and one of a type that is not read."""
-    rng, found = np.random.default_rng(0), tmp_path / "small.gguf"
-    writer = gguf.GGUFWriter(found, "llama")
-    writer.add_uint32("layers", 3)
-    writer.add_tensor("plain", rng.standard_normal((2, 3, 5)).astype(np.float32))
-    writer.add_tensor("counts", np.arange(6, dtype=np.int64).reshape(2, 3))
-    for name, kind in (("q4", KINDS.Q4_0), ("halves", KINDS.BF16), ("other", KINDS.TQ1_0)):
-        x = rng.integers(-8, 8, (2, 3, 256)).astype(np.float32)
-        writer.add_tensor(name, gguf.quantize(x, kind), raw_dtype=kind)
+@gpu
+def test_a_file_gives_its_tensors(dev: pk.Device, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    raw = {name: blocks(rng, TYPES[name], (3, 512)) for name in NAMES}
+    halves = np.array([[0x3F80, 0xC000]], "u2")  # 1 and -2 in bfloat16
+    writer = gguf.GGUFWriter(tmp_path / "all.gguf", "llama")
+    writer.add_uint32("llama.block_count", 7)
+    writer.add_array("tokenizer.ggml.tokens", ["a", "\u00e9"])
+    for name, array in ENTRIES.items():
+        writer.add_tensor(name, array)
+    writer.add_tensor("bf16", halves.view("u1"), raw_dtype=gguf.GGMLQuantizationType.BF16)
+    for name, rows in raw.items():
+        writer.add_tensor(name, rows, raw_dtype=gguf.GGMLQuantizationType[name.upper()])
+    tq2 = np.zeros((1, 66), "u1")
+    writer.add_tensor("other", tq2, raw_dtype=gguf.GGMLQuantizationType.TQ2_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return found
 
-
-@gpu
-def test_weights_by_name(dev: pk.Device, path: Path) -> None:
-    file = pk.gguf.load(path, dev)
-    entries = {t.name: t for t in gguf.GGUFReader(path).tensors}
-    assert file.metadata["layers"] == 3 and list(file) == list(entries) and len(file) == 5
-    for name in ("plain", "counts", "q4", "halves"):
-        found, data = file[name], entries[name].data
-        assert found.shape == file.shape(name) and found.device is dev
-        if isinstance(found, pk.QTensor):
-            assert found.type == file.type(name) and found.tobytes() == data.tobytes()
-        if name in ("q4", "halves"):
-            data = gguf.dequantize(data, entries[name].tensor_type)
-        assert np.array_equal(found.numpy().astype(data.dtype), data), name
-
-
-def test_names_are_known_without_weights(path: Path) -> None:
-    """A look for a name copies nothing, and two files are equal if they are one."""
-    file = pk.gguf.load(path)
-    assert "other" in file and "none" not in file and 3 not in file and file.get("none") is None
-    assert file == file and file != pk.gguf.load(path) and hash(file) == hash(file)
-    assert file.type("other") == "tq1_0" and file.shape("other") == (2, 3, 256)
-    with pytest.raises(pk.ArgumentError, match=r"\[gguf\] other is TQ1_0"):
+    file = pk.gguf.load(tmp_path / "all.gguf", dev)
+    assert list(file) == [*ENTRIES, "bf16", *NAMES, "other"] and "q4_0" in file
+    assert file.metadata["llama.block_count"] == 7
+    assert file.metadata["tokenizer.ggml.tokens"] == ["a", "\u00e9"]
+    assert file.type("q6_k") == "q6_k" and file.shape("q6_k") == (3, 512)
+    assert "other" in file and 3 not in file  # neither reads weights, nor does ==
+    assert file == file and file != pk.gguf.load(tmp_path / "all.gguf") and hash(file)
+    for name, array in ENTRIES.items():
+        t = file[name]
+        assert isinstance(t, pk.Tensor) and t.device is dev and t.dtype == array.dtype
+        assert (t.numpy() == array).all() and file.shape(name) == array.shape
+    bf16 = file["bf16"]
+    assert isinstance(bf16, pk.Tensor) and bf16.dtype == "bfloat16"
+    assert bf16.astype("float32").numpy().tolist() == [[1, -2]]
+    for name, rows in raw.items():
+        q = file[name]
+        assert isinstance(q, pk.QTensor) and q.shape == (3, 512) and q.type == name
+        assert q.tobytes() == rows.tobytes()
+        assert same(q.numpy(), reference.dequantized(name, rows))
+    with pytest.raises(pk.ArgumentError, match=r"\[gguf\] other is TQ2_0, which is none of q4_0"):
         file["other"]
     with pytest.raises(KeyError):
-        file["none"]
+        file["missing"]
 
 
-def test_other_files(path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        pk.gguf.load(path.parent / "none")
-    for count in (1, 10, 100):
-        (path.parent / "cut.gguf").write_bytes(path.read_bytes()[:count])
-        with pytest.raises(pk.ArgumentError, match=r"\[gguf\] .*cut.gguf is no GGUF file"):
-            pk.gguf.load(path.parent / "cut.gguf")
+def test_what_is_no_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(b"no such file" * 9)
+    with pytest.raises(pk.ArgumentError, match=r"\[gguf\] .* is no GGUF file"):
+        pk.gguf.load(tmp_path / "x")
+    with pytest.raises(OSError):
+        pk.gguf.load(tmp_path / "y")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ImportError, match="pip install gguf"):
+        pk.gguf.load(tmp_path / "x")
