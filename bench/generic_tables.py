@@ -4,7 +4,8 @@ here can measure (pykernels/bench/tune/modelled.py).
     python -m bench.generic_tables [--write] [large | laptop ...]
 
 It prints what the table loses on each device, beside that of an H200: docs/design/tuning.md has it.
---write puts the values into pykernels/tuning/generic-*.toml, below the line that names this file.
+--write puts the values into pykernels/tuning/generic-*.toml, below the line that names this file,
+and the losses of both sets into the page.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from pykernels.tuning import Tuning, as_data, named
 
 MARK = "# Found by bench/generic_tables.py; docs/design/tuning.md says how."
 BASE = "nvidia-h200"
+PAGE = Path(__file__).parents[1] / "docs" / "design" / "tuning.md"
 GAIN = 0.005
 # What the model knows nothing of: which bodies pay at all, and where gemv meets small tiles.
 FIXED = ("bodies", "fill", "gemv_rows", "gemv_area", "gemv_depth")
@@ -91,14 +93,26 @@ def write(name: str, t: Tuning) -> None:
     file.write_text(f"{head.rstrip()}\n\n{MARK}\n{tuning.as_toml(own)}", encoding="utf-8")
 
 
+def write_page(tables: Sequence[str]) -> None:
+    """The tables of losses into the design page."""
+    text = PAGE.read_text(encoding="utf-8")
+    start, end = text.index("| modelled device |"), text.index("The model is rough")
+    parts = (text[:start] + "\n\n".join(tables), text[end:])
+    PAGE.write_text("\n\n".join(parts), encoding="utf-8")
+
+
 def main() -> None:
     asked = [a for a in sys.argv[1:] if not a.startswith("-")] or [*SETS]
+    tables = []
     for name in asked:
         before = named(f"generic-{name}")
         found = middle(SETS[name], before)
         if "--write" in sys.argv:
             write(f"generic-{name}", found.tuning)
-        print(shown(SETS[name], found.tuning))
+        tables.append(shown(SETS[name], found.tuning))
+    print("\n\n".join(tables))
+    if "--write" in sys.argv and asked == [*SETS]:
+        write_page(tables)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Networks from ONNX files, on pykernels (`examples/onnx_walker`) beside ONNX Runtime.
+"""Networks from ONNX files, on pykernels beside ONNX Runtime.
 
     python -m bench.onnx_files [FILE ...] [--shape NAME=1,3,48,320] [--engine ENGINE]
                                [--adapter NAME] [--small] [--rounds N] [--save FILE]
@@ -7,8 +7,8 @@ Without files: ResNet-50 of the package onnx, with random weights and without it
 networks of PP-OCR in .tools/models (`bash ci/setup.sh` downloads them). Inputs are normal random
 numbers, for text detection a page; their shapes are those of KNOWN below, or `--shape`'s.
 
-Outputs are checked first, against onnxruntime's on the CPU and by the bounds of the walker
-(`onnx_walker/checking.py`): ours captured and not, and those of ONNX Runtime's WebGPU provider,
+Outputs are checked first, against onnxruntime's on the CPU and by the bounds of
+`pykernels/onnx/checking.py`: ours captured and not, and those of ONNX Runtime's WebGPU provider,
 where a difference that is too large is a note. Times are milliseconds of a call, the median of
 rounds in which all columns are taken in turn, each a loop of calls. A call takes numpy arrays and
 returns numpy arrays, ours and theirs: in Python that provider has no tensors on the device to bind
@@ -23,7 +23,6 @@ writes them, into the same file.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,16 +36,12 @@ from pykernels.bench import onnx as peer
 from pykernels.bench.case import CheckFailed
 from pykernels.bench.clock import GpuSample
 from pykernels.bench.run import Skipped
-
-sys.path.insert(0, str(ROOT / "examples"))
-
-from onnx_model import pairs
-from onnx_walker import checking
-from onnx_walker.fusion import fuse
-from onnx_walker.graph import ModelError
-from onnx_walker.program import Program
-from onnx_walker.reading import input_shapes, load
-from onnx_walker.weights import randomize
+from pykernels.onnx import ModelError, checking
+from pykernels.onnx.fusion import fuse
+from pykernels.onnx.program import Program
+from pykernels.onnx.random_weights import randomize
+from pykernels.onnx.reader import load
+from pykernels.onnx.shapes import input_shapes
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -194,7 +189,8 @@ def main(argv: list[str] | None = None) -> None:
 
     def begin(dev: pk.Device, small: bool) -> tuple[str, Iterable[Row]]:
         bench = Bench(dev, small, args.rounds)
-        shapes = {n: tuple(map(int, t.split(","))) for n, t in pairs(args.shape).items()}
+        pairs = (text.partition("=") for text in args.shape or ())
+        shapes = {n: tuple(map(int, t.split(","))) for n, _, t in pairs}
         return bench.peers, bench.run(chosen(args), shapes)
 
     try:

@@ -9,6 +9,7 @@ import numpy as np
 from pykernels.bench.case import Case
 from pykernels.bench.peers import numpy_peer
 from pykernels.bench.run import Peer
+from pykernels.reference import quant as reference
 
 __all__ = ["NUMPY", "TIMED"]
 
@@ -28,6 +29,7 @@ TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "norm": ("layer_norm", (1024, 1024), (4096, 4096)),
     "optim": ("adamw_step", MILLION, (1 << 24,)),
     "pool": ("max_pool2d", (1, 16, 112, 112), (16, 64, 112, 112)),
+    "quant": ("dequantize", (1024, 1024), (4096, 4096)),
     "random": ("randn", MILLION, (1 << 24,)),
     "reduce": ("sum", (1024, 1024), (4096, 4096)),
     "resize": ("resize", (1, 3, 256, 256), (8, 64, 128, 128)),
@@ -66,8 +68,15 @@ def randn(case: Case, t: Arrays) -> object:
     return np.random.default_rng(1).standard_normal(case.output.shape, np.float32)
 
 
+@numpy_peer
+def dequantize(case: Case, t: Arrays) -> object:
+    planes = {n: a for n, a in t.items() if n != "dst"}
+    return reference.dequantize(**planes, **case.args, shape=case.output.shape, dtype="f4")
+
+
 NUMPY: dict[str, dict[str, Peer]] = {
     "conv2d": {"numpy": conv2d},
+    "dequantize": {"numpy": dequantize},
     "max_pool2d": {"numpy": max_pool2d},
     "randn": {"numpy": randn},
     "solve_tri": {"numpy": solve_tri},

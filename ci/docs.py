@@ -48,6 +48,11 @@ INTERNAL = {
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
 
+# What an object of a class is called, where that is not the class's name.
+_OWNERS = {
+    "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session", "qtensor": "q",
+}  # fmt: skip
+
 
 def class_entry(cls: type, name: str) -> Iterator[str]:
     """A class: its docstring, constructor, properties as a table, methods."""
@@ -71,7 +76,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
         f = m.__func__ if isinstance(m, (classmethod, staticmethod)) else m
         if inspect.isfunction(f) and inspect.getdoc(f):
             owner = f"pk.{name}" if isinstance(m, (classmethod, staticmethod)) else name.lower()
-            owner = {"device": "dev", "tensor": "t", "profile": "p"}.get(owner, owner)
+            owner = _OWNERS.get(owner, owner.removeprefix("gguf."))
             yield from entry(f"{name}.{n}", f"{owner}.{n}", f)
 
 
@@ -94,10 +99,16 @@ def device_page() -> Iterator[str]:
 
 def tensor_page() -> Iterator[str]:
     """Tensors."""
-    yield from page("Tensors", "the docstrings of pk.Tensor")
-    yield "How to use them: [tensors and views](../guide/tensors.md)."
+    yield from page("Tensors", "the docstrings of pk.Tensor, pk.QTensor and pk.gguf")
+    yield (
+        "How to use them: [tensors and views](../guide/tensors.md), "
+        "[quantised weights](../guide/quantised-weights.md)."
+    )
     yield ""
     yield from class_entry(pk.Tensor, "Tensor")
+    yield from class_entry(pk.QTensor, "QTensor")
+    yield from entry("gguf.load", "pk.gguf.load", pk.gguf.load, level=2)
+    yield from class_entry(pk.gguf.File, "gguf.File")
 
 
 def tape_page() -> Iterator[str]:
@@ -127,6 +138,21 @@ def raw_page() -> Iterator[str]:
     yield from entry("RawKernel.__call__", "kernel", RawKernel.__call__)
 
 
+def onnx_page() -> Iterator[str]:
+    """Networks from ONNX files."""
+    from pykernels.onnx import model, session, shapes
+    from pykernels.onnx.errors import ModelError, ModelMemoryError
+
+    yield from page("pykernels.onnx", "the docstrings of pykernels/onnx")
+    yield "How to use it: [networks from files](../guide/models.md)."
+    yield ""
+    yield from entry("load", "pk.onnx.load", model.load, 2)
+    for cls in (model.Model, shapes.Value, session.InferenceSession, session.NodeArg):
+        yield from class_entry(cls, cls.__name__)
+    for error in (ModelError, ModelMemoryError):
+        yield from class_entry(error, error.__name__)
+
+
 def errors_page() -> Iterator[str]:
     """The tree of errors."""
     yield from page("Errors", "the docstrings of pykernels/errors.py")
@@ -152,6 +178,11 @@ def commands() -> Iterator[tuple[str, str]]:
         command = _fresh(command)
         context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         yield f"pykernels {name}", command.get_help(context)
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(context):
+                part = _fresh(command.get_command(context, inner))
+                below = click.Context(part, parent=context, info_name=inner, terminal_width=WIDTH)
+                yield f"pykernels {name} {inner}", part.get_help(below)
 
 
 def _fresh(command: Any) -> Any:
@@ -351,6 +382,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "tensor": tensor_page,
     "tape": tape_page,
     "raw": raw_page,
+    "onnx": onnx_page,
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,

@@ -22,11 +22,9 @@ import numpy as np
 try:
     import matplotlib
     import onnx
-    from onnx_walker.checking import Reference
-    from onnx_walker.fusion import fuse
-    from onnx_walker.program import Program
-    from onnx_walker.reading import load
     from PIL import Image, ImageDraw, ImageFont
+
+    from pykernels.onnx.checking import Reference
 except ModuleNotFoundError as e:
     said = f"{e.name} is missing: pip install onnx onnxruntime matplotlib"
     raise SystemExit(said) from e
@@ -139,17 +137,10 @@ def decode(chances: Array, alphabet: str) -> str:
 
 
 def ours(model: onnx.ModelProto, device: pk.Device) -> Network:
-    """A network on the device; one program for each shape of inputs."""
-    programs: dict[tuple[int, ...], Program] = {}
-    name = model.graph.input[0].name
-
-    def run(x: Array) -> Array:
-        if x.shape not in programs:
-            programs[x.shape] = Program(fuse(load(model, {name: x.shape})), device)
-        (result,) = programs[x.shape].run({name: x}).values()
-        return result
-
-    return run
+    """A network on the device."""
+    network = pk.onnx.load(model, device=device)
+    (name,) = (v.name for v in network.inputs)
+    return lambda x: next(iter(network({name: x}).values()))
 
 
 def theirs(model: onnx.ModelProto) -> Network:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import functional as functional
     from . import gguf as gguf
     from . import kernels as kernels
+    from . import onnx as onnx
     from . import validate as validate
     from .call.autocast import autocast as autocast
     from .device import Device as Device
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .tensors.quantised import QTensor as QTensor
 
 # Where the names live. Those of errors and functional come from their own __all__.
-_MODULES = ("errors", "functional", "gguf", "kernels", "validate")
+_MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",

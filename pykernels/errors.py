@@ -18,6 +18,8 @@ exception that a caller would catch anyway::
     |- OutOfMemoryError(MemoryError)    the device, or the byte budget, has no room
     `- ShaderError(RuntimeError)        the driver refused a shader or a pipeline
 
+``pykernels.onnx`` adds ModelError(PyKernelsError, ValueError): a file that cannot be run.
+
 SoftwareDeviceWarning(UserWarning) says, once, that the default device runs on the CPU.
 
 Messages name the operation, the argument, the rule and the value:

@@ -1,4 +1,4 @@
-// What products read of quantised weights. docs/design/quantised.md has planes and order of bits.
+// What products read of quantised weights. docs/design/quant.md has planes and order of bits.
 //
 // A group is 32 numbers of one row. Its couple t is the numbers 2 t and 2 t + 1 as stored (without a
 // sign), in the low and the high half of a word. BITS of them are in the plane `low`, HIGH bits above

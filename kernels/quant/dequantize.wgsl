@@ -14,12 +14,13 @@
 // pick.SHARE = "'rows32'"
 // include planes
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", axes = "b n k", doc = "(..., rows, K)" }
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows_n = { type = "u32" }
 // params.first_row = { type = "u32" }
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// operations = "2 * dst.size"
 // uses = ["quant/${TYPE}", "quantised", "convert", "words", "numbers"]
 // grid = "across * down * dst.shape[0]"
 // ///

@@ -11,13 +11,14 @@
 // pick.SHARE = "'rows32'"
 // inputs.raw = { dtype = "*", dtypes = ["uint8"], bind = "'u32'", axes = "b n k", doc = "(batches, rows, bytes of a row)" }
 // include written
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows = { type = "u32" }
 // params.first_row = { type = "u32" }
 // params.padded = { type = "u32" }
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// moves_bytes = true
 // uses = ["quant/${TYPE}", "file", "planes"]
 // grid = "across * down * low.shape[0]"
 // ///

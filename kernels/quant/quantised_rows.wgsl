@@ -16,7 +16,7 @@
 // include planes
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(...)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., K)" }
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // options.rows = { type = "int", default = 0, doc = "Rows of the matrix, which may be less than the planes have." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // iterate = "rows"
@@ -25,7 +25,8 @@
 // params.limit = { type = "u32" }
 // params.across = { type = "u32" }
 // faults = true
-// bytes = "dst.nbytes + index.nbytes + low.nbytes * index.size // max(rows, 1)"
+// bytes = "dst.nbytes + index.nbytes + index.size * (low.nbytes + scales.nbytes + (high.nbytes if high else 0)) // max(low.shape[3], 1)"
+// operations = "2 * dst.size"
 // uses = ["quant/${TYPE}", "quantised", "convert", "words", "indices", "numbers"]
 // grid = "across * cdiv(it.rows, CFG.ROWS)"
 // ///

@@ -16,13 +16,14 @@
 // pick.SHARE = "'rows32'"
 // inputs.x = { dtype = "T", vec = "V", axes = "a r k", doc = "(..., rows, K)" }
 // include written
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows = { type = "u32" }
 // params.padded = { type = "u32" }
 // params.first_row = { type = "u32" }
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// operations = "6 * x.size"
 // uses = ["quant/${TYPE}", "convert", "making", "planes"]
 // grid = "across * down * low.shape[0]"
 // ///

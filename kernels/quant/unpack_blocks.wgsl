@@ -7,12 +7,13 @@
 // pick.SHARE = "'words256'"
 // include planes
 // outputs.dst = { dtype = "*", dtypes = ["uint8"], bind = "'atomic<u32>'", axes = "b n k", doc = "(batches, rows, bytes of a row)" }
-// options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
+// options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows = { type = "u32" }
 // params.first_row = { type = "u32" }
 // params.row_bytes = { type = "u32" }
 // params.row_words = { type = "u32" }
 // params.total = { type = "u32" }
+// moves_bytes = true
 // uses = ["quant/${TYPE}", "words", "file"]
 // grid = "cdiv(total, CFG.threads)"
 // ///

@@ -14,7 +14,6 @@ from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Layout
-from pykernels.tensors.quantised import QTensor
 
 from .arrays import MAX_KNOWN, Array, Call
 
@@ -81,8 +80,9 @@ class Operation:
             out: the Tensor to write to.
         """
         for array in arrays:
-            if isinstance(array, QTensor):
-                return array.take_part(self._named.name, arrays, options, out)
+            take_part = getattr(array, "take_part", None)
+            if take_part is not None:  # quantised weights, which are no tensors
+                return take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
         call = Call(self._named, *arrays, out=out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}

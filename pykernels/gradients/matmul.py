@@ -65,7 +65,10 @@ def _of_one(
     rows = dz.reshape(-1, dz.shape[-1])
     if call.wants("b"):
         one = a[(0,) * (a.ndim - 2)] if a.ndim > 2 else a
-        call.give("b", products.plain(rows, one).reshape(b.shape))
+        earlier = call.earlier("b") if rows.dtype == one.dtype == "float32" else None
+        if earlier is not None:
+            earlier = reshaped(earlier, (rows.shape[0], one.shape[1]))
+        call.give("b", products.plain(rows, one, earlier).reshape(b.shape))
     if call.wants("a"):
         found = products.plain(rows.T, b.reshape(-1, b.shape[-1]))
         call.give("a", found.reshape(_once(a, batch)), summed=batch)
@@ -101,11 +104,11 @@ def mul_mat_quant(call: Taped) -> None:
     call.give("bias", dz)
     call.give("residual", dz)
     if call.wants("b"):
-        shape = call.shape("b") or ()
-        w = dz.device.empty((dz.shape[-1], shape[-1]))
+        *_, depth = call.shape("b") or (0,)
+        w = dz.device.empty((dz.shape[-1], depth))
         kernels.dequantize(
             call.saved("low"), call.saved("scales"), w, high=call.saved("high"),
-            type=call.option("quant"),
+            quant=call.option("quant"),
         )  # fmt: skip
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
 
@@ -122,9 +125,9 @@ class _Products:
             left, right = self._joined(left, right, over)
         return self.plain(_transposed(left), right)
 
-    def plain(self, left: Any, right: Any) -> Any:
-        """The product of matrices."""
-        return matmul(left, right, scale=self._scale, precision=self._precision)
+    def plain(self, left: Any, right: Any, earlier: Any = None) -> Any:
+        """The product of matrices, added to an earlier gradient."""
+        return matmul(left, right, residual=earlier, scale=self._scale, precision=self._precision)
 
     def _joined(self, left: Any, right: Any, over: set[int]) -> tuple[Any, Any]:
         """Both operands with these axes as part of c."""

@@ -47,12 +47,12 @@ def _give(call: Taped, found: dict[str, Any]) -> None:
 
 @reads("x", "weight")
 def layer_norm(call: Taped) -> None:
-    call.give("x", _layer(call, call.saved("x")))
+    call.give("x", _layer(call, call.saved("x"), call.earlier("x")))
 
 
 @reads("x", "weight")
 def rms_norm(call: Taped) -> None:
-    call.give("x", _rms(call, call.saved("x")))
+    call.give("x", _rms(call, call.saved("x"), call.earlier("x")))
 
 
 @reads("x")

@@ -173,7 +173,12 @@ def mul_mat_quant_budget(
     tiny = 2.0**-25 * wide.sum(-1, keepdims=True)  # of weights below the normal halves
     if halves == 2:
         tiny = tiny + 2.0**-25 * np.abs(w.astype(np.float64)).sum(-1)
-    return np.asarray(bound + factor * (size * (halves * 2.0**-11 + k * 2.0**-25) + tiny))
+    bound = bound + factor * (size * (halves * 2.0**-11 + k * 2.0**-25) + tiny)
+    if precision == "fast" and not rounded:  # a row of bytes
+        groups = np.abs(w.astype(np.float64)).reshape(w.shape[0], -1, 32).sum(-1)
+        most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
+        bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
+    return np.asarray(bound)
 
 
 def _weights(

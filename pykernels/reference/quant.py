@@ -125,7 +125,7 @@ def _padded(rows: Array) -> Array:
 
 
 def _planes(kind: BlockType, stored: Array, record: Array) -> tuple[Array, ...]:
-    """scales, high if there is one, and low, of stored numbers (batches, N, K)."""
+    """scales, low, and high if there is one, of stored numbers (batches, N, K)."""
     bits = _bits(kind)
     low = _padded(_plane(stored, bits, bits))
     low = low.reshape(*low.shape[:3], kind.parts, kind.vec).transpose(0, 2, 3, 1, 4)
@@ -136,7 +136,7 @@ def _planes(kind: BlockType, stored: Array, record: Array) -> tuple[Array, ...]:
     if not kind.high:
         return scales, low
     above = _padded(_plane(stored >> bits, kind.high, kind.high)).transpose(0, 2, 3, 1)
-    return scales, above, low
+    return scales, low, above
 
 
 def _unplaned(
@@ -155,42 +155,47 @@ def _unplaned(
     return stored[:, :rows], record[:, :rows]
 
 
-def pack_blocks(raw: Array, type: str = "q4_0") -> tuple[Array, ...]:
-    """Planes of blocks of a file, in the order of the kernel's outputs."""
-    return _planes(TYPES[type], *_read(TYPES[type], raw))
+def pack_blocks(raw: Array, quant: str = "q4_0") -> tuple[Array, ...]:
+    """Planes of blocks of a file: scales, low, and high if there is one."""
+    return _planes(TYPES[quant], *_read(TYPES[quant], raw))
 
 
 def unpack_blocks(
-    low: Array, scales: Array, shape: tuple[int, ...], high: Array | None = None, type: str = "q4_0"
+    low: Array,
+    scales: Array,
+    shape: tuple[int, ...],
+    high: Array | None = None,
+    quant: str = "q4_0",
 ) -> Array:
     """Blocks of a file of planes."""
-    return _write(TYPES[type], *_unplaned(TYPES[type], low, scales, high, shape[1]))
+    return _write(TYPES[quant], *_unplaned(TYPES[quant], low, scales, high, shape[1]))
 
 
-def dequantized(type: str, raw: Array) -> Array:
+def dequantized(quant: str, raw: Array) -> Array:
     """float32 numbers (..., K) of rows of a file's bytes."""
-    return _values(TYPES[type], *_read(TYPES[type], raw))
+    return _values(TYPES[quant], *_read(TYPES[quant], raw))
 
 
 def dequantize(
     low: Array, scales: Array, shape: tuple[int, ...], dtype: Any, high: Array | None = None,
-    type: str = "q4_0",
+    quant: str = "q4_0",
 ) -> Array:  # fmt: skip
     """Numbers of planes."""
-    stored, record = _unplaned(TYPES[type], low, scales, high, shape[-2])
+    stored, record = _unplaned(TYPES[quant], low, scales, high, shape[-2])
     with np.errstate(all="ignore"):
-        return _values(TYPES[type], stored, record).reshape(shape).astype(dtype)
+        return _values(TYPES[quant], stored, record).reshape(shape).astype(dtype)
 
 
 def quantised_rows(
     low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
-    type: str = "q4_0", rows: int = 0, check: bool = True,
+    quant: str = "q4_0", rows: int = 0, check: bool = True,
 ) -> Array:  # fmt: skip
     """Rows of planes; those of indices out of range are unspecified."""
-    stored, record = _unplaned(TYPES[type], low, scales, high, rows)
+    stored, record = _unplaned(TYPES[quant], low, scales, high, rows)
     with np.errstate(all="ignore"):
-        whole = _values(TYPES[type], stored, record)[0]
-        return whole[np.clip(index, 0, rows - 1)].astype(dtype)
+        whole = _values(TYPES[quant], stored, record)[0]
+        found: Array = whole[np.clip(index, 0, rows - 1)].astype(dtype)
+        return found
 
 
 def _half(word: Array, upper: bool = False) -> Array:
@@ -252,9 +257,9 @@ def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
     return _half(first), None
 
 
-def quantize(x: Array, type: str = "q4_0") -> tuple[Array, ...]:
+def quantize(x: Array, quant: str = "q4_0") -> tuple[Array, ...]:
     """Planes of numbers (..., N, K), by ggml's rule."""
-    kind = TYPES[type]
+    kind = TYPES[quant]
     rows = x.astype(np.float32).reshape(-1, *x.shape[-2:])
     blocks = rows.reshape(*rows.shape[:-1], -1, GROUP)
     with np.errstate(all="ignore"):

@@ -42,7 +42,7 @@ def is_quantised_affine(x: Any, w: Any, *_: Any) -> bool:
 def quantised_product(
     a: Any, b: Any, bias: Array | None, residual: Array | None, scale: float,
     activation: str | None, precision: str | None, out: Tensor | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """matmul of x and the transpose of a QTensor."""
     if not isinstance(b, Transposed):
         raise ShapeError(
@@ -54,7 +54,7 @@ def quantised_product(
 def quantised_affine(
     x: Any, w: Any, b: Array | None, activation: str | None, precision: str | None,
     out: Tensor | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """linear with a QTensor as weights."""
     if not isinstance(w, QTensor):
         raise ShapeError("[linear] w must be (n, k): a QTensor itself, not its transpose")
@@ -68,8 +68,8 @@ def _product(
     scale: float, activation: str | None, precision: str | None, out: Tensor | None,
 ) -> Tensor:  # fmt: skip
     op, (name, added) = kernel.name, [kernel.args[i].name for i in (3, 4)]
-    if precision == "split":
-        precision = None  # for float32 on matrix units, which weights in blocks do not take
+    if precision in ("split", "high"):
+        precision = None  # as exact as float32, which weights in blocks are without
     if w.ndim != 2:
         raise ShapeError(f"[{op}] a QTensor must be (n, k) but has shape {w.shape}")
     call = Call(kernel, w.low, x, bias, residual, out=out)

@@ -13,11 +13,12 @@ from typing import Any
 
 from .blocks import Arena, Block
 from .memory import Pool
-from .placement import METHODS, Value, live_bytes, place
+from .placement import METHODS, Method, Placement, Value, live_bytes, place
 
 __all__ = ["ProgramMemory", "planned"]
 
 MANY = 4096  # values whose placing by size takes about a second, as the square of their number
+NEAR = 1.001  # times what lives at once: a placement so near is not searched further
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,11 @@ def planned(
     blocks = [b for b in uses if b.arena is arena and b.promised and not pool.held(b)]
     values = [Value(b.size, uses[b][0], uses[b][-1]) for b in blocks]
     apart = _apart({b: i for i, b in enumerate(blocks)}, captured)
-    methods = METHODS if len(values) <= MANY else ("best fit",)
-    found = {m: place(values, apart, pool.largest, m) for m in methods}
+    least = max(live_bytes(values, len(captured)), default=0)
+    found: dict[Method, Placement] = {}
+    for m in METHODS if len(values) <= MANY else ("best fit",):
+        if m != "drawn orders" or min(p.nbytes for p in found.values()) > NEAR * least:
+            found[m] = place(values, apart, pool.largest, m)
     best = min(found.values(), key=lambda p: p.nbytes)
     shared = pool.settle_arena(arena, best.sizes)
     kept = arena.nbytes - sum(best.sizes)

@@ -26,14 +26,15 @@ class Taped:
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "given")
+    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "_whole", "given")
 
     def __init__(
         self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._names = [arg.name for arg in entry.kernel.args]
-        self.given: list[tuple[Place, Tensor]] = []
+        self._whole: set[str] = set()
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: it is the sum with what was given
 
     @property
     def kernel(self) -> Kernel:
@@ -106,6 +107,19 @@ class Taped:
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
         return tuple([found.get(name) for name in names])
 
+    def earlier(self, name: str) -> Any:
+        """The gradient that other calls gave of an argument, a float32 Tensor of its shape, for a
+        rule that adds it to its own: what it gives then is the sum. None if there is none, or if
+        tapes record the rule."""
+        place = self._place(name)
+        if place is None or name not in self._wanted or recording():
+            return None
+        others = [p for p in self._entry.places if p is not None and p.record is place.record]
+        found = self._sums.partial(place) if len(others) == 1 else None
+        if found is not None:
+            self._whole.add(name)
+        return found
+
     def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
 
@@ -126,7 +140,7 @@ class Taped:
             gradient = _summed_to(gradient, lay.shape, self.kernel.name, name)
         if gradient._layout.dtype is not lay.dtype:
             gradient = gradient.astype(lay.dtype.name)
-        self.given.append((place, gradient))
+        self.given.append((place, gradient, name in self._whole))
 
     def _place(self, name: str) -> Place | None:
         return self._entry.places[self._names.index(name)]
@@ -166,6 +180,10 @@ class _Reach:
     def add(self, record: Record, lo: int, hi: int) -> None:
         self._windows.setdefault(record, set()).add(Window(lo, hi))
 
+    def holds(self, place: Place) -> bool:
+        """Does a place share bytes with them?"""
+        return place.record in self._windows and self.hits(place.record, *place.window)
+
     def hits(self, record: Record, lo: int, hi: int) -> bool:
         windows = self._windows.get(record)
         window = Window(lo, hi)
@@ -204,8 +222,8 @@ def gradients(
                 reached = reached or dy is not None
         if names and reached:
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
-            for place, grad in _applied(entry, dys, names, sums):
-                sums.add(place, grad)
+            for place, grad, whole in _applied(entry, dys, names, sums):
+                (sums.replace if whole else sums.add)(place, grad)
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
 
@@ -240,11 +258,11 @@ def _wanted(
             for arg, p in zip(entry.kernel.args, entry.places, strict=True)
             if p is not None and p.flows
         ]
-        names = {name for name, p in flows if reach.hits(p.record, *p.window)}
-        update = entry.in_place and not any(made.hits(p.record, *p.window) for p in entry.outputs)
+        names = {name for name, p in flows if reach.holds(p)}
+        update = entry.in_place and not any(made.holds(p) for p in entry.outputs)
         through = set()
         if not update:
-            through = {name for name, p in flows if derived.hits(p.record, *p.window)}
+            through = {name for name, p in flows if derived.holds(p)}
         wanted.append(frozenset(names | through))
         for p in entry.outputs:
             writers[p.record] = None if p.record in writers else p
@@ -282,7 +300,7 @@ def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Ro
 
 def _applied(
     entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str], sums: Sums
-) -> list[tuple[Place, Tensor]]:
+) -> list[tuple[Place, Tensor, bool]]:
     """The gradients that the rule of a call gives."""
     kernel = entry.kernel
     if not entry.done:

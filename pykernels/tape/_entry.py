@@ -94,7 +94,7 @@ class Entry:
     def in_place(self) -> bool:
         """True if it reads elements that it writes."""
         return any(
-            p.record is q.record and p.window[0] < q.window[1] and q.window[0] < p.window[1]
+            p.record is q.record and p.window.overlaps(q.window)
             for p in self.outputs
             for q in self.inputs
         )

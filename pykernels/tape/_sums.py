@@ -141,6 +141,20 @@ class Sums:
         window = _window(dense, lo, new.grad.shape, new.strides)
         F.add(window, new.grad, out=window)
 
+    def partial(self, place: Place) -> Tensor | None:
+        """What was given of a window so far, of float32 and in one piece, if of no other one."""
+        parts = self._parts.get(place.record)
+        if parts is None or place.record in self._rooms.open or len(parts) > 1:
+            return None
+        [part] = parts
+        alike = part.is_of(place) and part.dtype.name == part.grad.dtype == "float32"
+        return part.grad if alike and part.grad.contiguous else None
+
+    def replace(self, place: Place, grad: Tensor) -> None:
+        """Put new memory with the sum in place of what `partial` told."""
+        [part] = self._parts[place.record]
+        part.grad, part.fresh = grad, True
+
     def take(self, place: Place) -> Tensor | None:
         """The gradient of a window; None where none was given for any byte of it."""
         if place.record in self._rooms.open:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pykernels._generated.kernels import dequantize as _dequantize
-from pykernels._generated.kernels import pack_blocks as _pack
-from pykernels._generated.kernels import quantised_rows as _rows
-from pykernels._generated.kernels import unpack_blocks as _unpack
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
@@ -20,6 +17,8 @@ from .host import shape_of, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pykernels.steps import Kernel
 
 __all__ = ["QTensor", "Transposed"]
 
@@ -99,7 +98,7 @@ class QTensor:
         self = cls.empty(kind, dims, device_of(device))
         rows = self.low.shape[0], dims[-2], dims[-1] // kind.block * kind.nbytes
         words = self.device.tensor(raw.reshape(rows))
-        run(_pack.KERNEL, (words, self.scales, self.high, self.low), (), (kind.name,))
+        run(_kernel("pack_blocks"), (words, self.scales, self.high, self.low), (), (kind.name,))
         return self
 
     @classmethod
@@ -173,8 +172,8 @@ class QTensor:
         found = dtype_of(dtype, "[dequantize] dtype")
         if found.name not in ("float32", "float16"):
             raise DTypeError(f"[dequantize] dtype must be float32 or float16 but is {found.name}")
-        result = self.device.empty(self._shape, found.name)
-        run(_dequantize.KERNEL, (self.low, self.scales, self.high, result), (), (self.type,))
+        result: Tensor = self.device.empty(self._shape, found.name)
+        run(_kernel("dequantize"), (self.low, self.scales, self.high, result), (), (self.type,))
         return result
 
     def rows(
@@ -210,7 +209,7 @@ class QTensor:
         elif out.shape != shape:
             raise ShapeError(f"[rows] out must have shape {shape} but has {out.shape}")
         options = (self.type, self._shape[0], check)
-        run(_rows.KERNEL, (self.low, self.scales, self.high, places, out), (), options)
+        run(_kernel("quantised_rows"), (self.low, self.scales, self.high, places, out), (), options)
         return out
 
     def take_part(
@@ -222,7 +221,8 @@ class QTensor:
             DTypeError: the function takes no quantised weights there.
         """
         if op in ("get_rows", "embedding") and arrays[0] is self:
-            return self.rows(arrays[1], check=options["check"], out=out)
+            found: Tensor = self.rows(arrays[1], check=options["check"], out=out)
+            return found
         raise DTypeError(
             f"[{op}] it takes no quantised weights there: pk.dequantize(x) gives their numbers"
         )
@@ -237,7 +237,7 @@ class QTensor:
         kind = self._kind
         rows = self.low.shape[0], self._shape[-2], self._shape[-1] // kind.block * kind.nbytes
         blocks = self.device.empty(rows, "uint8")
-        run(_unpack.KERNEL, (self.low, self.scales, self.high, blocks), (), (kind.name,))
+        run(_kernel("unpack_blocks"), (self.low, self.scales, self.high, blocks), (), (kind.name,))
         found: bytes = blocks.numpy().tobytes()
         return found
 
@@ -251,6 +251,12 @@ class Transposed(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
         return self.of.shape[::-1]
+
+
+def _kernel(name: str) -> Kernel:
+    """A kernel, when it is needed: a build of other kernels imports this module, too."""
+    found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
+    return found
 
 
 def _nbytes(kind: BlockType, shape: tuple[int, ...]) -> int:

@@ -97,7 +97,7 @@ def measured(adapter: Adapter) -> Found | None:
         other = is_of(_parsed(text, str(file)), adapter)
         if not other:
             return Found(_from_text(str(file), text), f"measured by pykernels tune: {file}")
-    except (OSError, UnicodeDecodeError, ArgumentError, RuntimeError) as e:
+    except (OSError, UnicodeDecodeError, ArgumentError) as e:
         other = " ".join(str(e).split())
     warnings.warn(
         f"the tuning table {file} is ignored: {other}. `pykernels tune` measures a new one, "

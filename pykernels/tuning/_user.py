@@ -28,7 +28,7 @@ class Adapter(NamedTuple):
 
 def folder() -> Path:
     """Where the user's tables lie, as the platform has it."""
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))  # of an unknown user "~", where nothing lies
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     elif sys.platform == "darwin":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from pykernels.wgsl.texts import of_body, read_manifest
+from pykernels.wgsl.texts import Text, of_body, read_manifest
 
 from ..errors import ArgumentError
 from ._types import Finding, Limits, Source, printable
@@ -275,7 +275,7 @@ def collection(limits: Limits | None = None) -> list[Source]:
         variants = read_manifest()["variants"]
     except FileNotFoundError:
         return []
-    sources: dict[tuple[str, tuple[str, ...]], Source] = {}
+    sources: dict[Text, Source] = {}
     for name, entry in variants.items():
         text = of_body(entry["body"])[name.partition(" ")[2]]
         own = limits or Limits(**entry["limits"])

@@ -112,7 +112,7 @@ def test_no_package_may_have_circles() -> None:
 
 
 def test_a_library_that_one_family_uses_lives_with_it() -> None:
-    """Dialects of matrix units and types of weights are chosen by an axis; helpers of rows are for
+    """Dialects of matrix units and quantised types are chosen by an axis; helpers of rows are for
     epilogues, too."""
     kernels = ROOT / "kernels"
     lonely = []
@@ -125,7 +125,7 @@ def test_a_library_that_one_family_uses_lives_with_it() -> None:
             helps |= file.name == "ops.toml" and f'"{name}.' in text
             if any(mark in text for mark in marks):
                 users.add(file.relative_to(kernels).parts[0])
-        if len(users - {"lib"}) < 2 and not helps and not name.startswith(("mma/", "quant/")):
+        if len(users - {"lib"}) < 2 and not helps and not name.startswith(("mma/", "quant")):
             lonely.append(name)
     assert lonely == []
 

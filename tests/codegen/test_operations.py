@@ -12,7 +12,7 @@ import pytest
 
 from codegen import BuildError
 from codegen.build import Build
-from tests.checkout import ROOT, run_python, small_checkout
+from tests.checkout import FAMILIES, ROOT, run_python, small_checkout
 from tests.codegen.test_toy_kernel import KERNEL
 
 RULES = '''\
@@ -185,7 +185,7 @@ def changed(folder: Path, edits: dict[str, tuple[tuple[str, str], ...]]) -> int:
 def families(tmp_path: Path, *names: str) -> Path:
     """A checkout with these families too."""
     folder = small_checkout(tmp_path / "checkout", (
-        "fill", "copy", "random", "rows", "scan", "sort", "move", *names,
+        *FAMILIES, *names,
     ))  # fmt: skip
     shutil.copytree(ROOT / "tests" / "kernels", folder / "tests" / "kernels")
     return folder

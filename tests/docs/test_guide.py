@@ -66,12 +66,18 @@ def test_a_command_has_its_options(page: str, line: str) -> None:
     command = main.get_command(top, name)
     assert command is not None, f"{page}: there is no command {name}"
     context = click.Context(command, parent=top, info_name=name)
+    if isinstance(command, click.Group):
+        name, *arguments = arguments
+        inner = command.get_command(context, name)
+        assert inner is not None, f"{page}: there is no command {name}"
+        command, context = inner, click.Context(inner, parent=context, info_name=name)
     _, left, _ = command.make_parser(context).parse_args(list(arguments))
     assert not left
 
 
-# Whole benches, all texts and the page of all kernels take long, and have their own tests.
-_LONG = re.compile(r"bench.*|validate|export site --page")
+# Whole benches, all texts and the page of all kernels take long, and have their own tests; so have
+# networks (tests/models/test_command.py).
+_LONG = re.compile(r"bench.*|validate|export site --page|onnx .*")
 QUICK = [(page, line) for page, line in COMMANDS if not _LONG.fullmatch(line)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+import pykernels.runtime.recorder as recorder
 from pykernels.functional._copy_together import BUFFERS
 from pykernels.plans.copy.together import MOST
 from pykernels.steps import cdiv
@@ -23,8 +24,6 @@ TO_MOVE = ("cpy", "fill", "add")  # what moves gradients and adds them up
 
 def moved(dev: pk.Device, call: Callable[[], Any]) -> tuple[Any, Counter[str]]:
     """The result of a call, and its launches by kernel."""
-    import pykernels.runtime.recorder as recorder
-
     names: Counter[str] = Counter()
     record = recorder.Recorder.record
 
@@ -101,6 +100,57 @@ def test_gradients_of_windows(dev: pk.Device, name: str) -> None:
         np.testing.assert_allclose(got.numpy(), exact.numpy(), rtol=2e-5, atol=1e-5)
         if launches < 2:
             assert_same_bits(got.numpy() + 0.0, exact.numpy() + 0.0, name)
+
+
+def test_sums_are_part_of_products(dev: pk.Device) -> None:
+    """Of what several products read, and of what is read besides: no launch adds gradients. A
+    tensor times itself, and a tape outside, keep theirs."""
+    rng = np.random.default_rng(3)
+    x, u, v = (rng.standard_normal(s).astype("f") for s in ((6, 5), (5, 5), (5, 5)))
+    a, b, c = (dev.tensor(t) for t in (x, u, v))
+
+    def loss_of(y: pk.Tensor) -> pk.Tensor:
+        return pk.sum(pk.matmul(y, b) * pk.matmul(y, c) + pk.square(y))
+
+    with pk.Tape() as tape:
+        loss = loss_of(a * 2.0)
+    [da], launches = moved(dev, lambda: tape.gradient(loss, [a]))
+    assert launches["add"] == 0
+    y = 2.0 * x.astype(np.float64)
+    want = 2 * (y @ v @ u.T + y @ u @ v.T + 2 * y)
+    np.testing.assert_allclose(da.numpy(), want, rtol=1e-5, atol=1e-5)
+    with pk.Tape(), pk.Tape() as tape:
+        [other], launches = moved(dev, lambda: tape.gradient(loss_of(a * 2.0), [a]))
+    assert launches["add"] == 3  # one of them is the loss's
+    np.testing.assert_allclose(other.numpy(), da.numpy(), rtol=1e-6, atol=1e-6)
+    with pk.Tape() as tape:
+        square = b * 1.0
+        loss = pk.sum(pk.square(pk.matmul(square, square) + square))
+    w = u.astype(np.float64)
+    d = 2 * (w @ w + w)
+    want = d @ w.T + w.T @ d + d
+    np.testing.assert_allclose(tape.gradient(loss, b).numpy(), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_sums_are_part_of_norms(dev: pk.Device, norm: str) -> None:
+    """Of a residual stream; with the values of a tape that others record."""
+    rng = np.random.default_rng(4)
+    a, b = (dev.tensor(rng.standard_normal(s).astype("f")) for s in ((6, 8), (8, 8)))
+
+    def loss_of(x: pk.Tensor) -> pk.Tensor:
+        h = x * 2.0
+        normed: pk.Tensor = getattr(pk, norm)(h, 8)
+        return pk.sum(pk.square(h + pk.matmul(normed, b)))
+
+    with pk.Tape() as tape:
+        loss = loss_of(a)
+    [da], launches = moved(dev, lambda: tape.gradient(loss, [a]))
+    assert launches["add"] == 0
+    with pk.Tape(), pk.Tape() as tape:
+        [other] = tape.gradient(loss_of(a), [a])
+    assert np.abs(da.numpy()).max() > 1
+    np.testing.assert_allclose(da.numpy(), other.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_window_that_is_asked_for(dev: pk.Device) -> None:

@@ -1,17 +1,15 @@
-"""Tests of examples/onnx_model.py and the files that it runs."""
+"""Tests of pykernels.onnx with networks that others made."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".tools" / "models"
-sys.path.insert(0, str(ROOT / "examples"))
 
 if not os.environ.get("CI") and not all(map(importlib.util.find_spec, ("onnx", "onnxruntime"))):
     collect_ignore_glob = ["test_*.py"]

@@ -1,4 +1,5 @@
-"""`python examples/onnx_model.py`, as the guide shows it, and what counts as different."""
+"""`pykernels onnx` and `python examples/onnx_model.py`, as the guide shows them, and what counts as
+different."""
 
 from __future__ import annotations
 
@@ -11,20 +12,22 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import click.testing
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from onnx_walker import checking
-from onnx_walker.fusion import fuse
-from onnx_walker.graph import ModelError
-from onnx_walker.reading import input_shapes, load
 
 import pykernels as pk
+from pykernels.cli import main
+from pykernels.onnx import ModelError, checking
+from pykernels.onnx.fusion import fuse
+from pykernels.onnx.reader import load
+from pykernels.onnx.shapes import input_shapes
 from tests.models.conftest import ROOT
 
 GUIDE = (ROOT / "docs" / "guide" / "models.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^ {4}python examples/onnx_model.py (.*)$", GUIDE, re.MULTILINE)
+COMMANDS = re.findall(r"^ {4}pykernels (onnx .*)$", GUIDE, re.MULTILINE)
 
 
 def network() -> onnx.ModelProto:
@@ -81,43 +84,55 @@ def test_what_is_different() -> None:
     assert not checking.difference("x", "", np.arange(3), np.array([0, 1, 3])).fits
 
 
-def run(monkeypatch: pytest.MonkeyPatch, command: str) -> object:
-    """The exit code, or what it says."""
-    monkeypatch.setattr(sys, "argv", ["onnx_model.py", *shlex.split(command)])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_path(str(ROOT / "examples" / "onnx_model.py"), run_name="__main__")
-    return end.value.code
-
-
 @pytest.fixture
 def folder(dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With files of the guide's names."""
     if os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu-lavapipe") != "wgpu-lavapipe":
         pytest.skip("one driver is enough")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pk, "Device", lambda *_, **__: _Kept(dev))
     onnx.save(network(), "MODEL.onnx")
     np.save("x.npy", np.ones((1, 3, 8, 8), np.float32))
     return tmp_path
 
 
+class _Kept:
+    """A device that its block does not close."""
+
+    def __init__(self, dev: pk.Device) -> None:
+        self.dev = dev
+
+    def __enter__(self) -> pk.Device:
+        return self.dev
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def run(command: str, code: int = 0) -> str:
+    """What a command prints."""
+    result = click.testing.CliRunner().invoke(main, shlex.split(command))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
 @pytest.mark.gpu
 @pytest.mark.usefixtures("folder")
-def test_the_guides_commands(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_guides_commands() -> None:
     assert len(COMMANDS) > 3
-    for command in COMMANDS:
-        assert run(monkeypatch, command) == 0, command
-    told = capsys.readouterr().out
-    assert "9 nodes, 8 without constants, 2 steps" in told
+    told = "".join(run(command) for command in COMMANDS)
+    assert "9 nodes, 2 steps" in told
     assert "of the largest" in told
     assert "kernel" in told
+    assert np.load("y.npy").shape == (1, 4, 8, 8)
 
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("folder")
 def test_the_guides_python() -> None:
-    code = GUIDE[GUIDE.index("    from onnx_walker") :].partition("\n\n## ")[0]
+    code = GUIDE[GUIDE.index("    model = pk.onnx.load") :].partition("\n\n")[0]
     names = {"pk": pk, "image": np.zeros((1, 3, 32, 64), np.float32)}
     exec(textwrap.dedent(code), names)
     outputs: Any = names["outputs"]
@@ -126,19 +141,32 @@ def test_the_guides_python() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("folder")
-def test_it_fails_where_outputs_differ_or_operations_are_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["onnx_model.py", "MODEL.onnx", "--shape", "x=1,3,8,8"])
+    runpy.run_path(str(ROOT / "examples" / "onnx_model.py"), run_name="__main__")
+    told = capsys.readouterr().out
+    assert "next call" in told and told.count("of the norm") == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("folder")
+def test_commands_fail_where_outputs_differ_or_operations_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checking, "NORM", -1.0)
-    for option in ("--compare", "--trace"):
-        assert run(monkeypatch, f"MODEL.onnx --shape x=1,3,8,8 {option}") == 1
-        assert "TOO LARGE" in capsys.readouterr().out
     model = network()
     model.graph.node.append(helper.make_node("Det", ["y"], ["d"]))
     model.graph.output.append(helper.make_tensor_value_info("d", 1, None))
     onnx.save(model, "other.onnx")
-    assert run(monkeypatch, "other.onnx --shape x=1,3,8,8") == "missing operations: Det"
-    assert run(monkeypatch, "MODEL.onnx --shape x") == "'x': write NAME=VALUE"
-    assert (
-        run(monkeypatch, "MODEL.onnx --input x=there.npy") == "there.npy is no file and no number"
+    told = run("onnx run other.onnx --shape x=1,3,8,8", 2)
+    assert "[Det d] missing operations: Det" in told
+    assert "--shape x: write NAME=VALUE" in run("onnx run MODEL.onnx --shape x", 2)
+    assert "there.npy is no file and no number" in run("onnx run MODEL.onnx --in x=there.npy", 2)
+    assert "the outputs are y, size" in run(
+        "onnx run MODEL.onnx --shape x=1,3,8,8 --out z=z.npy", 2
     )
+    assert "MISSING.onnx is no file" in run("onnx run MISSING.onnx", 2)
+    Path("no.onnx").write_bytes(b"this is no file of that kind")
+    assert "no.onnx" in run("onnx check no.onnx", 2)
+    monkeypatch.setattr(checking, "NORM", -1.0)
+    for command in ("check", "trace"):
+        assert "TOO LARGE" in run(f"onnx {command} MODEL.onnx --shape x=1,3,8,8", 1)

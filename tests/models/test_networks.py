@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
-from onnx_walker.checking import compare, made_up, trace
-from onnx_walker.fusion import fuse
-from onnx_walker.program import Program
-from onnx_walker.reading import input_shapes, load
 
 import pykernels as pk
 from bench.onnx_files import LIGHT_FOLDER, page, read
+from pykernels.onnx.checking import compare, made_up, trace
+from pykernels.onnx.fusion import fuse
+from pykernels.onnx.program import Program
+from pykernels.onnx.reader import load
+from pykernels.onnx.shapes import input_shapes
 from tests.conftest import COLUMN, FULL
 from tests.models.conftest import ROOT
 

@@ -74,3 +74,17 @@ def test_the_bytes_that_live_bound_every_placement() -> None:
         free = place(values, [set() for _ in values], 1 << 30, "greedy by size")
         assert free.nbytes <= 1.1 * max(live)
         assert len(free.sizes) == 1
+
+
+def test_drawn_orders_find_more_than_one_order() -> None:
+    """The same ones for the same values, and less memory where some must be apart."""
+    rng = np.random.default_rng(4)
+    sums = dict.fromkeys(METHODS, 0)
+    for _ in range(5):
+        values, apart = drawn(rng, 60)
+        for method in METHODS:
+            found = place(values, apart, 1 << 30, method)
+            check(values, apart, found)
+            sums[method] += found.nbytes
+            assert found == place(values, apart, 1 << 30, method)
+    assert sums["drawn orders"] < 0.95 * min(sums["greedy by size"], sums["best fit"])

@@ -103,8 +103,9 @@ def found_for(d: Modelled) -> tuple[Tuning, Tuning]:
     ).tuning
 
 
-@pytest.mark.parametrize("d", [LAPTOPS[2], LARGE[-1]], ids=lambda d: d.name)
+@pytest.mark.parametrize("d", [LAPTOPS[0], LARGE[1]], ids=lambda d: d.name)
 def test_a_fitted_table_serves_problems_that_it_was_not_fitted_to(d: Modelled) -> None:
+    """Devices at the lower end of their sets, for which a middle table is not the best."""
     base, found = found_for(d)
     caps = caps_of(d)
     some = others(60, Limits(d.rate * 0.005, d.copy * 0.01))
@@ -120,12 +121,13 @@ def test_a_fitted_table_serves_problems_that_it_was_not_fitted_to(d: Modelled) -
 # -- problems and choices -------------------------------------------------------------------------
 
 
-def test_problems_are_some_fifty_and_cover_all_bodies() -> None:
+def test_problems_are_some_sixty_and_cover_all_bodies() -> None:
     caps = caps_of(LARGE[0])
     asked = modelled.questions(caps)
-    assert 40 <= len(asked) <= 60
+    assert 50 <= len(asked) <= 70
     bodies = {c.body for q in asked for c in choices(caps, q)}
-    assert {"gemv", "mul_mat/32", "mul_mat/64", "gemm_tile", "decode", "attention_tile/large",
+    assert {"gemv", "mul_mat/32", "mul_mat/16x64", "mul_mat/64", "gemm_tile", "decode",
+            "attention_tile/large",
             "conv_direct", "implicit_gemm/128x128", "implicit_gemm_3x3/64x128",
             "64x128"} <= bodies  # fmt: skip
 

@@ -91,14 +91,17 @@ def test_what_is_interrupted_goes_on(dev: pk.Device, monkeypatch: pytest.MonkeyP
     known = json.loads(part.read_text(encoding="utf-8"))["found"]
     assert len(known) >= 5 and not path.is_file()
 
-    first, timed = [*timed], []
-    monkeypatch.setattr(
-        Meter, "time", lambda self, sample: timed.append(sample) or time(self, sample)
-    )
+    first, again = len(timed), list[Any]()
+
+    def noted(self: Meter, sample: Any) -> float:
+        again.append(sample)
+        return time(self, sample)
+
+    monkeypatch.setattr(Meter, "time", noted)
     done = tune(dev)
     assert done.exit_code == 0, done.output
     assert f"{len(known)} measurements of an interrupted run are used" in done.output
-    assert path.is_file() and not part.exists() and len(first) == 5 and timed
+    assert path.is_file() and not part.exists() and first == 5 and again
 
 
 def test_times_of_something_else_count_for_nothing(tmp_path: Path) -> None:

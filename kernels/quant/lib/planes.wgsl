@@ -1,4 +1,4 @@
-// Stores the planes of a group, whose couples are c0 to c15. docs/design/quantised.md has the order.
+// Stores the planes of a group, whose couples are c0 to c15. docs/design/quant.md has the order.
 
 //% macro store_low()
   let to = p.low_off + b * p.low_bs + g * p.low_gs + n;

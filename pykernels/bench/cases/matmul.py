@@ -241,13 +241,17 @@ def of_blocks(edge: int) -> Iterator[Case]:
     """The cases of mul_mat_quant."""
     for s in pick(QUANTISED, edge):
         for quant in MIXED if s.name in ALL_TYPES else MIXED[:2]:
-            case = mul_mat_quant(s.dims, quant=quant).labelled(name=s.name, origin=s.origin)
+            case, wide = (
+                mul_mat_quant(s.dims, dtype, quant=quant).labelled(name=s.name, origin=s.origin)
+                for dtype in ("float16", "float32")
+            )
             yield case
             if s.name in ALL_TYPES and quant in MIXED[:2]:
-                wide = mul_mat_quant(s.dims, "float32", quant=quant)
-                yield wide.labelled(name=s.name, origin=s.origin)
+                yield wide
+            if s.name == "decode-16384":
+                yield _with(case, "fast")
             if s.name == "4096" and quant == "q4_0":
-                yield _with(wide.labelled(name=s.name, origin=s.origin), "fast")
+                yield _with(wide, "fast")
 
 
 @numpy_peer

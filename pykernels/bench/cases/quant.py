@@ -16,9 +16,9 @@ from pykernels.plans.quant.types import GROUP, TYPES, planes
 COLUMNS = 256  # that are checked
 MAIN = {
     "dequantize": ("u32>f32-4096x4096-q4_0", "u32>f32-4096x4096-q4_k"),
-    "pack_blocks": ("u8>u32-4096x4096-q4_0",),
+    "pack_blocks": ("u8xu32>u32-4096x4096-q4_0",),
     "quantised_rows": ("u32xi32>f32-512x32000x4096-q4_0",),
-    "quantize": ("f32>u32-4096x4096-q8_0",),
+    "quantize": ("f32xu32>u32-4096x4096-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
 # Planes by the axis of their blocks or groups.
@@ -79,7 +79,7 @@ def dequantize(
     rows, columns = _sizes(shape, name)
     dst = Operand((rows, columns), cast(DTypeName, out or "float32"))
     tensors = {**operands(name, rows, columns), "dst": dst}
-    return Case("dequantize", tensors, {"type": name}, (rows, columns), name, part=some(name))
+    return Case("dequantize", tensors, {"quant": name}, (rows, columns), name, part=some(name))
 
 
 def pack_blocks(
@@ -89,8 +89,8 @@ def pack_blocks(
     rows, columns = _sizes(shape, name)
     raw = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     own = operands(name, rows, columns)
-    tensors = {"raw": raw, **{n: own[n] for n in ("scales", "high", "low") if n in own}}
-    return Case("pack_blocks", tensors, {"type": name}, (rows, columns), name, part=some(name))
+    tensors = {"raw": raw} | {n: own[n] for n in ("scales", "low", "high") if n in own}
+    return Case("pack_blocks", tensors, {"quant": name}, (rows, columns), name, part=some(name))
 
 
 def unpack_blocks(
@@ -100,7 +100,7 @@ def unpack_blocks(
     rows, columns = _sizes(shape, name)
     dst = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     tensors = {**operands(name, rows, columns), "dst": dst}
-    return Case("unpack_blocks", tensors, {"type": name}, (rows, columns), name, part=some(name))
+    return Case("unpack_blocks", tensors, {"quant": name}, (rows, columns), name, part=some(name))
 
 
 def quantize(
@@ -111,8 +111,8 @@ def quantize(
     rows, columns = _sizes(shape, name)
     own = operands(name, rows, columns)
     x = Operand((rows, columns), cast(DTypeName, dtype), values=steps)
-    tensors = {"x": x, **{n: own[n] for n in ("scales", "high", "low") if n in own}}
-    return Case("quantize", tensors, {"type": name}, (rows, columns), name, part=some(name))
+    tensors = {"x": x} | {n: own[n] for n in ("scales", "low", "high") if n in own}
+    return Case("quantize", tensors, {"quant": name}, (rows, columns), name, part=some(name))
 
 
 def quantised_rows(
@@ -130,7 +130,7 @@ def quantised_rows(
         **operands(name, rows, columns), "index": Operand((count,), "int32", values=places),
         "dst": Operand((count, columns), cast(DTypeName, out or "float32")),
     }  # fmt: skip
-    args = {"type": name, "rows": rows}
+    args = {"quant": name, "rows": rows}
     return Case("quantised_rows", tensors, args, (count, rows, columns), name, part=some(name))
 
 

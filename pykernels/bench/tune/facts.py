@@ -177,7 +177,7 @@ def _tiles(meter: Meter, body: str, units: int, each: int, depth: int) -> float 
     else:
         choice = GemmChoice(body)
         halves = "float16" if body.startswith(MMA) else "float32"
-        p = Problem("mul_mat", (b * cols, a * rows, depth), halves)
+        p = Problem("mul_mat", (a * rows, b * cols, depth), halves)
     return meter.seconds(p, choice)
 
 

@@ -71,7 +71,7 @@ def _of(*values: Any) -> Values:
 
 
 def _units(*factors: float) -> Values:
-    """So many for each unit of the device."""
+    """So many for each unit of the device; 1 for a device that few workgroups keep busy."""
     return lambda units, old: [max(round(f * units), 1) for f in factors]
 
 
@@ -87,7 +87,9 @@ def _without_each(every: Sequence[str]) -> Values:
 _SPLIT = _of(64, 128, 256, 512, 1024)
 SETTINGS: dict[str, list[Setting]] = {
     "matmul": [
-        Setting(("bodies",), _without_each(("mul_mat/64", "gemm_tile"))),
+        Setting(("bodies",), _without_each(
+            ("mul_mat/16x64", "mul_mat/32x128", "mul_mat/64", "gemm_tile", "mul_mat_i8/64")
+        )),
         Setting(("gemv_rows",), _of(1, 2, 4, 8)),
         Setting(("gemv_area",), _of(0, 256, 512, 2048, 8192, 32768)),
         Setting(("gemv_depth",), _of(0, 8, 22, 64, 256)),
@@ -95,13 +97,14 @@ SETTINGS: dict[str, list[Setting]] = {
         Setting(("gemv", "busy_rows"), _units(0.5, 1, 2, 4, 8)),
         Setting(("gemv", "shortest"), _of(256, 512, 1024, 2048, 4096)),
         Setting(("gemv", "shortest_rows"), _of(64, 128, 256, 512)),
-        Setting(("gemm_tile", "least"), _units(0.25, 0.5, 1, 2, 4)),
+        Setting(("gemm_tile", "least"), _units(0, 0.25, 0.5, 1, 2, 4)),
         Setting(("gemm_tile", "side"), _of(16, 32, 64, 128)),
-        Setting(("mul_mat", "64", "least"), _units(0, 0.25, 0.5, 1, 2)),
-        Setting(("mul_mat", "64", "busy"), _units(0.5, 1, 2, 4)),
-        Setting(("mul_mat", "64", "shortest"), _SPLIT),
-        Setting(("mul_mat", "32", "busy"), _units(0.5, 1, 2, 4)),
-        Setting(("mul_mat", "32", "shortest"), _SPLIT),
+        *(Setting(("mul_mat", tile, "least"), _units(0, 0.25, 0.5, 1, 2))
+          for tile in ("64", "16x64", "32x128")),
+        *(Setting(("mul_mat", tile, "busy"), _units(0, 0.1, 0.5, 1, 2, 4, 8))
+          for tile in ("64", "32", "16x64", "32x128")),
+        *(Setting(("mul_mat", tile, "shortest"), _SPLIT)
+          for tile in ("64", "32", "16x64", "32x128")),
         Setting(("dispatch",), _times(0.25, 0.5, 2, 4)),
         Setting(("gemm_tile", "shortest"), _SPLIT),
         Setting(("gemm_tile", "most"), _of(1, 4, 8, 16)),

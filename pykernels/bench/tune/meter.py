@@ -105,6 +105,7 @@ class Meter:
         self.longest = max(self.longest, one / dispatches)
         if one > LONGEST:
             return one
+        found = one
         for _ in range(3):
             if not self.slow:
                 one = self._spin(sample, SPIN, one)

@@ -49,15 +49,16 @@ class Problem:
         return sum(o.nbytes for o in self.case.tensors.values())
 
 
-# n x m x k; a leading number is a batch.
+# rows x columns x k; a leading number is a batch.
 _PRODUCTS = (
-    (4096, 1, 4096), (2048, 2, 2048), (1024, 4, 4096), (4096, 8, 1024), (256, 8, 256),
-    (4096, 16, 4096), (1024, 32, 1024), (4096, 64, 1024), (50000, 3, 768), (64, 64, 64),
-    (128, 128, 128), (2048, 128, 2048), (256, 256, 256), (1024, 256, 4096), (48, 48, 8192),
+    (1, 4096, 4096), (2, 2048, 2048), (4, 1024, 4096), (8, 4096, 1024), (8, 256, 256),
+    (16, 4096, 4096), (32, 1024, 1024), (64, 4096, 1024), (50000, 3, 768), (64, 64, 64),
+    (128, 128, 128), (128, 2048, 2048), (256, 256, 256), (256, 1024, 4096), (48, 48, 8192),
     (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (2048, 2048, 2048),
     (4096, 4096, 4096), (64, 128, 128, 64), (1000, 16, 16, 16),
     # Where gemv meets tiles, and small tiles large ones in splits.
-    (640, 2, 768), (512, 5, 512), (768, 7, 48), (1000, 4, 700), (3800, 24, 1700), (300, 48, 3000),
+    (2, 640, 768), (5, 512, 512), (768, 7, 48), (4, 1000, 700), (24, 3800, 1700), (48, 300, 3000),
+    (12, 700, 4000), (2048, 16, 2048), (20, 300, 700), (1600, 24, 1500), (32, 200, 2000),
 )  # fmt: skip
 # images x channels x height x width x outputs x kernel, kernel x stride x padding.
 _LAYERS = (
@@ -68,6 +69,7 @@ _LAYERS = (
     (8, 3, 224, 224, 64, 7, 7, 2, 3), (1, 16, 112, 112, 32, 3, 3, 2, 1),
     (8, 128, 28, 28, 128, 3, 3, 2, 1), (2, 40, 33, 35, 24, 5, 5, 1, 2),
     (4, 32, 128, 128, 3, 3, 3, 1, 1), (2, 24, 64, 64, 4, 3, 3, 2, 1),
+    (4, 400, 10, 10, 8, 1, 1, 1, 0),
 )  # fmt: skip
 _GRADIENTS = (
     (8, 64, 56, 56, 64, 3, 3, 1, 1), (8, 256, 14, 14, 256, 3, 3, 1, 1),
@@ -85,7 +87,7 @@ _ATTENTION = (
 # Where the sizes above would take minutes: software drivers.
 _SMALL = (
     *(Problem("mul_mat", s) for s in (
-        (256, 1, 256), (512, 2, 128), (256, 4, 256), (64, 8, 64), (256, 8, 256), (64, 16, 512),
+        (1, 256, 256), (2, 512, 128), (4, 256, 256), (8, 64, 64), (8, 256, 256), (16, 64, 512),
         (64, 64, 64), (128, 128, 128), (33, 65, 127), (192, 192, 192), (8, 64, 64, 32),
     )),
     *(Problem("conv2d", s) for s in (
@@ -125,8 +127,8 @@ def _log_size(rng: np.random.Generator, least: int, most: int) -> int:
 
 
 def _product(rng: np.random.Generator, most: int) -> tuple[int, ...]:
-    rows = _log_size(rng, 1, most)
-    return (_log_size(rng, 16, most), rows, _log_size(rng, 16, most))
+    sides = (_log_size(rng, 1, most), _log_size(rng, 16, most))
+    return (*(sides if rng.random() < 0.8 else sides[::-1]), _log_size(rng, 16, most))
 
 
 def _layer(rng: np.random.Generator, most: int) -> tuple[int, ...]:

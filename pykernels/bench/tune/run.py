@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import math
 import statistics
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from pykernels.device import Device
@@ -33,6 +35,7 @@ SLOWEST = "mul_mat/32"
 CHECKED = 3e8  # operations of a problem whose result is compared with numpy's
 SHORT = 0.01  # seconds that a problem may take by the slowest tile
 SMALL = Limits(4e7, 1 << 24)  # of a problem on a software driver
+MOST = 150.0  # seconds of timing choices, after which the problems that are left are left out
 ROUNDS = 3  # of fitting, and of measuring what the fitted table chooses
 
 Told = Callable[[str, float], None]
@@ -92,7 +95,10 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
     some = [p for p in problems(small, caps.matrix is not None)]
     limits = limits_of(meter, small)
     some = [p for p in some if limits.allow(p)]
-    for i, p in enumerate(some):
+    started = time.perf_counter()
+    for i, p in enumerate(_mixed(some)):
+        if time.perf_counter() - started > MOST:
+            break
         told(p.name, 0.15 + 0.6 * i / len(some))
         with suppress(PyKernelsError):  # out of memory: it is left out
             times.add(p)
@@ -114,6 +120,14 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
     _check_results(meter, times, found)
     told("done", 1.0)
     return Outcome(found, base.name, mine, before, meter.longest)
+
+
+def _mixed(some: Sequence[Problem]) -> list[Problem]:
+    """The problems of all kernels in turn."""
+    kernels: dict[tuple[str, str], list[Problem]] = {}
+    for p in some:
+        kernels.setdefault((p.kernel, p.dtype), []).append(p)
+    return [p for row in zip_longest(*kernels.values()) for p in row if p is not None]
 
 
 def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) -> Verdicts:

@@ -13,8 +13,9 @@ __all__ = ["scaled"]
 # Workgroups that keep the whole device busy.
 _WORKGROUPS = (
     ("matmul", "gemv", "busy"), ("matmul", "gemv", "busy_rows"), ("matmul", "gemv", "lane_groups"),
-    ("matmul", "mul_mat", "32", "busy"), ("matmul", "mul_mat", "64", "busy"),
-    ("matmul", "mul_mat", "64", "least"), ("matmul", "gemm_tile", "least"),
+    *(("matmul", "mul_mat", tile, key)
+      for tile in ("32", "64", "16x64", "32x128") for key in ("busy", "least")),
+    ("matmul", "gemm_tile", "least"),
     ("matmul", "splitk_reduce", "busy"), ("matmul", "gemv_i8", "busy"),
     ("matmul", "gemv_i8", "busy_rows"), ("matmul", "gemv_i8", "lane_groups"),
     ("matmul", "mul_mat_i8", "tiles", "32", "busy"),

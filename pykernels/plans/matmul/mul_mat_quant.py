@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from pykernels._generated.bodies import gemm_mma_quant, gemm_quant, gemv_quant
+from pykernels._generated.bodies import (
+    gemm_mma_quant,
+    gemm_quant,
+    gemv_quant,
+    gemv_quant_i8,
+    rows_i8,
+)
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, LimitError, ShapeError
@@ -14,7 +20,7 @@ from pykernels.plans.cost import split_k
 from pykernels.plans.mma import words
 from pykernels.plans.parts import fits_binding, narrow
 from pykernels.plans.quant import dequantize
-from pykernels.plans.quant.planes import bound
+from pykernels.plans.quant.planes import read
 from pykernels.plans.quant.types import GROUP, BlockType, type_of
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Tiles, View
@@ -23,6 +29,7 @@ from . import mul_mat
 from .product import Product, aligned, by_batch, check, folded, levels
 from .select_quant import (
     GEMV,
+    GEMV_I8,
     HELD,
     MMA,
     MMA_TILES,
@@ -48,7 +55,7 @@ class Weights:
     low: View
     scales: View
     high: View | None
-    given: tuple[View, View, View | None] | None = field(default=None)  # as the caller has them
+    given: tuple[View, View, View | None] | None = None  # as the caller has them
 
     @property
     def planes(self) -> list[View]:
@@ -102,8 +109,10 @@ def plan(
     if b.ndim < 2 or dst.ndim < 2:
         raise ShapeError(f"[{_OP}] b and dst must have two or more axes")
     cols, depth = dst.shape[-1], b.shape[-1]
-    planes = bound(_OP, kind, (cols, depth), low, scales, high)
-    weights = Weights(kind, *planes, (low, scales, high))
+    copies, own_low, own_scales, own_high = read(
+        _OP, caps, scratch, kind, (cols, depth), low, scales, high
+    )
+    weights = Weights(kind, own_low, own_scales, own_high, (low, scales, high))
     # Stands for the weights in what products have in common; its offset is the first column.
     a = View(low.slot, DTYPES["uint8"], (cols, depth), (1, 0), 0)
     check(a, b, bias, residual, dst, _OP)
@@ -118,9 +127,9 @@ def plan(
         ]
 
     found = whole(caps, scratch, (p.b, p.bias, p.residual, p.dst), lambda: steps(p))
-    if found is not None:
-        return found
-    return in_parts(caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)))
+    if found is None:
+        found = in_parts(caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)))
+    return copies + found
 
 
 def _steps(caps: Caps, scratch: Scratch, weights: Weights, p: Product, fast: bool) -> list[Step]:
@@ -174,7 +183,7 @@ def _product(
     half = p.b.dtype.itemsize == 2
     # Units store four columns at a time, and round what is float32.
     halves = (half or (fast and caps.matrix is not None)) and p.dst.shape[-1] % 4 == 0
-    s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, w.given is not None)
+    s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, w.given is not None, fast)
     choice = choose(caps, s)
     if choice.body == UNPACKED:
         return _unpacked(caps, scratch, w, p, fast)
@@ -191,8 +200,11 @@ def _product(
         out, is_partial, after = target(caps, scratch, p, k, direct=direct)
     if is_partial:
         p = replace(p, bias=None, residual=None, activation=0)
+    if choice.body == GEMV_I8 and s.batches * s.rows == 1:
+        steps = _gemv_i8(caps, scratch, w, b, p, out, s, is_partial or is_part)
+        return [*before, *steps, *after]
     b, is_partial = spread(b, out), is_partial or is_part
-    make = _gemv if choice.body == GEMV else _matrix if matrix else _tiled
+    make = _gemv if choice.body in (GEMV, GEMV_I8) else _matrix if matrix else _tiled
     return [*before, make(caps, w, b, p, out, s, choice, k.depth, is_partial), *after]
 
 
@@ -221,6 +233,25 @@ def _gemv(
         across=cdiv(s.cols, 1 << bits), col_bits=bits, activation=p.activation,
         is_partial=int(is_partial),
     )  # fmt: skip
+
+
+def _gemv_i8(
+    caps: Caps, scratch: Scratch, w: Weights, b: View, p: Product, out: View, s: QuantShape,
+    is_partial: bool,
+) -> list[Step]:  # fmt: skip
+    """One row, as bytes."""
+    groups = s.depth // GROUP
+    row = b.with_layout(b.shape[-2:], b.strides[-2:])
+    codes, sums = scratch.empty((groups, 8), "uint32"), scratch.empty((groups, 4), "float32")
+    bits = column_bits(caps, s)
+    return [
+        rows_i8.step(caps, row, codes, sums, BITS=w.kind.vec * w.kind.parts, groups_k=groups),
+        gemv_quant_i8.step(
+            caps, w.low, w.scales, w.high, codes, sums, p.bias, p.residual, out,
+            TYPE=w.kind.name, LV=w.kind.vec, depth=s.depth, col_bits=bits,
+            activation=p.activation, is_partial=int(is_partial),
+        ),
+    ]  # fmt: skip
 
 
 def _tiled(

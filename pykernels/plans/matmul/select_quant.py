@@ -12,11 +12,12 @@ from .select import k_splits
 from .select_mma import best
 
 __all__ = [
-    "BODIES", "GEMV", "HELD", "MMA", "MMA_TILES", "NARROW", "TILES", "UNPACKED", "QuantChoice",
-    "QuantShape", "candidates", "choose", "column_bits", "may",
+    "BODIES", "GEMV", "GEMV_I8", "HELD", "MMA", "MMA_TILES", "NARROW", "TILES", "UNPACKED",
+    "QuantChoice", "QuantShape", "candidates", "choose", "column_bits", "may",
 ]  # fmt: skip
 
 GEMV = "gemv_quant"
+GEMV_I8 = "gemv_quant_i8"  # a row of bytes, by precision="fast"
 TILE = "gemm_quant"
 MMA = "gemm_mma_quant"
 UNPACKED = "mul_mat"  # weights as float32 in scratch, and the product of floats
@@ -25,11 +26,15 @@ TILES = gemm_quant.CONFIGS
 MMA_TILES = gemm_mma_quant.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 BODIES = (
-    GEMV, *(f"{TILE}/{tile}" for tile in TILES), *(f"{MMA}/{tile}" for tile in MMA_TILES), UNPACKED,
+    GEMV, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
+    *(f"{MMA}/{tile}" for tile in MMA_TILES), UNPACKED,
 )  # fmt: skip
 # Rows from which it costs less to write the weights as float32 once: 8.5 bytes a weight at 3.5 TB/s
 # against products at 35 in place of 48 TFLOP/s, an H200's of small and of large tiles.
 UNPACKED_ROWS = 160
+# Weights from which a row of bytes pays: its kernel costs 3 us, as much as reading 62 MB at 4.1 in
+# place of 3.4 TB/s gains on an H200.
+FAST_WEIGHTS = 1 << 27
 MOST_UNPACKED = 1 << 29  # bytes of scratch
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
@@ -43,6 +48,7 @@ class QuantShape(NamedTuple):
     depth: int
     halves: bool = False  # b is f16, or may be rounded to it
     whole: bool = False  # all planes are there, and each fits a binding
+    fast: bool = False  # one row may be rounded to bytes
 
 
 class QuantChoice(NamedTuple):
@@ -58,6 +64,8 @@ def choose(caps: Caps, s: QuantShape) -> QuantChoice:
     found = forced(caps, QuantChoice, s)
     if found is not None:
         return found
+    if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= FAST_WEIGHTS:
+        return QuantChoice(GEMV_I8)
     if s.rows <= NARROW:
         return QuantChoice(GEMV)
     if s.halves and (tiles := [x for x in MMA_TILES if may(caps, x)]):
@@ -83,14 +91,14 @@ def _most_unpacked(caps: Caps) -> int:
 
 def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
     """Few rows take the tile with fewest, in splits that fill the device; others the largest."""
-    few = next(iter(tiles))
+    few = tiles[0]
     if s.rows <= MMA_TILES[few].BM:
         units = caps.tuning.device.units
         groups = s.batches * cdiv(s.cols, MMA_TILES[few].BN)
         return QuantChoice(f"{MMA}/{few}", k_splits(groups, s.depth, 512, 2 * units, 16))
     tile = tiles[-1]
     own, tables = MMA_TILES[tile], caps.tuning.matmul.gemm_mma
-    known = Tile("128x128" if "128x128" in tables else next(iter(tables)), own.BM, own.BN)
+    known = Tile("128x128" if "128x128" in tables else min(tables), own.BM, own.BN)
     _, _, splits = best(caps.tuning, tables, [known], s.batches, s.rows, s.cols, s.depth)
     return QuantChoice(f"{MMA}/{tile}", splits)
 
@@ -99,6 +107,8 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
     """All bodies, or why they are excluded."""
     narrow = "" if s.rows <= NARROW else f"{s.rows} rows: more than {NARROW}"
     found = [Candidate(QuantChoice(GEMV), None, narrow)]
+    why = "" if s.fast and s.batches * s.rows == 1 else "for one row, if precision asks for it"
+    found.append(Candidate(QuantChoice(GEMV_I8), None, why))
     found += [Candidate(_tiled(caps, s, tile)) for tile in TILES]
     for tile in MMA_TILES:
         why = "" if may(caps, tile) else "the device was not opened with such matrix units"

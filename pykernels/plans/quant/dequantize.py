@@ -6,7 +6,7 @@ from pykernels._generated.bodies import dequantize as body
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 
-from .planes import Piece, bound, in_fours, matrices, pieces
+from .planes import Piece, in_fours, matrices, pieces, read
 from .types import BlockType, type_of
 
 __all__ = ["plan"]
@@ -16,15 +16,17 @@ _TILE = body.CONFIGS["rows32"]
 
 def plan(
     caps: Caps, scratch: Scratch, low: View, scales: View, high: View | None, dst: View,
-    type: str = "q4_0",
+    quant: str = "q4_0",
 ) -> list[Step]:  # fmt: skip
     """One dispatch; none for an empty dst."""
-    kind = type_of("dequantize", type)
-    low, scales, high = bound("dequantize", kind, dst.shape, low, scales, high)
+    kind = type_of("dequantize", quant)
+    copies, low, scales, high = read(
+        "dequantize", caps, scratch, kind, dst.shape, low, scales, high
+    )
     if dst.size == 0:
         return []
     found = pieces(caps, kind, low, scales, high, matrices(dst), kind.block)
-    return [_step(caps, kind, piece) for piece in found]
+    return copies + [_step(caps, kind, piece) for piece in found]
 
 
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:

@@ -7,7 +7,7 @@ from pykernels.errors import ShapeError
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 
-from .planes import Piece, bound, pieces
+from .planes import Piece, pieces, written
 from .types import ROWS, BlockType, type_of
 
 __all__ = ["plan"]
@@ -17,21 +17,23 @@ _TILE = body.CONFIGS["rows32"]
 
 def plan(
     caps: Caps, scratch: Scratch, raw: View, scales: View, high: View | None, low: View,
-    type: str = "q4_0",
+    quant: str = "q4_0",
 ) -> list[Step]:  # fmt: skip
     """One dispatch; none without numbers."""
-    kind = type_of("pack_blocks", type)
+    kind = type_of("pack_blocks", quant)
     if raw.ndim != 3 or raw.shape[2] % kind.nbytes or (raw.size and raw.strides[2] != 1):
         raise ShapeError(
             f"[pack_blocks] raw must be (batches, rows, bytes) with whole blocks of {kind.nbytes} "
             f"bytes but has shape {raw.shape}"
         )
     shape = (*raw.shape[:2], raw.shape[2] // kind.nbytes * kind.block)
-    low, scales, high = bound("pack_blocks", kind, shape, low, scales, high)
+    copies, low, scales, high = written(
+        "pack_blocks", caps, scratch, kind, shape, low, scales, high
+    )
     if raw.size == 0:
         return []
     found = pieces(caps, kind, low, scales, high, [raw], kind.nbytes)
-    return [_step(caps, kind, piece) for piece in found]
+    return [_step(caps, kind, piece) for piece in found] + copies
 
 
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:

@@ -8,20 +8,77 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels.errors import LimitError, ShapeError
+from pykernels.plans.copy import cpy
 from pykernels.plans.parts import MAX_PARTS, fits_binding, narrow
-from pykernels.steps import Caps
+from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View, contiguous_strides
 
 from .types import ROWS, BlockType, planes
 
-__all__ = ["Piece", "bound", "in_fours", "matrices", "pieces"]
+__all__ = ["Piece", "bound", "in_fours", "matrices", "pieces", "read", "written"]
 
 
 def bound(
     op: str, kind: BlockType, shape: tuple[int, ...], low: View, scales: View, high: View | None
 ) -> tuple[View, View, View | None]:
     """The planes of a tensor of this shape, checked; `low` has a vector as one element of its last
-    axis."""
+    axis. They are contiguous, and low begins with a whole vector: see `read` and `written`."""
+    _check(op, kind, shape, low, scales, high)
+    for name, view in (("low", low), ("scales", scales), ("high", high)):
+        if view is not None and not _is_plain(kind, view, name == "low"):
+            raise ShapeError(
+                f"[{op}] {name} must be contiguous, and begin at a multiple of {4 * kind.vec} bytes"
+            )
+    return low.with_layout(low.shape[:-1], low.strides[:-1]), scales, high
+
+
+def read(
+    op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
+    scales: View, high: View | None,
+) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
+    """Planes as `bound` makes them, of views of any layout: steps copy them where they must."""
+    _check(op, kind, shape, low, scales, high)
+    pairs, own = _own(scratch, kind, low, scales, high)
+    steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, view, copy)]
+    return steps, *bound(op, kind, shape, *own)
+
+
+def written(
+    op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
+    scales: View, high: View | None,
+) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
+    """The same of planes that a plan writes: the steps come after its own."""
+    _check(op, kind, shape, low, scales, high)
+    pairs, own = _own(scratch, kind, low, scales, high)
+    steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, copy, view)]
+    return steps, *bound(op, kind, shape, *own)
+
+
+def _own(
+    scratch: Scratch, kind: BlockType, low: View, scales: View, high: View | None
+) -> tuple[list[tuple[View, View]], tuple[View, View, View | None]]:
+    """Pairs of views and their temporaries; and the planes with these in place of the views."""
+    pairs: list[tuple[View, View]] = []
+
+    def plain(view: View, is_low: bool) -> View:
+        if _is_plain(kind, view, is_low):
+            return view
+        copy = scratch.empty(view.shape, "uint32")
+        pairs.append((view, copy))
+        return copy
+
+    above = None if high is None else plain(high, False)
+    return pairs, (plain(low, True), plain(scales, False), above)
+
+
+def _is_plain(kind: BlockType, view: View, is_low: bool) -> bool:
+    unit = 4 * kind.vec if is_low else 4
+    return view.size == 0 or (view.contiguous and view.offset % unit == 0)
+
+
+def _check(
+    op: str, kind: BlockType, shape: tuple[int, ...], low: View, scales: View, high: View | None
+) -> None:
     wanted = planes(op, kind, shape)
     given = {"low": low, "scales": scales, "high": high}
     for (name, view), want in zip(given.items(), wanted, strict=True):
@@ -30,11 +87,6 @@ def bound(
                 f"[{op}] {name} of {kind.name} {shape} must have shape {want} but has "
                 f"{None if view is None else view.shape}"
             )
-        if view is not None and view.size and view.strides != contiguous_strides(view.shape, 4):
-            raise ShapeError(f"[{op}] {name} must be contiguous")
-    if low.offset % (4 * kind.vec):
-        raise ShapeError(f"[{op}] low must begin at a multiple of {4 * kind.vec} bytes")
-    return low.with_layout(low.shape[:-1], low.strides[:-1]), scales, high
 
 
 def in_fours(view: View) -> tuple[View, int]:

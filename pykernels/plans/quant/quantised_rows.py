@@ -9,7 +9,7 @@ from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Rows, View
 from pykernels.wgsl.watch import Watch
 
-from .planes import bound, in_fours
+from .planes import in_fours, read
 from .types import GROUP, type_of
 
 __all__ = ["plan"]
@@ -19,17 +19,19 @@ _TILE = body.CONFIGS["rows32"]
 
 def plan(
     caps: Caps, scratch: Scratch, low: View, scales: View, high: View | None, index: View,
-    dst: View, type: str = "q4_0", rows: int = 0, check: bool = True,
+    dst: View, quant: str = "q4_0", rows: int = 0, check: bool = True,
 ) -> list[Step]:  # fmt: skip
     """One dispatch; none for an empty dst."""
-    kind = type_of("quantised_rows", type)
+    kind = type_of("quantised_rows", quant)
     if dst.ndim < 1 or dst.shape[:-1] != index.shape:
         raise ShapeError(
             f"[quantised_rows] dst must be (*index.shape, K) but dst and index have shapes "
             f"{dst.shape} and {index.shape}"
         )
     columns = dst.shape[-1]
-    low, scales, high = bound("quantised_rows", kind, (rows, columns), low, scales, high)
+    copies, low, scales, high = read(
+        "quantised_rows", caps, scratch, kind, (rows, columns), low, scales, high
+    )
     if dst.size == 0:
         return []
     shape = index.shape
@@ -53,7 +55,7 @@ def plan(
         for each in parts(caps, views, [*lead, along])
         for part in in_levels(each, lead, Rows.LEVELS)
     ]
-    steps = []
+    steps = copies
     for number, part in enumerate(found):
         view, own = part.views, watch if part.first[-1] == 0 else None
         if own is not None and len(found) > 1:

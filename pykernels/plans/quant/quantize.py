@@ -7,7 +7,7 @@ from pykernels.errors import ArgumentError
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 
-from .planes import Piece, bound, in_fours, matrices, pieces
+from .planes import Piece, in_fours, matrices, pieces, written
 from .types import ROWS, TYPES, BlockType, type_of
 
 __all__ = ["plan"]
@@ -17,20 +17,20 @@ _TILE = body.CONFIGS["rows32"]
 
 def plan(
     caps: Caps, scratch: Scratch, x: View, scales: View, high: View | None, low: View,
-    type: str = "q4_0",
+    quant: str = "q4_0",
 ) -> list[Step]:  # fmt: skip
     """One dispatch; none without numbers."""
-    kind = type_of("quantize", type)
+    kind = type_of("quantize", quant)
     if not kind.made:
         raise ArgumentError(
             f"[quantize] {kind.name} cannot be made of numbers here, only read from files: type "
             f"must be one of {', '.join(t.name for t in TYPES.values() if t.made)}"
         )
-    low, scales, high = bound("quantize", kind, x.shape, low, scales, high)
+    copies, low, scales, high = written("quantize", caps, scratch, kind, x.shape, low, scales, high)
     if x.size == 0:
         return []
     found = pieces(caps, kind, low, scales, high, matrices(x), kind.block)
-    return [_step(caps, kind, piece) for piece in found]
+    return [_step(caps, kind, piece) for piece in found] + copies
 
 
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:

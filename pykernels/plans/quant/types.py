@@ -1,6 +1,6 @@
 """Types of quantised weights, and the planes of words that a device holds of them.
 
-docs/design/quantised.md describes the layout. A type's macros, `kernels/lib/quant/NAME.wgsl`, have
+docs/design/quant.md describes the layout. A type's macros, `kernels/lib/quant/NAME.wgsl`, have
 the same constants; a test compares them.
 """
 

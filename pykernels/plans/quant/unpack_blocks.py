@@ -7,7 +7,7 @@ from pykernels.errors import ShapeError
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 
-from .planes import Piece, bound, pieces
+from .planes import Piece, pieces, read
 from .types import BlockType, type_of
 
 __all__ = ["plan"]
@@ -15,21 +15,21 @@ __all__ = ["plan"]
 
 def plan(
     caps: Caps, scratch: Scratch, low: View, scales: View, high: View | None, dst: View,
-    type: str = "q4_0",
+    quant: str = "q4_0",
 ) -> list[Step]:  # fmt: skip
     """One dispatch; none without numbers."""
-    kind = type_of("unpack_blocks", type)
+    kind = type_of("unpack_blocks", quant)
     if dst.ndim != 3 or dst.shape[2] % kind.nbytes or (dst.size and dst.strides[2] != 1):
         raise ShapeError(
             f"[unpack_blocks] dst must be (batches, rows, bytes) with whole blocks of "
             f"{kind.nbytes} bytes but has shape {dst.shape}"
         )
     shape = (*dst.shape[:2], dst.shape[2] // kind.nbytes * kind.block)
-    low, scales, high = bound("unpack_blocks", kind, shape, low, scales, high)
+    copies, low, scales, high = read("unpack_blocks", caps, scratch, kind, shape, low, scales, high)
     if dst.size == 0:
         return []
     found = pieces(caps, kind, low, scales, high, [dst], kind.nbytes)
-    return [_step(caps, kind, piece) for piece in found]
+    return copies + [_step(caps, kind, piece) for piece in found]
 
 
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:

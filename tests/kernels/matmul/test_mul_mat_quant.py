@@ -15,9 +15,9 @@ from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.plans.matmul.mul_mat_quant import plan
 from pykernels.plans.matmul.select_quant import QuantChoice, QuantShape, candidates, choose
+from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
-from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
@@ -115,6 +115,22 @@ def test_matrix_units(dev: pk.Device, quant: str) -> None:
 
 
 @gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("quant", TYPES)
+def test_a_row_of_bytes(dev: pk.Device, quant: str) -> None:
+    """What precision="fast" allows of one row, within its own bound."""
+    block = TYPES[quant].block
+    calls = QuantCalls(dev)
+    bias = np.arange(37, dtype=F32)
+    calls.add(quant, (1, 416 if block == 32 else 768), 37, bias=bias, precision="fast")
+    if quant == "q4_0":
+        calls.add(quant, (1, 64), 12, F16, precision="fast")
+        calls.add(quant, (1, 64), 12, b_form=Form(phase=1), scale=0.5, precision="fast")
+    with force(dev, QuantChoice("gemv_quant_i8")):
+        calls.check(quant)
+
+
+@gpu
 def test_columns_that_matrix_units_cannot_store(dev: pk.Device) -> None:
     calls = QuantCalls(dev)
     calls.add("q4_0", (33, 32), 35, precision="fast")
@@ -142,7 +158,7 @@ def test_parts_above_one_binding(dev: pk.Device) -> None:
 def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
     rng = np.random.default_rng(4)
     raw = rng.integers(32, 48, (24, 2 * 18), dtype=np.uint8)
-    q = pk.QTensor.from_bytes(raw.tobytes(), (24, 64), "q4_0", dev)
+    q: Any = pk.QTensor.from_bytes(raw.tobytes(), (24, 64), "q4_0", dev)
     w = dequantized("q4_0", raw).astype(np.float64)
     b = rng.normal(0, 1, 24).astype(F32)
     allowed = 1e-5
@@ -150,7 +166,7 @@ def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
         x = rng.normal(0, 1, (*lead, 64)).astype(F32)
         want = x.astype(np.float64) @ w.T
         for given in (x, dev.tensor(x)):
-            got = pk.linear(given, q, b, activation="relu")
+            got: Any = pk.linear(given, q, b, activation="relu")
             assert isinstance(got, pk.Tensor)
             assert_close(got.numpy(), np.maximum(want + b, 0), np.full(want.shape, allowed))
         residual = dev.tensor(np.broadcast_to(b, want.shape).copy())
@@ -160,8 +176,9 @@ def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
 
 
 def test_linear_and_matmul_reject(dev: pk.Device) -> None:
-    q = pk.quantize(dev.zeros((24, 64)), "q4_0")
+    q: Any = pk.quantize(dev.zeros((24, 64)), "q4_0")
     x = dev.zeros((3, 64))
+    unknown: Any = "no"
     calls: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: pk.linear(x[:, :32], q), pk.ShapeError, r"\[linear\] x must be \(..., 64\)"),
         (lambda: pk.linear(x, q.T), pk.ShapeError, r"\[linear\] w must be \(n, k\)"),
@@ -171,7 +188,7 @@ def test_linear_and_matmul_reject(dev: pk.Device) -> None:
         (lambda: pk.matmul(x, q.T, bias=dev.zeros(5)), pk.ShapeError, "bias must broadcast"),
         (lambda: pk.linear(x.astype("int32"), q), pk.DTypeError, r"\[linear\] x must be float32"),
         (lambda: pk.linear(x, q, out=dev.zeros((3, 24), "int32")), pk.DTypeError, "float32"),
-        (lambda: pk.linear(x, q, precision="no"), pk.ArgumentError, "precision"),
+        (lambda: pk.linear(x, q, precision=unknown), pk.ArgumentError, "precision"),
     ]
     for call, error, text in calls:
         with pytest.raises(error, match=text):
@@ -201,9 +218,13 @@ def test_choose() -> None:
     assert chosen(9, caps=plain) == chosen(32, False) == "gemm_quant/32x64"
     assert chosen(64, caps=plain) == "gemm_quant/64x64"
     assert chosen(512, caps=plain) == chosen(512, False) == "mul_mat"
+    large = QuantShape(1, 1, 16384, 16384, True, True)
+    assert choose(CAPS, large).body == "gemv_quant"
+    assert choose(CAPS, large._replace(fast=True)).body == "gemv_quant_i8"
+    assert choose(CAPS, large._replace(fast=True, cols=64)).body == "gemv_quant"
     excluded = [c for c in candidates(plain, QuantShape(1, 9, 64, 64)) if c.why]
     assert {c.choice.body.split("/")[0] for c in excluded} == {
-        "gemv_quant", "gemm_mma_quant", "mul_mat",
+        "gemv_quant", "gemv_quant_i8", "gemm_mma_quant", "mul_mat",
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import pykernels as pk
 from pykernels import kernels
-from pykernels.functional._optim_together import BUFFERS
+from pykernels.functional._copy_together import BUFFERS
 from pykernels.plans.optim.together import MOST
 from pykernels.steps import cdiv
 from pykernels.validate._types import Limits

@@ -10,8 +10,8 @@ import pytest
 import pykernels as pk
 from pykernels.plans.quant.types import TYPES
 from pykernels.reference import quant as reference
-from tests.harness import Array, Case, caps, random_form
-from tests.kernels.quant.quant_calls import MADE, NAMES, blocks, same
+from tests.harness import Array, Case, Form, caps, random_form
+from tests.kernels.quant.quant_calls import MADE, NAMES, blocks, planes_by_name, same
 
 gpu = pytest.mark.gpu
 
@@ -44,9 +44,9 @@ def test_blocks_are_made_by_the_rule_of_ggml(dev: pk.Device, name: str) -> None:
         q = pk.quantize(t, name)
         assert q.shape == shape and q.device is dev
         planes = reference.quantize(x.astype(dtype), name)
-        given = dict(zip(("scales", "high", "low")[:: 1 if kind.high else 2], planes, strict=True))
-        rows = planes[-1].shape[0], shape[-2], shape[-1] // kind.block * kind.nbytes
-        want = reference.unpack_blocks(**given, shape=rows, type=name).reshape(-1, kind.nbytes)
+        given = planes_by_name(planes)
+        rows = planes[0].shape[0], shape[-2], shape[-1] // kind.block * kind.nbytes
+        want = reference.unpack_blocks(**given, shape=rows, quant=name).reshape(-1, kind.nbytes)
         got = np.frombuffer(q.tobytes(), "u1").reshape(-1, kind.nbytes)
         differ = (got != want).any(-1)
         assert differ.mean() < 0.05  # a product half-way between two steps
@@ -117,14 +117,53 @@ def test_any_bytes_of_a_file(dev: pk.Device) -> None:
             flat = dev.tensor(np.concatenate([np.zeros(at, "u1"), room.reshape(-1)]))
             view = flat[at:].reshape(3, -1)[None, :, : raw.shape[1]]
             q = pk.QTensor.empty(kind, (3, 512), dev)
-            pk.kernels.pack_blocks(view, q.scales, q.low, high=q.high, type=name)
+            pk.kernels.pack_blocks(view, q.scales, q.low, high=q.high, quant=name)
             assert q.tobytes() == view.numpy().tobytes()
             target = dev.tensor(flat.numpy() ^ 0xFF)
             into = target[at:].reshape(3, -1)[None, :, : raw.shape[1]]
-            pk.kernels.unpack_blocks(q.low, q.scales, into, high=q.high, type=name)
+            pk.kernels.unpack_blocks(q.low, q.scales, into, high=q.high, quant=name)
             want = flat.numpy() ^ 0xFF
             want[at:].reshape(3, -1)[:, : raw.shape[1]] ^= 0xFF
             assert (target.numpy() == want).all()
+
+
+@gpu
+def test_planes_of_any_layout(dev: pk.Device) -> None:
+    """Every kernel reads and writes planes that are views, with canaries around them."""
+    case = Case(dev, seed=7)
+    name, kind, shape = "q5_0", TYPES["q5_0"], (1, 6, 96)
+    raw = blocks(case.rng, kind, shape)
+
+    def form(ndim: int) -> Form:
+        return random_form(case.rng, ndim, repeats=False)
+
+    given = planes_by_name(reference.pack_blocks(raw, name))
+    read = {n: case.input(a, form(a.ndim)) for n, a in given.items()}
+    written = {n: case.output(a.shape, "uint32", form(a.ndim)) for n, a in given.items()}
+    made = {n: case.output(a.shape, "uint32", form(a.ndim)) for n, a in given.items()}
+    dst = case.output(shape, "float32", form(3))
+    rows = case.output((2, 96), "float32", form(2))
+    file = case.output(raw.shape, "uint8", Form(gap=3, phase=5))
+    source = case.input(raw, Form(gap=1, phase=3))
+    x = case.input(case.rng.normal(size=shape).astype("f4"), form(3))
+    index = dev.tensor(np.array([5, 0], "i4"))
+    case.build()
+
+    def run() -> None:
+        k, r = pk.kernels, {n: o.tensor for n, o in read.items()}
+        k.pack_blocks(source.tensor, **{n: o.tensor for n, o in written.items()}, quant=name)
+        k.quantize(x.tensor, **{n: o.tensor for n, o in made.items()}, quant=name)
+        k.dequantize(**r, dst=dst.tensor, quant=name)
+        k.quantised_rows(**r, index=index, dst=rows.tensor, quant=name, rows=6)
+        k.unpack_blocks(**r, dst=file.tensor, quant=name)
+
+    scales, low, high, *own, numbers, looked_up, bytes_of = case.run(run)
+    want = reference.dequantized(name, raw)
+    assert all((a == b).all() for a, b in zip((scales, low, high), given.values(), strict=True))
+    assert same(np.ascontiguousarray(numbers), want) and (bytes_of == raw).all()
+    assert same(np.ascontiguousarray(looked_up), want[0][[5, 0]])
+    for a, b in zip(own, reference.quantize(x.array, name), strict=True):
+        assert (a == b).mean() > 0.9
 
 
 @gpu
@@ -197,7 +236,7 @@ def test_wrong_arguments_are_told(dev: pk.Device) -> None:
         (lambda: pk.dequantize(x), pk.DTypeError, "q must be a pykernels.QTensor"),
         (lambda: pk.dequantize(q, "int8"), pk.DTypeError, "float32 or float16 but is int8"),
         (lambda: pk.dequantize(q, out=x[:2]), pk.ShapeError, r"out must have shape \(4, 64\)"),
-        (lambda: pk.matmul(x, q), pk.DTypeError, r"\[matmul\] .* pk.dequantize\(x\)"),
+        (lambda: pk.sum(q), pk.DTypeError, r"\[sum\] .* pk.dequantize\(x\)"),
         (lambda: pk.embedding(x, q), pk.DTypeError, "takes no quantised weights there"),
         (lambda: pk.QTensor(), TypeError, "pk.quantize"),
         (lambda: pk.QTensor.from_bytes(b"12", (1, 32), "q4_0"), pk.ShapeError, "18 bytes"),

@@ -12,7 +12,7 @@ import pytest
 
 from pykernels.plans.quant.types import TYPES
 from pykernels.reference import quant as reference
-from tests.kernels.quant.quant_calls import MADE, NAMES, blocks, same
+from tests.kernels.quant.quant_calls import MADE, NAMES, blocks, planes_by_name, same
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,10 +28,9 @@ def test_dequantised_blocks_are_those_of_gguf(name: str) -> None:
     got = reference.dequantized(name, raw)
     assert (got.view("u4") == want.view("u4")).mean() > 0.5  # not all are NaN
     assert same(got, want)
-    planes = dict(zip(("scales", "high", "low")[:: 1 if kind.high else 2],
-                      reference.pack_blocks(raw[None], name), strict=True))  # fmt: skip
-    assert (reference.unpack_blocks(**planes, shape=(1, *raw.shape), type=name) == raw).all()
-    again = reference.dequantize(**planes, shape=want.shape, dtype="f4", type=name)
+    planes = planes_by_name(reference.pack_blocks(raw[None], name))  # fmt: skip
+    assert (reference.unpack_blocks(**planes, shape=(1, *raw.shape), quant=name) == raw).all()
+    again = reference.dequantize(**planes, shape=want.shape, dtype="f4", quant=name)
     assert same(again, want)
 
 
@@ -79,9 +78,9 @@ def _iq4_nl(block: np.ndarray) -> bytes:
 def _bytes(x: np.ndarray, name: str) -> np.ndarray:
     kind = TYPES[name]
     planes = reference.quantize(x, name)
-    given = dict(zip(("scales", "high", "low")[:: 1 if kind.high else 2], planes, strict=True))
+    given = planes_by_name(planes)
     shape = (1, x.shape[0], x.shape[1] // kind.block * kind.nbytes)
-    return reference.unpack_blocks(**given, shape=shape, type=name)[0]
+    return reference.unpack_blocks(**given, shape=shape, quant=name)[0]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -76,7 +76,11 @@ def test_quantile_refuses(dev: pk.Device) -> None:
         (pk.DTypeError, "q must be a number", lambda: pk.quantile(x, x)),  # type: ignore[call-overload]
         (pk.DTypeError, "q must be a number", lambda: pk.quantile(x, "a")),
         (pk.ShapeError, "q must have one axis", lambda: pk.quantile(x, np.ones((1, 1)))),
-        (pk.ArgumentError, "method must be 'linear', 'lower'", lambda: pk.quantile(x, 0.5, method="a")),  # type: ignore[call-overload]
+        (
+            pk.ArgumentError,
+            "method must be 'linear', 'lower'",
+            lambda: pk.quantile(x, 0.5, method="a"),
+        ),  # type: ignore[call-overload]
         (pk.ShapeError, "axis must be in", lambda: pk.quantile(x, 0.5, 2)),
         (pk.ShapeError, "must name each axis once", lambda: pk.quantile(x, 0.5, (0, -2))),
         (pk.ShapeError, "x must have elements", lambda: pk.quantile(dev.ones((2, 0)), 0.5, 1)),

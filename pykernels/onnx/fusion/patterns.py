@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import Array, Graph, Node
+from ..graph import Array, Graph, Node
 
 # -- activations ----------------------------------------------------------------------------------
 

@@ -9,18 +9,22 @@ import numpy as np
 import onnx
 
 Array = np.ndarray[Any, Any]
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # What tensors on a device have in the place of dtypes that are not computed with.
-_STORED = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+_STORED = {
+    "int64": "int32", "uint64": "uint32", "float64": "float32", "int4": "int8", "uint4": "uint8",
+    "int2": "int8", "uint2": "uint8",
+}  # fmt: skip
 
 
-def stored(dtype: np.dtype[Any]) -> Any:
-    """The dtype that values of a dtype have on a device: 64 bits become 32."""
-    name = np.dtype(dtype).name
+def stored_name(name: str) -> Any:
+    """The dtype that values of a dtype have on a device: 64 bits become 32, 2 and 4 bits 8."""
     return _STORED.get(name, name)
 
 
-class ModelError(Exception):
-    """The file cannot be run, and why."""
+def stored(dtype: np.dtype[Any]) -> Any:
+    """The same for a dtype of numpy's."""
+    return stored_name(np.dtype(dtype).name)
 
 
 @dataclass(eq=False)
@@ -34,7 +38,13 @@ class Node:
     version: int = 0  # of the operations' set
     name: str = ""
     proto: onnx.NodeProto | None = None  # what it was in the file, its inputs renamed as here
+    dtypes: tuple[str, ...] = ()  # of the outputs, as the file has them
     kept: dict[str, Any] = field(default_factory=dict)  # what its entry has put on the device
+
+    @property
+    def label(self) -> str:
+        """What errors call it: its name, else its first output's."""
+        return self.name or next((n for n in self.outputs if n), "")
 
 
 @dataclass(eq=False)
@@ -52,6 +62,7 @@ class Graph:
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
     versions: dict[str, int]  # of the sets of operations
+    pinned: tuple[str, ...] = ()  # inputs whose values are constants here
 
     def uses(self) -> dict[str, int]:
         """How many times each value is an input of a node or an output of the graph."""

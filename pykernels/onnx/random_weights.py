@@ -8,6 +8,8 @@ from onnx import numpy_helper
 
 from .graph import Array
 
+__all__ = ["randomize"]
+
 
 def randomize(model: onnx.ModelProto, seed: int = 0) -> None:
     """Replaces every float weight: matrices and kernels by normal numbers with a variance of 2 by
@@ -52,4 +54,5 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], op: str, place: int)
         values = rng.uniform(0.5, 1.5, shape)
     else:
         values = 0.1 * rng.standard_normal(shape)
-    return values.astype(np.float32)
+    found: Array = values.astype(np.float32)
+    return found

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .graph import Array, ModelError, Node
+from ..errors import ModelError
+from ..graph import Array, Node
 
 # The most tensors that one expression may have.
 TENSORS = 7

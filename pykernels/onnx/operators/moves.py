@@ -1,4 +1,4 @@
-"""Operations of ONNX that move elements: entries as in nodes.py."""
+"""Operations of ONNX that move elements: entries as in table.py."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import helper
 
 import pykernels as pk
+from pykernels.device import Device
 
-from .graph import Array, Node, stored
-from .nodes import kept, numbers, op, refuse, text
+from ..graph import Array, Node, stored, stored_name
+from .table import kept, numbers, op, text
 
 
 @op("Reshape", host=(1,))
@@ -82,42 +82,6 @@ def slice_(
     return x[tuple(index)]
 
 
-def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
-    """Indices from 0 up, where negative ones count from the end."""
-    size = x.shape[axis]
-    if isinstance(index, np.ndarray):
-        return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
-    return pk.where(index < 0, index + size, index)
-
-
-@op("Gather", either=(1,))
-def gather(node: Node, x: Any, index: Any) -> Any:
-    axis = node.attributes.get("axis", 0) % x.ndim
-    if isinstance(index, np.ndarray) and index.size == 1:  # a view
-        at = int(index.item()) % x.shape[axis]
-        y = x[(*(slice(None),) * axis, slice(at, at + 1))]
-        return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    index = _counted(node, index, x, axis)
-    y = pk.index_select(x, axis, index.reshape(-1))
-    return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-
-
-@op("GatherElements", either=(1,))
-def gather_elements(node: Node, x: Any, index: Any) -> Any:
-    axis = node.attributes.get("axis", 0)
-    return pk.gather(x, axis, _counted(node, index, x, axis))
-
-
-@op("ScatterElements", either=(1,))
-def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
-    kind = text(node, "reduction", "none")
-    if kind not in ("none", "add"):
-        raise refuse(node, f"reduction {kind}")
-    function = pk.scatter if kind == "none" else pk.scatter_add
-    axis = node.attributes.get("axis", 0)
-    return function(x, axis, _counted(node, index, x, axis), updates)
-
-
 @op("Pad", host=(1, 2, 3))
 def pad(
     node: Node, x: Any, widths: Array | None = None, value: Array | None = None,
@@ -134,12 +98,16 @@ def pad(
         x, pairs = x[tuple(ends)], [(max(a, 0), max(b, 0)) for a, b in pairs]
     modes = {"edge": "replicate", "wrap": "circular"}
     mode: Any = text(node, "mode", "constant")
-    return pk.pad(x, pairs, modes.get(mode, mode), constant_values=number)
+    ours: Any = modes.get(mode, mode)
+    return pk.pad(x, pairs, ours, constant_values=number)
 
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    return pk.tile(x, [int(n) for n in repeats])
+    for axis, count in enumerate(repeats.tolist()):  # an axis at a time, as each takes two
+        if count != 1:
+            x = pk.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
+    return x
 
 
 @op("Trilu", host=(1,))
@@ -180,53 +148,50 @@ def space_to_depth(node: Node, x: Any) -> Any:
     return y.reshape(n, c * size**2, h // size, w // size)
 
 
-@op("Resize", "Upsample", host=(1, 2, 3))
-def resize(
-    node: Node, x: Any, roi: Array | None = None, scales: Array | None = None,
-    sizes: Array | None = None,
-) -> Any:  # fmt: skip
-    if node.op == "Upsample" or node.version < 11:
-        roi, scales = None, roi if roi is not None else np.array(node.attributes["scales"])
-    old = x.shape
-    axes = [a % x.ndim for a in node.attributes.get("axes", range(x.ndim))]
-    new = list(old)
-    for i, a in enumerate(axes):
-        if sizes is not None and sizes.size:
-            new[a] = int(sizes[i])
-        else:
-            new[a] = math.floor(old[a] * float(scales[i]))  # type: ignore[index]
-    if tuple(new[:-2]) != old[:-2]:
-        raise refuse(node, "other axes than the last two")
-    plain = node.attributes.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
-    smooth = bool(node.attributes.get("antialias", 0))
-    if not plain or smooth != bool(node.attributes.get("exclude_outside", 0)):
-        raise refuse(
-            node, "keep_aspect_ratio_policy, or antialias and exclude_outside without each other"
-        )
-    mode: Any = text(node, "mode", "nearest")
-    coordinates: Any = text(node, "coordinate_transformation_mode", "half_pixel")
-    if node.op == "Upsample" or node.version < 11:
-        coordinates = "asymmetric"
-    nearest: Any = text(node, "nearest_mode", "round_prefer_floor")
-    if node.version < 11:
-        nearest = "floor"
-    exact = (sizes is not None and sizes.size) or all(
-        float(old[a] * float(s)).is_integer()
-        for a, s in zip(axes, scales, strict=True)  # type: ignore[arg-type]
-    )
-    if not exact and coordinates != "align_corners":
-        raise refuse(node, "scales that are no ratio of sizes")
-    ours = -0.5 if smooth else -0.75
-    if mode == "cubic" and abs(node.attributes.get("cubic_coeff_a", -0.75) - ours) > 1e-6:
-        raise refuse(node, f"another cubic_coeff_a than {ours}")
-    return pk.resize(
-        x, new[-2:], mode, coordinates=coordinates, nearest=nearest,
-        antialias=smooth and mode != "nearest", layout="chw",
-    )  # fmt: skip
-
-
 @op("Cast", "CastLike")
 def cast(node: Node, x: Any, like: Any = None) -> Any:
-    if like is not None:
-        return x.astype(like.dtype)
-    return x.astype(stored(helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
+    kind = node.dtypes[0]
+    bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(kind)
+    if bits is None or x.dtype == "bool":
+        return x.astype(stored_name(kind))
+    low = pk.elementwise("x & m", x=x.astype("int32"), m=(1 << bits) - 1)
+    if kind.startswith("i"):
+        low = pk.elementwise("(x ^ s) - s", x=low, s=1 << (bits - 1))
+    return low.astype(stored_name(kind))
+
+
+@op("EyeLike")
+def eye_like(node: Node, x: Any) -> Any:
+    rows, cols = x.shape
+    eye = np.eye(rows, cols, node.attributes.get("k", 0), dtype=stored_name(node.dtypes[0]))
+    return kept(node, "eye", x.device, eye).copy()
+
+
+@op("RandomUniformLike", "RandomNormalLike")
+def random_like(node: Node, x: Any) -> Any:
+    return _random(node, x.device, x.shape)
+
+
+def _random(node: Node, device: Device, shape: tuple[int, ...]) -> Any:
+    given = node.attributes
+    seed = given.get("seed")
+    options: dict[str, Any] = {"state": device.random_state}
+    if seed is not None:  # as an integer, also where it has a fraction
+        options = {"seed": int(np.float32(seed).view(np.uint32))}
+    if node.op.startswith("RandomUniform"):
+        low, high = given.get("low", 0.0), given.get("high", 1.0)
+        y = pk.rand(shape, **options, device=device)
+        return pk.elementwise("a + y * (b - a)", y=y, a=low, b=high)
+    mean, scale = given.get("mean", 0.0), given.get("scale", 1.0)
+    y = pk.randn(shape, **options, device=device)
+    return pk.elementwise("m + y * s", y=y, m=mean, s=scale)
+
+
+@op("Dropout", host=(1, 2))
+def dropout(node: Node, x: Any, ratio: Array | None = None, mode: Array | None = None) -> Any:
+    """What is trained; else the reader leaves it out."""
+    p = node.attributes.get("ratio", 0.5) if ratio is None else float(ratio.item())
+    drawn = pk.rand(x.shape, state=x.device.random_state, device=x.device)
+    mask = pk.elementwise("r >= p", r=drawn, p=p)
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    return pk.elementwise("x * s if m else 0.0", x=x, s=scale, m=mask), mask

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime
 
-import pykernels as pk
+from pykernels.device import Device, Tensor
 
+from .errors import ModelError, blamed
 from .fusion import as_expressions, fuse
 from .graph import Array, Graph
 from .program import Program, to_device
+from .shapes import described, graph_inputs
 
 NORM, LARGEST = 1e-4, 1e-3  # what a difference may be, relative to the norm and the largest value
 
@@ -61,6 +62,10 @@ class Reference:
     """A model in onnxruntime, on the CPU."""
 
     def __init__(self, model: onnx.ModelProto, *, optimized: bool = True) -> None:
+        try:
+            import onnxruntime
+        except ModuleNotFoundError as e:
+            raise ModelError(f"{e.name} is missing: pip install onnxruntime") from e
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         if not optimized:
@@ -72,7 +77,8 @@ class Reference:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         outputs = [o.name for o in self._session.get_outputs()]
         feeds = {i.name: inputs[i.name] for i in self._session.get_inputs()}
-        return dict(zip(outputs, self._session.run(outputs, feeds), strict=True))
+        results: list[Any] = list(self._session.run(outputs, feeds))
+        return dict(zip(outputs, results, strict=True))
 
 
 def with_inner_values(graph: Graph) -> onnx.ModelProto:
@@ -84,7 +90,8 @@ def with_inner_values(graph: Graph) -> onnx.ModelProto:
 
     used = {n for node in graph.nodes for n in node.inputs}
     body = onnx.helper.make_graph(
-        [n.proto for n in graph.nodes], "nodes", [described(n) for n in graph.inputs],
+        [n.proto for n in graph.nodes if n.proto is not None], "nodes",
+        [described(n) for n in graph.inputs],
         [described(o) for n in graph.nodes for o in n.outputs if o],
         [onnx.numpy_helper.from_array(a, n) for n, a in graph.constants.items() if n in used],
     )  # fmt: skip
@@ -96,16 +103,19 @@ def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) ->
     """Inputs of these shapes: normal numbers, integers from 0 to 9."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
-    for value in model.graph.input:
-        if value.name in shapes:
-            kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-            shape = tuple(shapes[value.name])
+    for value in described(graph_inputs(model)):
+        if value.name not in shapes:
+            continue
+        shape = tuple(shapes[value.name])
+        if value.dtype == "unknown":
+            raise ModelError(f"input {value.name} has no dtype")
+        with blamed("input", value.name):
+            kind = np.dtype(value.dtype)
             if kind.kind == "f":
                 found[value.name] = rng.standard_normal(shape).astype(kind)
             else:
-                found[value.name] = rng.integers(0, 2 if kind.kind == "b" else 10, shape).astype(
-                    kind
-                )
+                most = 2 if kind.kind == "b" else 10
+                found[value.name] = rng.integers(0, most, shape).astype(kind)
     return found
 
 
@@ -118,14 +128,14 @@ def compare(
 
 
 def trace(
-    model: onnx.ModelProto, graph: Graph, device: pk.Device, inputs: Mapping[str, Array]
+    model: onnx.ModelProto, graph: Graph, device: Device, inputs: Mapping[str, Array]
 ) -> Iterator[Difference]:
     """Of the outputs of each node, from onnxruntime's inputs, so that errors do not add up: of all
     nodes of the file, and of those that stand for several of them."""
     single, fused = as_expressions(graph), fuse(graph)
     theirs = {**inputs, **Reference(with_inner_values(graph), optimized=False).run(inputs)}
     alone = {n.outputs[0]: n.inputs for n in single.nodes}
-    hidden: dict[str, pk.Tensor] = {}  # of sums that are computed in parts
+    hidden: dict[str, Tensor] = {}  # of sums that are computed in parts
     for part in (single, fused):
         program = Program(part, device)
         for node in part.nodes:

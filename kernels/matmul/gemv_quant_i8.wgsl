@@ -1,0 +1,121 @@
+// /// kernel
+// doc = "GEMV of mul_mat_quant with a row of bytes, by packed dot products: the weights are read once."
+// part_of = "mul_mat_quant"
+// configs.rows1 = { threads = 256 }
+// include quantised
+// axes.D = ["f32", "f16"]
+// axes.BV = [4]
+// axes.HELD = "configs"
+// pick.BV = "4"
+// pick.HELD = "'rows1'"
+// pick.D = "dtype(dst)"
+// inputs.low = { dtype = "u32", index = false, readonly = true, vec = "LV", axes = "b g p n" }
+// inputs.scales = { dtype = "u32", index = false, readonly = true, axes = "b g w n" }
+// inputs.high = { dtype = "u32", index = false, readonly = true, axes = "b g p n", optional = true, when = "TYPE in ('q5_0', 'q5_1', 'q3_k', 'q5_k', 'q6_k')" }
+// inputs.b = { dtype = "u32", index = false, readonly = true, vec = "BV", doc = "(K / 32, 8): bytes of rows_i8" }
+// inputs.sums = { dtype = "f32", index = false, readonly = true, vec = "BV", doc = "(K / 32, 4): their scales and sums" }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D" }
+// iterate = "tiles"
+// params.cols = { type = "u32", value = "dst.shape[-1]" }
+// params.depth = { type = "u32" }
+// params.col_bits = { type = "u32" }
+// include epilogue
+// params.scale = { type = "f32", arg = true }
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised"]
+// grid = "cdiv(dst.shape[-1], 1 << col_bits)"
+// ///
+
+// As gemv_quant, with one row of b, whose numbers are bytes with a scale for each group: a group is
+// eight packed dot products, of integers and exact. A weight is scale (q - WORD_BIAS) + offset, of
+// which the constant parts count with the sums of b's bytes.
+//% set WG = CFG.threads
+//% set GROUPS = quant.BLOCK // 32
+//% set PER = 4 if GROUPS > 1 and quant.HIGH == 0 else 2
+var<workgroup> partial: array<f32, ${WG}>;
+
+${epilogue.functions()}
+${epilogue.of_rows()}
+${quantised.functions()}
+
+// The sum of one group.
+//% macro add_group(u, inside)
+    {
+      let x0 = b_load(p.b_off + g${u} * 2u);
+      let x1 = b_load(p.b_off + g${u} * 2u + 1u);
+      let own = sums_load(p.sums_off + g${u});
+//% set j = "g%d %% %du" % (u, GROUPS) if GROUPS > 1 else "0u"
+      let scales = scales_of(s${u}, ${j});
+      let dots = vec2<f32>(
+//% for half in range(2)
+        f32(${half_of_dots(u, half)}),
+//% endfor
+      );
+      var v = ${"(dots - %d.0f * own.yz)" % quant.WORD_BIAS if quant.WORD_BIAS else "dots"} * scales;
+//% if quant.OFFSET
+      v = fma(offsets_of(s${u}, ${j}), own.yz, v);
+//% endif
+//% if inside
+      acc = select(acc, fma(own.x, v.x + v.y, acc), ${inside});
+//% else
+      acc = fma(own.x, v.x + v.y, acc);
+//% endif
+    }
+//% endmacro
+
+//% macro half_of_dots(u, half)
+//% for i in range(4)
+${" + " if i else ""}dot4I8Packed(${quantised.word("w%d" % u, 4 * half + i)}, x${half}[${i}])
+//%- endfor
+//%- endmacro
+
+@compute @workgroup_size(${WG})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let id = group_id(wg);
+  if (id >= p.groups) { return; }
+  let first = id << p.col_bits;
+  let columns = 1u << p.col_bits;
+  let runs = ${WG}u >> p.col_bits;
+  let run = li >> p.col_bits;
+  let n = min(first + (li & (columns - 1u)), p.cols - 1u);
+  let groups = p.depth >> 5u;
+  let rounds = (groups + ${PER - 1}u) / ${PER}u;
+  let each = (rounds + runs - 1u) / runs;
+  let start = min(run * each, rounds);
+  let end = min(start + each, rounds);
+  var acc = 0.0f;
+  for (var r = start; r < end; r += 1u) {
+//% for u in range(PER)
+//% if GROUPS == 1 and u > 0
+    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
+//% else
+    let g${u} = r * ${PER}u + ${u}u;
+//% endif
+    let w${u} = load_quants(0u, g${u}, n);
+//% endfor
+//% for u in range(PER)
+    let s${u} = ${"s0" if GROUPS > 1 and u > 0 else "load_scales(0u, g%d / %du, n)" % (u, GROUPS)};
+//% endfor
+//% for u in range(PER)
+${add_group(u, "r * %du + %du < groups" % (PER, u) if GROUPS == 1 and u > 0 else "")}
+//% endfor
+  }
+  partial[li] = acc;
+  workgroupBarrier();
+
+  let own = li * 4u;
+  if (own < columns) {
+    var v = vec4<f32>();
+    for (var at = own; at < ${WG}u; at += columns) {
+      v += vec4<f32>(partial[at], partial[at + 1u], partial[at + 2u], partial[at + 3u]);
+    }
+    v *= select(p.scale, 1.0f, p.is_partial == 1u);
+    let m = vec4<u32>(first + own) + vec4<u32>(0u, 1u, 2u, 3u);
+    let dst_start = dst_batch(0u);
+    if (has_epilogue()) { v = epilogue(v, bias_at(bias_batch(0u), 0u, 0u), residual_at(residual_batch(0u), 0u, 0u), m); }
+//% for j in range(4)
+    if (m[${j}] < p.cols) { dst_store(dst_at(dst_start, 0u, m[${j}]), v[${j}]); }
+//% endfor
+  }
+}

@@ -1,0 +1,58 @@
+"""Control flow that is known before anything runs: branches, and loops written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .errors import ModelError
+from .order import first_output, renamed, sorted_nodes
+
+__all__ = ["LONGEST", "attribute_graph", "inlined"]
+
+LONGEST = 1024  # the most rounds of a loop, as each is written out
+
+
+def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    """The graph that a node has as an attribute."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            found: onnx.GraphProto = attribute.g
+            return found
+    raise ModelError(f"no {name}", node.op_type, node.name or first_output(node))
+
+
+def inlined(
+    graph: onnx.GraphProto, prefix: str, given: Mapping[str, str]
+) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto], list[str]]:
+    """A graph inside a node, as constants, nodes and the names of its outputs, all with names of
+    their own; `given` has those of the inputs."""
+    inside = {t.name for t in graph.initializer} | {o for n in graph.node for o in n.output}
+    names = {n: prefix + n for n in inside if n} | dict(given)
+    constants = []
+    for tensor in graph.initializer:
+        mine = onnx.TensorProto()
+        mine.CopyFrom(tensor)
+        mine.name = prefix + tensor.name
+        constants.append(mine)
+    nodes = [renamed(n, names) for n in sorted_nodes(graph.node)]
+    return constants, nodes, [names.get(v.name, v.name) for v in graph.output]
+
+
+def stacked(parts: list[str], name: str, version: int, axis: int = 0) -> Iterator[onnx.NodeProto]:
+    """Nodes that stack values along a new axis."""
+    axes = f"{name}/axes"
+    if version >= 13:
+        value = onnx.numpy_helper.from_array(np.array([axis], np.int64))
+        yield helper.make_node("Constant", [], [axes], value=value)
+    for i, part in enumerate(parts):
+        row = f"{name}/row{i}"
+        if version >= 13:
+            yield helper.make_node("Unsqueeze", [part, axes], [row])
+        else:
+            yield helper.make_node("Unsqueeze", [part], [row], axes=[axis])
+    rows = [f"{name}/row{i}" for i in range(len(parts))]
+    yield helper.make_node("Concat", rows, [name], axis=axis)

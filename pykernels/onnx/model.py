@@ -1,0 +1,225 @@
+"""A network from a file, as a function."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import onnx
+
+from pykernels.device import Device, Tensor, default_device
+from pykernels.runtime.profile import Profile
+
+from . import reader
+from .errors import ModelError, NeedsValues
+from .files import open_file
+from .fusion import fuse
+from .graph import Array
+from .program import Constants, Program
+from .shapes import Value, described, graph_inputs, input_shapes
+
+__all__ = ["Model", "load"]
+
+BUDGET = 1 << 30  # bytes of the programs that are kept, weights not counted
+Given = Array | Tensor
+
+
+def load(
+    file: str | Path | onnx.ModelProto,
+    *,
+    device: Device | None = None,
+    shapes: Mapping[str, Iterable[int]] | None = None,
+    budget: int = BUDGET,
+) -> Model:
+    """A network from an ONNX file.
+
+        model = pk.onnx.load("file.onnx")
+        y = model(x=image)["y"]
+
+    Args:
+        file: A path, or what onnx has read. External data must lie in the file's folder.
+        device: Where it runs; None is the default device.
+        shapes: Of inputs whose dimensions the file leaves open. With all of them known, the file
+            is checked now, else by the first call.
+        budget: The bytes of device memory that programs may take. A program belongs to the shapes
+            of its inputs; the least recently used ones go.
+
+    Raises:
+        ModelError: The file cannot be read, or an operation in it cannot be run.
+    """
+    proto = file if isinstance(file, onnx.ModelProto) else open_file(file)
+    return Model(proto, device or default_device(), dict(shapes or {}), budget)
+
+
+class Model:
+    """A network. Calling it gives a dict of outputs by their names.
+
+    Attributes:
+        inputs: Names, shapes and dtypes. An open dimension is its name, or None.
+        outputs: The same of the outputs.
+        metadata: What the file says of itself.
+    """
+
+    def __init__(
+        self, proto: onnx.ModelProto, device: Device, shapes: Mapping[str, Iterable[int]],
+        budget: int = BUDGET,
+    ) -> None:  # fmt: skip
+        self.proto, self.device, self.budget = proto, device, budget
+        self.inputs = described(graph_inputs(proto))
+        self.outputs = described(proto.graph.output)
+        self.metadata = {p.key: p.value for p in proto.metadata_props}
+        self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
+        self._dtypes = {v.name: v.dtype for v in self.inputs}
+        self._constants = Constants(device)
+        self._files: dict[str, Array] = {}
+        self._programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self._pinned: frozenset[str] = frozenset()
+        self._lock = RLock()
+        for name in self._shapes:
+            self._known(name)
+        if all(v.name in self._shapes or _is_closed(v) for v in self.inputs):
+            self._check_file()
+
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
+        """The outputs by name: tensors if any input is one, else numpy arrays.
+
+        Args:
+            inputs: Inputs by name, for names that are no identifiers of Python's.
+            named: The same as keywords.
+
+        Raises:
+            ModelError: An input is missing or does not fit, or a node cannot be run.
+        """
+        given = {**(inputs or {}), **named}
+        with self._lock:
+            program, values = self._prepared(given)
+            try:
+                if any(isinstance(v, Tensor) for v in given.values()):
+                    return dict(program.run_on_device(values))
+                return dict(program.run(values))
+            finally:
+                self._forget()
+
+    def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
+        """The time of each kernel in a call; inputs as in a call."""
+        with self._lock:
+            program, values = self._prepared({**(inputs or {}), **named})
+            return program.profile(values)
+
+    def program(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Program:
+        """The program for such inputs."""
+        with self._lock:
+            return self._prepared({**(inputs or {}), **named})[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory: weights, and programs for the shapes that came."""
+        return self._constants.nbytes + sum(p.nbytes for p in self._programs.values())
+
+    def __len__(self) -> int:
+        """How many programs are kept."""
+        return len(self._programs)
+
+    def __repr__(self) -> str:
+        names = ", ".join(v.name for v in self.inputs), ", ".join(v.name for v in self.outputs)
+        return f"<pykernels.onnx.Model of {names[0]} -> {names[1]}>"
+
+    def _known(self, name: str) -> None:
+        if name not in self._dtypes:
+            names = ", ".join(self._dtypes) or "none"
+            raise ModelError(f"there is no input {name}: inputs are {names}")
+
+    def _checked(self, given: Mapping[str, Any]) -> dict[str, Given]:
+        """The inputs as arrays and tensors, with the dtypes of the file."""
+        found: dict[str, Given] = {}
+        for name, value in given.items():
+            self._known(name)
+            wanted = self._dtypes[name]
+            if isinstance(value, Tensor):
+                found[name] = value
+                continue
+            found[name] = _as_file(name, value, wanted)
+        for name in self._dtypes:
+            if name not in found:
+                raise ModelError(f"input {name} is missing")
+        return found
+
+    def _prepared(self, given: Mapping[str, Any]) -> tuple[Program, dict[str, Given]]:
+        values = self._checked(given)
+        key = self._key(values)
+        program = self._programs.get(key)
+        if program is None:
+            program = self._made(values)
+            key = self._key(values)  # it may have found inputs that it must know
+            self._programs[key] = program
+        self._programs.move_to_end(key)
+        return program, values
+
+    def _key(self, values: Mapping[str, Given]) -> tuple[Any, ...]:
+        """What a program is made for: shapes, and the inputs that say what is computed."""
+        shapes = tuple((n, tuple(v.shape)) for n, v in sorted(values.items()))
+        told = tuple((n, _array(values[n]).tobytes()) for n in sorted(self._pinned))
+        return shapes, told
+
+    def _made(self, values: Mapping[str, Given]) -> Program:
+        shapes = {n: tuple(v.shape) for n, v in values.items()}
+        known = {n: v for n, v in values.items() if not isinstance(v, Tensor)}
+        try:
+            graph = reader.load(self.proto, shapes, known, self._files)
+        except NeedsValues as e:
+            if not any(isinstance(values.get(n), Tensor) for n in e.inputs):
+                raise
+            known |= {n: _array(values[n]) for n in e.inputs}
+            graph = reader.load(self.proto, shapes, known, self._files)
+        self._pinned |= frozenset(graph.pinned)
+        return Program(fuse(graph), self.device, self._constants)
+
+    def _forget(self) -> None:
+        """Let programs go that are beyond the budget, but for the newest."""
+        while len(self._programs) > 1:
+            if sum(p.nbytes for p in self._programs.values()) <= self.budget:
+                return
+            self._programs.popitem(last=False)
+
+    def _check_file(self) -> None:
+        """Read the file for the shapes that are known, so that errors come early."""
+        try:
+            graph = reader.load(self.proto, self._shapes, None, self._files)
+        except NeedsValues as e:
+            if e.inputs:  # which only a call gives
+                return
+            raise
+        Program(fuse(graph), self.device, self._constants)
+
+
+def _is_closed(value: Value) -> bool:
+    return value.shape is not None and all(isinstance(d, int) for d in value.shape)
+
+
+def _as_file(name: str, value: Any, wanted: str) -> Array:
+    """An input with the dtype that the file gives it."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as e:
+        raise ModelError(f"input {name}: {e}") from None
+    if array.dtype.name != wanted:
+        known = array.dtype.kind in "fiub" and wanted in np.sctypeDict
+        if not known or not np.can_cast(array.dtype, wanted, "same_kind"):
+            raise ModelError(f"input {name} has dtype {array.dtype.name}, not {wanted}")
+        array = array.astype(wanted)
+    elif array.dtype.kind in "OUSMm":
+        raise ModelError(f"input {name} has dtype {wanted}: not supported")
+    return array
+
+
+def _array(value: Given) -> Array:
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+    """The shapes that inputs get where no call says so."""
+    return input_shapes(model.proto, model._shapes)

@@ -1,0 +1,26 @@
+"""Operations of ONNX, by family: entries of table.py, and expressions."""
+
+from . import (
+    contrib,
+    indexing,
+    moves,
+    norms,
+    pools,
+    products,
+    quantized,
+    recurrent,
+    reductions,
+    resize,
+    spectra,
+    windows,
+)
+from .expressions import RULES
+from .table import EITHER, ENTRIES, HOST
+
+__all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
+
+# Whose import enters what they define.
+_ENTERED = (
+    contrib, indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize,
+    spectra, windows,
+)  # fmt: skip

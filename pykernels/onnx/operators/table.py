@@ -1,0 +1,60 @@
+"""Operations of ONNX as calls of pykernels' functions: one entry each, by the operation's name.
+
+An entry takes the node and its inputs, None for one that is not there, and gives the output or a
+list of them. Inputs are tensors, but for those that `host` numbers: they say what is computed
+(axes, sizes), so they must be constants and come as numpy arrays. Those in `either` do so if they
+are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pykernels.device import Device, Tensor
+
+from ..errors import ModelError
+from ..graph import Array, Node
+
+Entry = Callable[..., Any]
+ENTRIES: dict[str, Entry] = {}
+HOST: dict[str, tuple[int, ...]] = {}
+EITHER: dict[str, tuple[int, ...]] = {}
+
+
+def op(
+    *names: str, host: tuple[int, ...] = (), either: tuple[int, ...] = ()
+) -> Callable[[Entry], Entry]:
+    """Makes a function the entry of these operations."""
+
+    def enter(entry: Entry) -> Entry:
+        for name in names:
+            ENTRIES[name], HOST[name], EITHER[name] = entry, host, either
+        return entry
+
+    return enter
+
+
+def refuse(node: Node, what: str) -> ModelError:
+    """The error for what an entry cannot compute."""
+    return ModelError(f"{what}: not supported", node.op, node.label)
+
+
+def numbers(node: Node, name: str, given: Array | None = None, default: Any = None) -> Any:
+    """Integers that are an input, or in older files an attribute."""
+    if given is not None:
+        return [int(v) for v in given.reshape(-1)]
+    return node.attributes.get(name, default)
+
+
+def text(node: Node, name: str, default: str) -> str:
+    found: str = node.attributes.get(name, default.encode()).decode()
+    return found
+
+
+def kept(node: Node, name: str, device: Device, array: Array) -> Tensor:
+    """A constant array of the entry on the device, uploaded by the first call."""
+    if name not in node.kept:
+        node.kept[name] = device.tensor(array)
+    found: Tensor = node.kept[name]
+    return found

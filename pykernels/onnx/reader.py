@@ -1,0 +1,324 @@
+"""ONNX files as graphs whose shapes are known and whose constants are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, inliner, numpy_helper
+
+from .control import LONGEST, attribute_graph, inlined, stacked
+from .definitions import body_nodes, definition
+from .errors import ModelError, NeedsValues, blamed
+from .files import open_file
+from .graph import Array, Graph, Node
+from .operators import ENTRIES, HOST, RULES
+from .order import first_output, sorted_nodes
+from .sequences import OPERATIONS, sequence
+from .shapes import graph_inputs, input_shapes
+from .values import Values, operator
+
+__all__ = ["load"]
+
+# The most elements of an input whose values may say what is computed.
+PINNED = 4096
+
+
+def load(
+    model: str | Path | onnx.ModelProto,
+    shapes: Mapping[str, Iterable[int]] | None = None,
+    values: Mapping[str, Array] | None = None,
+    constants: dict[str, Array] | None = None,
+) -> Graph:
+    """The graph of a file.
+
+    Args:
+        model: The file, or what onnx read of it.
+        shapes: Of inputs whose dimensions the file leaves open; the others get defaults.
+        values: Of inputs: their shapes count. Those that say what is computed (sizes, axes, the
+            condition of a branch) become constants; `pinned` of the graph names them.
+        constants: Keeps the arrays of the file, for a next call.
+
+    Raises:
+        ModelError: The file cannot be run.
+    """
+    proto = model if isinstance(model, onnx.ModelProto) else open_file(model)
+    given = {n: np.asarray(v) for n, v in (values or {}).items()}
+    pinned: dict[str, Array] = {}
+    wanted = {n: tuple(s) for n, s in (shapes or {}).items()}
+    wanted |= {n: v.shape for n, v in given.items()}
+    with blamed():
+        if proto.functions:
+            proto = inliner.inline_local_functions(proto)
+        found = input_shapes(proto, wanted)
+        while True:
+            try:
+                return _Reader(proto, found, pinned, constants).graph
+            except NeedsValues as e:
+                new = {n: given[n] for n in e.inputs if n in given and n not in pinned}
+                if not new or any(v.size > PINNED for v in new.values()):
+                    raise
+                pinned |= new
+
+
+class _Reader:
+    """Walks over the nodes of a file once: each is folded, or gets shapes."""
+
+    def __init__(
+        self, proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]],
+        pinned: Mapping[str, Array], constants: dict[str, Array] | None = None,
+    ) -> None:  # fmt: skip
+        self.values = Values({o.domain: o.version for o in proto.opset_import})
+        self.nodes: list[Node] = []
+        self.files = {} if constants is None else constants
+        self.deep = 0
+        values = self.values
+        self._read_constants(proto.graph.initializer)
+        if proto.graph.sparse_initializer:
+            raise ModelError("sparse constants: not supported")
+        inputs = graph_inputs(proto)
+        for value in inputs:
+            kind = value.type.tensor_type.elem_type
+            values.types[value.name] = helper.make_tensor_type_proto(kind, shapes[value.name])
+            values.sources[value.name] = frozenset([value.name])
+            if value.name in pinned:
+                dtype = helper.tensor_dtype_to_np_dtype(kind)
+                values.know(value.name, pinned[value.name].astype(dtype))
+        for node in sorted_nodes(proto.graph.node):
+            self._read(node)
+        outputs = {v.name: values.same.get(v.name, v.name) for v in proto.graph.output}
+        for name, value in outputs.items():
+            if value in values.sequences:
+                raise ModelError(f"the output {name} is a sequence: not supported")
+            if value not in values.types:
+                raise ModelError(f"nothing computes the output {name}")
+        self.graph = Graph(
+            self._needed(outputs.values()), [v.name for v in inputs if v.name not in values.known],
+            outputs, values.known, {n: values.shape(n) for n in values.types},
+            {n: _dtype(n, t) for n, t in values.types.items()}, values.versions, tuple(pinned),
+        )  # fmt: skip
+
+    def _read_constants(self, tensors: Iterable[onnx.TensorProto]) -> None:
+        for tensor in tensors:
+            if tensor.name not in self.files:
+                with blamed("constant", tensor.name):
+                    self.files[tensor.name] = numpy_helper.to_array(tensor)
+            self.values.know(tensor.name, self.files[tensor.name])
+
+    def _read(self, node: onnx.NodeProto) -> None:
+        with blamed(operator(node), node.name or first_output(node)):
+            self.deep += 1
+            if self.deep > 64:
+                raise ModelError("definitions that contain each other")
+            self._read_one(node)
+            self.deep -= 1
+
+    def _read_one(self, node: onnx.NodeProto) -> None:
+        values = self.values
+        if not first_output(node):
+            return
+        given = [values.same.get(n, n) for n in node.input]
+        for name in given:
+            if name in values.sequences and node.op_type not in (*OPERATIONS, "Identity"):
+                raise ModelError(f"its input {name} is a sequence: not supported", *_label(node))
+            if name and name not in values.types and name not in values.sequences:
+                raise ModelError(f"nothing computes its input {name}", *_label(node))
+        if node.domain in ("", "ai.onnx") and self._is_structure(node, given):
+            return
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = given
+        known = all(n in values.known for n in given if n)
+        if known and not _is_random(node) and values.fold(copy):
+            return
+        body = None
+        if operator(node) not in ENTRIES and node.op_type not in RULES:
+            body = definition(values, copy)
+        if body is not None:
+            self._expand(copy, body)
+            return
+        if not copy.output[0]:  # a node goes by its first output
+            copy.output[0] = f"{first_output(copy)}/first"
+        values.infer(copy)
+        self._check_host(copy)
+        sources = values.came_from(given)
+        values.sources.update({n: sources for n in copy.output if n})
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        version = values.versions.get(node.domain, 1)
+        outputs = list(copy.output)
+        kinds = tuple(_dtype(n, values.types[n]).name if n else "" for n in outputs)
+        kind = operator(node)
+        self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
+
+    def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
+        """Was it a node that computes nothing: another name, a shape, a branch, a loop?"""
+        values = self.values
+        if node.op_type == "Identity" or (node.op_type == "Dropout" and not self._trains(given)):
+            values.rename(given[0], node.output[0])
+            for mask in filter(None, node.output[1:]):
+                values.know(mask, np.ones(values.shape(given[0]), bool))
+        elif node.op_type == "If":
+            self._branch(node, given[0])
+        elif node.op_type == "Loop":
+            self._loop(node, given)
+        elif node.op_type == "Scan" and values.versions.get("", 1) >= 9:
+            self._scan(node, given)
+        elif node.op_type in OPERATIONS:
+            for inner in sequence(values, node, given):
+                self._read(inner)
+        elif node.op_type in ("Shape", "Size"):
+            values.know(node.output[0], _shape_of(node, values.shape(given[0])))
+        else:
+            return False
+        return True
+
+    def _check_host(self, node: onnx.NodeProto) -> None:
+        """Are the inputs that an entry needs on the host constants?"""
+        places = HOST.get(operator(node), ())
+        unknown = [
+            n for i, n in enumerate(node.input)
+            if i in places and n and n not in self.values.known
+        ]  # fmt: skip
+        if unknown:
+            reason = f"its input {unknown[0]} depends on values of the run"
+            raise self.values.needs(reason, node, unknown)
+
+    def _trains(self, inputs: list[str]) -> bool:
+        """Does a Dropout drop anything?"""
+        mode, known = inputs[2] if len(inputs) > 2 else "", self.values.known
+        return bool(mode) and not (mode in known and not known[mode].item())
+
+    def _inline(self, graph: onnx.GraphProto, prefix: str, given: Mapping[str, str]) -> list[str]:
+        """Read a graph inside a node; gives the names of its outputs."""
+        constants, nodes, outputs = inlined(graph, prefix, given)
+        self._read_constants(constants)
+        for inner in nodes:
+            self._read(inner)
+        return [self.values.same.get(n, n) for n in outputs]
+
+    def _branch(self, node: onnx.NodeProto, condition: str) -> None:
+        """Put the nodes of the branch that is taken in the place of an If."""
+        if condition not in self.values.known:
+            reason = "control flow that depends on values of the run"
+            raise self.values.needs(reason, node, [condition])
+        taken = "then_branch" if self.values.known[condition].item() else "else_branch"
+        found = self._inline(attribute_graph(node, taken), f"{first_output(node)}/", {})
+        for old, new in zip(found, node.output, strict=True):
+            self.values.rename(old, new)
+
+    def _loop(self, node: onnx.NodeProto, given: list[str]) -> None:
+        """Write out the rounds of a loop."""
+        values, body = self.values, attribute_graph(node, "body")
+        first = first_output(node)
+        unknown = [n for n in given[:2] if n and n not in values.known]
+        if unknown:
+            raise values.needs("a loop whose end depends on values of the run", node, unknown)
+        most = int(values.known[given[0]].item()) if given[0] else LONGEST + 1
+        going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
+        states, rounds = list(given[2:]), 0
+        rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
+        while going and rounds < most:
+            if rounds == LONGEST:
+                raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))
+            prefix = f"{first}/{rounds}/"
+            values.know(f"{prefix}round", np.array(rounds, np.int64))
+            values.know(f"{prefix}going", np.array(True))
+            names = [f"{prefix}round", f"{prefix}going", *states]
+            pairs = dict(zip((v.name for v in body.input), names, strict=True))
+            end, *found = self._inline(body, prefix, pairs)
+            if end not in values.known:
+                raise values.needs("a loop whose end depends on values of the run", node, [end])
+            going, rounds = bool(values.known[end].item()), rounds + 1
+            states = found[: len(states)]
+            for row, part in zip(rows, found[len(states) :], strict=True):
+                row.append(part)
+        for old, new in zip(states, node.output, strict=False):
+            if new:
+                values.rename(old, new)
+        for row, new in zip(rows, node.output[len(states) :], strict=True):
+            if new and not row:
+                raise ModelError("a loop without rounds, whose result has no shape", *_label(node))
+            for inner in stacked(row, new, values.versions.get("", 1)) if new else ():
+                self._read(inner)
+
+    def _scan(self, node: onnx.NodeProto, given: list[str]) -> None:
+        """Write out the rounds of a scan: slices of its last inputs go in, rows come out."""
+        told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        body, count = attribute_graph(node, "body"), told["num_scan_inputs"]
+        states, xs = given[: len(given) - count], given[len(given) - count :]
+        shapes = [self.values.shape(n) for n in xs]
+        axes = [a % len(s) for a, s in zip(told.get("scan_input_axes", [0] * count), shapes,
+                                           strict=True)]  # fmt: skip
+        back = told.get("scan_input_directions", [0] * count)
+        rounds = shapes[0][axes[0]]
+        if not 0 < rounds <= LONGEST:
+            raise ModelError(f"a scan of {rounds} rounds, not 1 to {LONGEST}", *_label(node))
+        outputs = len(node.output) - len(states)
+        rows: list[list[str]] = [[] for _ in range(outputs)]
+        for i in range(rounds):
+            prefix, parts = f"{first_output(node)}/{i}/", []
+            for k, (name, axis) in enumerate(zip(xs, axes, strict=True)):
+                place = rounds - 1 - i if back[k] else i
+                self.values.know(f"{prefix}at{k}", np.array(place, np.int64))
+                parts.append(f"{prefix}slice{k}")
+                self._read(
+                    helper.make_node("Gather", [name, f"{prefix}at{k}"], [parts[-1]], axis=axis)
+                )
+            pairs = zip((v.name for v in body.input), [*states, *parts], strict=True)
+            found = self._inline(body, prefix, dict(pairs))
+            states = found[: len(states)]
+            for row, part in zip(rows, found[len(states) :], strict=True):
+                row.append(part)
+        for old, new in zip(states, node.output, strict=False):
+            if new:
+                self.values.rename(old, new)
+        axes = told.get("scan_output_axes", [0] * outputs)
+        back = told.get("scan_output_directions", [0] * outputs)
+        for k, new in enumerate(node.output[len(states) :]):
+            row = rows[k][::-1] if back[k] else rows[k]
+            axis = axes[k] % (len(self.values.shape(row[0])) + 1)
+            for inner in stacked(row, new, self.values.versions.get("", 1), axis) if new else ():
+                self._read(inner)
+
+    def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:
+        """Put the nodes of a definition in the place of an operation."""
+        nodes, versions = body_nodes(self.values, node, body), self.values.versions
+        # A definition may be written in another set of operations than the file.
+        self.values.versions = versions | {o.domain: o.version for o in body.opset_import}
+        for inner in nodes:
+            self._read(inner)
+        self.values.versions = versions
+
+    def _needed(self, outputs: Iterable[str]) -> list[Node]:
+        """The nodes that outputs depend on."""
+        wanted, kept = set(outputs), []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.outputs):
+                wanted.update(node.inputs)
+                kept.append(node)
+        return kept[::-1]
+
+
+def _label(node: onnx.NodeProto) -> tuple[str, str]:
+    return operator(node), node.name or first_output(node)
+
+
+def _dtype(name: str, kind: onnx.TypeProto) -> np.dtype[Any]:
+    if not kind.tensor_type.elem_type:
+        raise ModelError(f"{name} has no dtype")
+    return np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
+
+
+def _is_random(node: onnx.NodeProto) -> bool:
+    return node.op_type.startswith(("Random", "Bernoulli", "Multinomial"))
+
+
+def _shape_of(node: onnx.NodeProto, shape: tuple[int, ...]) -> Array:
+    given = {a.name: a.i for a in node.attribute}
+    whole = np.array(shape, np.int64)
+    if node.op_type == "Size":
+        return np.array(int(np.prod(whole)), np.int64)
+    return whole[given.get("start", 0) : given.get("end", len(shape))]

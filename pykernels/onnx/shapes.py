@@ -1,0 +1,100 @@
+"""The inputs and outputs of a file, and the shapes that its inputs get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import onnx
+from onnx import helper
+
+from .errors import ModelError
+
+__all__ = ["Value", "described", "graph_inputs", "input_shapes"]
+
+
+class Value(NamedTuple):
+    """An input or output of a file. A dimension that the file leaves open is its name, or None."""
+
+    name: str
+    shape: tuple[int | str | None, ...] | None
+    dtype: str
+
+
+def described(values: Iterable[onnx.ValueInfoProto]) -> tuple[Value, ...]:
+    """What a file says of its inputs or outputs."""
+    return tuple(_described(v) for v in values)
+
+
+def _described(value: onnx.ValueInfoProto) -> Value:
+    kind = value.type.tensor_type
+    if value.type.WhichOneof("value") not in ("tensor_type", None):
+        return Value(value.name, None, str(value.type.WhichOneof("value")).removesuffix("_type"))
+    shape = None
+    if kind.HasField("shape"):
+        shape = tuple(
+            d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
+            for d in kind.shape.dim
+        )
+    dtype = "unknown"
+    if kind.elem_type:
+        try:
+            dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name
+        except KeyError:
+            raise ModelError(f"{value.name} has an unknown dtype: {kind.elem_type}") from None
+    return Value(value.name, shape, dtype)
+
+
+def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that a run needs: older files list their constants among them."""
+    known = {t.name for t in proto.graph.initializer}
+    known |= {t.values.name for t in proto.graph.sparse_initializer}
+    return [v for v in proto.graph.input if v.name not in known]
+
+
+def input_shapes(
+    proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs: those given, else what the file says. A dimension that it leaves
+    open has the size that another one of its name is given, else 1 in front, 224 where it is one of
+    an image's rows or columns, and 16."""
+    values = described(graph_inputs(proto))
+    named = {
+        d: size
+        for v in values
+        for d, size in zip(v.shape or (), given.get(v.name, ()), strict=False)
+        if isinstance(d, str)
+    }
+    found: dict[str, tuple[int, ...]] = {}
+    for v in values:
+        if v.dtype in ("sequence", "optional", "map", "sparse_tensor", "opaque"):
+            raise ModelError(f"input {v.name} is no tensor but of type {v.dtype}")
+        if v.shape is None:
+            if v.name not in given:
+                raise ModelError(f"input {v.name} has no shape in the file: give one")
+            found[v.name] = tuple(given[v.name])
+            continue
+        shape = tuple(
+            d if isinstance(d, int) else named.get(d or "?", _default(i, len(v.shape)))
+            for i, d in enumerate(v.shape)
+        )
+        wanted = tuple(int(n) for n in given.get(v.name, shape))
+        fits = len(wanted) == len(shape) and all(
+            w >= 0 and (not isinstance(d, int) or d == w)
+            for d, w in zip(v.shape, wanted, strict=True)
+        )
+        if not fits:
+            told = [d if isinstance(d, int) else d or "?" for d in v.shape]
+            raise ModelError(f"input {v.name} has shape {told}, not {list(wanted)}")
+        found[v.name] = wanted
+    for name in given:
+        if name not in found:
+            names = ", ".join(found) or "none"
+            raise ModelError(f"there is no input {name}: inputs are {names}")
+    return found
+
+
+def _default(axis: int, ndim: int) -> int:
+    if axis == 0 or ndim < 2:
+        return 1
+    return 224 if ndim == 4 and axis > 1 else 16

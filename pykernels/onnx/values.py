@@ -1,0 +1,199 @@
+"""What is known of the values of a file before anything runs: types, constants, where they come
+from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from .errors import ModelError, NeedsValues
+from .graph import Array
+from .operators import HOST
+from .operators.contrib import DOMAIN, SHAPES
+from .order import first_output
+
+__all__ = ["Values", "operator"]
+
+# Constants up to this size may be shapes, which the inference of shapes looks at.
+SMALL = 64
+# The most elements that a constant may have which a file does not contain but computes.
+LARGEST = 1 << 28
+# Operations whose shapes onnx does not infer: their results are like their first inputs.
+_LIKE_INPUT = ("GroupNormalization",)
+_DEFAULTS = {"STFT": ("onesided", 1)}
+# Inputs that say how large a result is, of operations that the host computes.
+SIZES = {
+    "ConstantOfShape": (0,), "Range": (0, 1, 2), "HannWindow": (0,), "HammingWindow": (0,),
+    "BlackmanWindow": (0,), "CenterCropPad": (1,), "AffineGrid": (1,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+}  # fmt: skip
+
+
+class Values:
+    """Types of all values; `known` are constants, `same` values that are other values, `sources`
+    the inputs of the graph that a value depends on."""
+
+    def __init__(self, versions: Mapping[str, int]) -> None:
+        self.versions = dict(versions)
+        self.types: dict[str, onnx.TypeProto] = {}
+        self.known: dict[str, Array] = {}
+        self.small: dict[str, onnx.TensorProto] = {}
+        self.same: dict[str, str] = {}
+        self.sources: dict[str, frozenset[str]] = {}
+        self.sequences: dict[str, list[str]] = {}  # names of their elements
+
+    def know(self, name: str, array: Array) -> None:
+        """A value is a constant."""
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.known[name] = array
+        self.types[name] = helper.make_tensor_type_proto(kind, array.shape)
+        if array.size <= SMALL:
+            self.small[name] = numpy_helper.from_array(array, name)
+
+    def rename(self, old: str, new: str) -> None:
+        """A value is another one."""
+        if old in self.known:
+            self.know(new, self.known[old])
+        else:
+            self.same[new] = old
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(d.dim_value for d in self.types[name].tensor_type.shape.dim)
+
+    def came_from(self, names: Iterable[str]) -> frozenset[str]:
+        """The inputs of the graph that any of these values depends on."""
+        none: frozenset[str] = frozenset()
+        return none.union(*(self.sources.get(n, none) for n in names if n not in self.known))
+
+    def needs(self, reason: str, node: onnx.NodeProto, names: Iterable[str]) -> NeedsValues:
+        """The error for a node that is determined by the values of these names."""
+        label = node.name or first_output(node)
+        return NeedsValues(reason, node.op_type, label, self.came_from(names))
+
+    def schema(self, node: onnx.NodeProto) -> onnx.defs.OpSchema:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        try:
+            return onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            raise ModelError(
+                "this operation is missing", operator(node), node.name or first_output(node)
+            ) from None
+
+    def inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        """Types of the outputs, as onnx infers them."""
+        if node.domain == DOMAIN:
+            return self._contrib(node)
+        schema = self.schema(node)
+        with np.errstate(all="ignore"):
+            return onnx.shape_inference.infer_node_outputs(
+                schema, node, {n: self.types[n] for n in node.input if n},
+                {n: self.small[n] for n in node.input if n in self.small},
+                opset_imports=self._sets(),
+            )  # fmt: skip
+
+    def _contrib(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        """Types of the outputs of an operation that onnx does not know."""
+        rule = SHAPES.get(node.op_type)
+        if rule is None:
+            label = node.name or first_output(node)
+            raise ModelError("this operation is missing", operator(node), label)
+        kinds = [(self.shape(n), self._dtype(n)) if n else None for n in node.input]
+        kinds += [None] * 10  # what a node may leave out
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        found = {}
+        for name, kind in zip(node.output, rule(given, kinds), strict=False):
+            if name and kind is not None:
+                number = helper.np_dtype_to_tensor_dtype(np.dtype(kind[1]))
+                found[name] = helper.make_tensor_type_proto(number, kind[0])
+        return found
+
+    def _dtype(self, name: str) -> str:
+        return helper.tensor_dtype_to_np_dtype(self.types[name].tensor_type.elem_type).name
+
+    def infer(self, node: onnx.NodeProto) -> None:
+        """Types of the outputs, which must have shapes."""
+        found = self.inferred(_explicit(node))
+        if node.op_type in _LIKE_INPUT:
+            found = {node.output[0]: self.types[node.input[0]]}
+        for name in node.output:
+            if name and not _is_known(found.get(name)):
+                every = tuple(range(len(node.input)))
+                places = HOST.get(operator(node)) or SIZES.get(node.op_type, every)
+                needed = [n for i, n in enumerate(node.input) if i in places and n]
+                raise self.needs("the shape of its result depends on values", node, needed)
+        self.types.update({n: t for n, t in found.items() if n})
+
+    def fold(self, node: onnx.NodeProto) -> bool:
+        """Compute the outputs on the host; False where onnx's reference has no such operation."""
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            self.know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
+            return True
+        if node.domain == DOMAIN:
+            return False
+        self._refuse_large(node)
+        names = [n for n in node.input if n]
+        graph = helper.make_graph(
+            [node], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],
+            [onnx.ValueInfoProto(name=n) for n in node.output if n],
+        )  # fmt: skip
+        model = helper.make_model(graph, opset_imports=self._sets())
+        feeds = {n: self.known[n] for n in names}
+        try:
+            with np.errstate(all="ignore"):
+                results = ReferenceEvaluator(model).run(None, feeds)
+        except (RuntimeError, NotImplementedError):
+            return False
+        for name, result in zip((n for n in node.output if n), results, strict=True):
+            if not isinstance(result, (np.ndarray, np.generic)):
+                return False  # a sequence
+            self.know(name, np.asarray(result))
+        return True
+
+    def _refuse_large(self, node: onnx.NodeProto) -> None:
+        """Before the host allocates what a few numbers in a file ask for."""
+        try:
+            found = self.inferred(node)
+        except (onnx.shape_inference.InferenceError, ModelError):
+            return
+        for kind in found.values():
+            if _is_known(kind) and _size(kind) > LARGEST:
+                raise ModelError(
+                    f"a result of {_size(kind)} elements, where constants have at most {LARGEST}",
+                    operator(node), node.name or first_output(node),
+                )  # fmt: skip
+
+    def _sets(self) -> list[onnx.OperatorSetIdProto]:
+        return [helper.make_operatorsetid(d, v) for d, v in self.versions.items()]
+
+
+def _explicit(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A node with the defaults that onnx's inference of shapes does not know."""
+    name, value = _DEFAULTS.get(node.op_type, ("", 0))
+    if not name or any(a.name == name for a in node.attribute):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.attribute.append(helper.make_attribute(name, value))
+    return copy
+
+
+def operator(node: onnx.NodeProto) -> str:
+    """An operation's name, with the domain that is not ONNX's own."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
+def _is_known(kind: onnx.TypeProto | None) -> bool:
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return False
+    return all(d.HasField("dim_value") for d in kind.tensor_type.shape.dim)
+
+
+def _size(kind: onnx.TypeProto) -> int:
+    size = 1
+    for d in kind.tensor_type.shape.dim:
+        size *= d.dim_value
+    return size

@@ -1,0 +1,126 @@
+"""Operations of the domain com.microsoft beside onnxruntime, which defines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import pykernels as pk
+from pykernels.onnx import ModelError
+from pykernels.onnx.checking import compare, made_up
+from pykernels.onnx.fusion import fuse
+from pykernels.onnx.operators import ENTRIES
+from pykernels.onnx.program import Program
+from pykernels.onnx.reader import load
+from pykernels.onnx.shapes import input_shapes
+from tests.models.test_nodes import Array, weights
+
+pytestmark = pytest.mark.gpu
+DOMAIN = "com.microsoft"
+X = (2, 5, 8)
+
+
+def model(op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """One node: tuples are shapes of inputs, arrays constants, None is not there."""
+    names, values, constants = [], [], []
+    for i, given in enumerate(inputs):
+        names.append("" if given is None else f"x{i}")
+        if isinstance(given, (np.ndarray, np.generic)):
+            constants.append(numpy_helper.from_array(np.asarray(given), f"x{i}"))
+        elif given is not None:
+            kind, shape = (given[0], given[1:]) if isinstance(given[0], str) else ("f4", given)
+            number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+            values.append(helper.make_tensor_value_info(f"x{i}", number, shape))
+    found = [f"y{i}" if i in (0, 3) or outputs == 3 else "" for i in range(outputs)]
+    node = helper.make_node(op, names, found, domain=DOMAIN, **attributes)
+    results = [onnx.ValueInfoProto(name=n) for n in found if n]
+    graph = helper.make_graph([node], "one", values, results, constants)
+    sets = [helper.make_operatorsetid("", 17), helper.make_operatorsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=9)
+
+
+def bytes_of(kind: str, *shape: int) -> Array:
+    limits = np.iinfo(kind)
+    return np.random.default_rng(5).integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+NORM = (weights(8, seed=1), weights(8, seed=2), weights(8, seed=3))
+MASK = np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+Q = [(np.float32(s), np.uint8(z)) for s, z in ((0.031, 2), (0.27, 7), (0.11, 3))]
+CASES = {
+    "Gelu": model("Gelu", X),
+    "FastGelu": model("FastGelu", X),
+    "FastGelu_bias": model("FastGelu", X, NORM[0]),
+    "BiasGelu": model("BiasGelu", X, NORM[0]),
+    "QuickGelu": model("QuickGelu", X, alpha=1.5),
+    "SkipLayerNormalization": model("SkipLayerNormalization", X, X, *NORM, epsilon=1e-3),
+    "SkipLayerNormalization_sum": model("SkipLayerNormalization", X, X, NORM[0], outputs=4),
+    "SkipSimplifiedLayerNormalization": model("SkipSimplifiedLayerNormalization", X, X, NORM[0],
+                                              NORM[2], outputs=4),
+    "EmbedLayerNormalization": model(
+        "EmbedLayerNormalization", ("i4", 2, 5), np.int32([[0, 0, 1, 1, 0]] * 2), weights(10, 8),
+        weights(6, 8, seed=1), weights(2, 8, seed=2), *NORM[:2], MASK, outputs=3,
+    ),
+    "FusedMatMul": model("FusedMatMul", (2, 6, 5), (2, 7, 6), transA=1, transB=1, alpha=0.25),
+    "MatMulIntegerToFloat": model(
+        "MatMulIntegerToFloat", ("u1", 5, 64), bytes_of("i1", 64, 7), np.float32(0.02),
+        weights(7), np.uint8(7), None, weights(7, seed=4),
+    ),
+    "DynamicQuantizeMatMul": model("DynamicQuantizeMatMul", (5, 64), bytes_of("i1", 64, 7),
+                                   np.float32(0.02), None, weights(7)),
+    "QLinearAdd": model("QLinearAdd", ("u1", 3, 5, 7), *Q[0], ("u1", 5, 1), *Q[1], *Q[2]),
+    "QLinearMul": model("QLinearMul", ("u1", 3, 5, 7), *Q[0], ("u1", 5, 1), *Q[1], *Q[2]),
+    "QLinearSigmoid": model("QLinearSigmoid", ("u1", 30, 50), *Q[0], np.float32(1 / 256),
+                            np.uint8(0)),
+    "QLinearLeakyRelu": model("QLinearLeakyRelu", ("u1", 30, 50), *Q[0], *Q[2], alpha=0.3),
+    "QGemm": model("QGemm", ("u1", 9, 6), *Q[0], bytes_of("i1", 7, 9), np.float32(0.02),
+                   np.int8(3), np.int32([5, -900, 30, 4, 0, 77, 1]), np.float32(0.6), np.uint8(120),
+                   transA=1, transB=1),
+    "QGemm_float": model("QGemm", ("u1", 6, 9), *Q[0], bytes_of("i1", 9, 7), np.float32(0.02),
+                         np.int8(0)),
+    "Attention": model("Attention", X, weights(8, 24), weights(24), num_heads=2),
+    "Attention_mask": model("Attention", X, weights(8, 24), weights(24), MASK, num_heads=2),
+    "Attention_causal": model("Attention", X, weights(8, 24), weights(24), None, num_heads=4,
+                              unidirectional=1),
+    "MultiHeadAttention": model("MultiHeadAttention", X, X, X, num_heads=2, scale=0.3),
+    "MultiHeadAttention_bias": model("MultiHeadAttention", (2, 5, 8), (2, 3, 8), (2, 3, 8),
+                                     weights(24), num_heads=2),
+    "MultiHeadAttention_added": model("MultiHeadAttention", X, X, X, None, None,
+                                      weights(1, 2, 5, 5), num_heads=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operation_is_as_in_onnxruntime(name: str, dev: pk.Device) -> None:
+    proto = CASES[name]
+    inputs = made_up(proto, input_shapes(proto, {}))
+    program = Program(fuse(load(proto)), dev)
+    for _ in range(2):  # the second run is captured
+        for found in compare(proto, program, inputs):
+            assert found.fits, str(found)
+
+
+def test_every_operation_is_here() -> None:
+    tried = {f"{DOMAIN}.{p.graph.node[0].op_type}" for p in CASES.values()}
+    assert {n for n in ENTRIES if n.startswith(DOMAIN)} == tried
+
+
+@pytest.mark.parametrize(
+    ("proto", "told"),
+    [
+        (model("GroupQueryAttention", X, X, X), "this operation is missing"),
+        (model("Attention", X, weights(8, 24), None, None, weights(2, 2, 2, 1, 4), num_heads=2),
+         "a cache or rotary positions"),
+        (model("MultiHeadAttention", (2, 5, 2, 3, 4), num_heads=2), "an input is missing"),
+        (model("FusedMatMul", (2, 3), (2, 3)), "do not fit each other"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_has_a_name(proto: onnx.ModelProto, told: str, dev: pk.Device) -> None:
+    inputs = made_up(proto, input_shapes(proto, {}))
+    with pytest.raises(ModelError, match=told) as error:
+        Program(fuse(load(proto)), dev).run(inputs)
+    assert error.value.operator.startswith(DOMAIN)
