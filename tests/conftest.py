@@ -45,7 +45,7 @@ ONCE = frozenset(
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
         "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
         "codegen/test_toy_kernel", "examples/test_mixed_precision", "examples/test_second_order",
-        "runtime/test_placement",
+        "examples/test_own_kernels", "runtime/test_placement",
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",

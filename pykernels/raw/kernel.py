@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
+import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,7 @@ class _Launch(Step):
                     f"device can bind it: give the text's uniform struct a first member "
                     f"{name}{OFFSET}: u32 and add it to each index into {name}, or pass a copy"
                 )
-        return struct.pack(f"<{len(self.asked)}I", *[first[name] for name in self.asked])
+        return struct.pack(f"<{len(self.asked)}I", *[first.get(name, 0) for name in self.asked])
 
 
 class RawKernel:
@@ -62,6 +64,7 @@ class RawKernel:
 
     def __init__(self, wgsl: str, entry: str, constants: Mapping[str, str], name: str) -> None:
         self.name, self.wgsl, self.entry = name, wgsl, entry
+        self.__name__ = name  # what tables of functions call it
         self._interface = found = reflect(name, wgsl, entry, constants)
         self.workgroup = found.workgroup
         self.inputs = tuple(b.name for b in found.bindings if not b.written)
@@ -248,8 +251,8 @@ class RawKernel:
 
 
 def raw_kernel(
-    wgsl: str, entry: str = "main", *, constants: Mapping[str, float] | None = None,
-    name: str | None = None,
+    wgsl: str | os.PathLike[str], entry: str = "main", *,
+    constants: Mapping[str, float] | None = None, name: str | None = None,
 ) -> RawKernel:  # fmt: skip
     """A kernel from a text in WGSL, whose bindings and uniform struct are read off the text.
 
@@ -272,19 +275,28 @@ def raw_kernel(
     the first members of its struct have that index: `x_offset: u32` for the binding x. Then
     `arrayLength` counts from the place that is bound, too.
 
+    A call takes the bindings that its entry point uses. So a text may have an entry point with an
+    optional input and another without it; the index of a binding that is not used is 0.
+
     Args:
-        wgsl: The text.
+        wgsl: The text, or the path of a file that has it.
         entry: Its entry point, a function with `@compute`.
         constants: Values of overrides by name.
-        name: What errors and profiles call the kernel; None for the entry point's name.
+        name: What errors and profiles call the kernel; None for the entry point's name, of a file
+            for its name without the ending, and with the entry point's name if that is not main.
 
     Raises:
+        OSError, UnicodeDecodeError: a file that cannot be read as a text.
         ArgumentError: a text that no launch can serve: no such entry point, an override without a
             value, textures, two uniforms, no output, a member that is no number.
         LimitError: a uniform struct above 256 bytes.
     """
+    if isinstance(wgsl, os.PathLike):
+        path = Path(wgsl)
+        wgsl = path.read_text(encoding="utf-8")
+        name = name or (path.stem if entry == "main" else f"{path.stem}.{entry}")
     if not isinstance(wgsl, str):
-        raise ArgumentError(f"[raw_kernel] wgsl must be a str but is {type_name(wgsl)}")
+        raise ArgumentError(f"[raw_kernel] wgsl must be a str or a path but is {type_name(wgsl)}")
     for word, told in (("entry", entry), ("name", entry if name is None else name)):
         if not isinstance(told, str):
             raise ArgumentError(f"[raw_kernel] {word} must be a str but is {type_name(told)}")

@@ -4,7 +4,7 @@ workgroups; and the text as the runtime binds it. Read off its declarations, wit
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pykernels.contract import FEATURES, PARAMS_BYTES
@@ -60,7 +60,7 @@ class Interface:
 
     bindings: tuple[Binding, ...]
     members: tuple[Member, ...]
-    offsets: tuple[str, ...]  # bindings whose first index the struct asks for, in its order
+    offsets: tuple[str, ...]  # bindings, used or not, whose first index the struct has, in order
     workgroup: tuple[int, ...]  # 0 where it is not known
     features: tuple[str, ...]
     names: tuple[str, ...]  # of the bindings, in the order of the text's numbers
@@ -101,10 +101,12 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
     for told in [m.name for m in members if m.name in taken]:
         what = "an argument of every call" if told == "grid" else "a binding"
         raise ArgumentError(f"[{name}] {told} is a member and {what}: give the member another name")
-    texts = tuple(_bound(wgsl, usage, storage, uniforms, constants, rw) for rw in (False, True))
+    others = [r for r in usage.resources if r not in used and r.group >= 0 and r.binding >= 0]
+    bound = [*storage, *uniforms, *others]
+    texts = tuple(_bound(wgsl, usage, bound, used, constants, rw) for rw in (False, True))
     words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
     return Interface(
-        bindings, members, _offsets(name, bindings, members),
+        bindings, members, _offsets(name, usage.resources, members),
         tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),
         tuple(b.name for b in bindings), (texts[0], texts[1]),
@@ -119,7 +121,7 @@ def _written(usage: Usage, r: Resource) -> bool:
 def _declared(name: str) -> str:
     """A pattern for the declaration of a binding, with its attributes."""
     place = r"@(?:group|binding)\s*\([^()]*\)"
-    return rf"(?:{place}\s*)+var\s*<(?P<space>[^<>]*)>\s*{name}\b"
+    return rf"(?:{place}\s*)+var\s*(?:<(?P<space>[^<>]*)>)?\s*{name}\b"
 
 
 def _binding(op: str, usage: Usage, r: Resource) -> Binding:
@@ -192,10 +194,11 @@ def _members(op: str, sizes: Sizes, r: Resource) -> tuple[Member, ...]:
 
 
 def _offsets(
-    op: str, bindings: tuple[Binding, ...], members: tuple[Member, ...]
+    op: str, resources: Sequence[Resource], members: tuple[Member, ...]
 ) -> tuple[str, ...]:
-    """The bindings whose first index is a member; such members are the struct's first."""
-    names = {b.name + OFFSET: b.name for b in bindings}
+    """The bindings whose first index is a member; such members are the struct's first. Bindings of
+    other entry points, too: entry points may share a struct."""
+    names = {r.name + OFFSET: r.name for r in resources if r.kind == "storage"}
     asked = [m for m in members if m.name in names]
     if asked != list(members[: len(asked)]):
         raise ArgumentError(f"[{op}] {asked[0].name} must stand before all other members")
@@ -206,20 +209,19 @@ def _offsets(
 
 
 def _bound(
-    wgsl: str, usage: Usage, storage: list[Resource], uniforms: list[Resource],
+    wgsl: str, usage: Usage, bound: list[Resource], used: list[Resource],
     constants: Mapping[str, str], all_writable: bool,
 ) -> str:  # fmt: skip
-    """The text with group 0 and the runtime's numbers, and with values in place of overrides."""
+    """The text with group 0 and the runtime's numbers, and with values in place of overrides. What
+    only other entry points use gets the next numbers: compilers check these entry points, too."""
     edits: list[tuple[int, int, str]] = []
-    for number, r in enumerate([*storage, *uniforms]):
+    for number, r in enumerate(bound):
         found = re.search(_declared(r.name), usage.code)
         assert found is not None
-        space = found["space"]
-        if r.kind == "storage" and all_writable:
-            space = "storage, read_write"
-        edits.append(
-            (*found.span(), f"@group(0) @binding({number}) var<{space}> {r.name}")
-        )  # fmt: skip
+        space = f"<{found['space']}>" if found["space"] else ""
+        if r.kind == "storage" and all_writable and r in used:
+            space = "<storage, read_write>"
+        edits.append((*found.span(), f"@group(0) @binding({number}) var{space} {r.name}"))
     for name, value in constants.items():
         pattern = rf"(?:@id\s*\([^()]*\)\s*)?\boverride\s+{name}\b\s*(:[^=;]*)?(?:=[^;]*)?;"
         declared = re.search(pattern, usage.code)

@@ -14,12 +14,14 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WITH_FILES = ("onnx_model.py", "ocr.py")
 # These train for minutes: tests/examples runs them at a small size.
 LONG = ("burgers.py", "curvature.py", "gradient_penalty.py", "mixed_precision.py")
+# This is a folder of its own: tests/first_hour runs it from the wheel.
+FOLDERS = ("own_kernels.py",)
 NAMES = [
     str(path.relative_to(EXAMPLES))
     for path in sorted(EXAMPLES.rglob("*.py"))
     if "__main__" in path.read_text(encoding="utf-8")
     and path.stem != "from_torch"
-    and path.name not in (*WITH_FILES, *LONG)
+    and path.name not in (*WITH_FILES, *LONG, *FOLDERS)
 ]
 
 

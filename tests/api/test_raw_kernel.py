@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,55 @@ def test_vectors_structs_atomics_and_two_outputs(dev: pk.Device) -> None:
     assert kernel.inputs == ("v",) and kernel.outputs == ("pairs", "count")
     assert kernel.numbers == ("least",) and kernel.workgroup == (16, 1, 1)
     assert "least: f32" in repr(kernel)
+
+
+SHARED = """
+struct Params { x_offset: u32, mask_offset: u32, y_offset: u32, n: u32 }
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read> mask: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<uniform> p: Params;
+@group(1) @binding(0) var picture: texture_2d<f32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) i: vec3u) {
+  if (i.x < p.n) { y[p.y_offset + i.x] = x[p.x_offset + i.x]; }
+}
+@compute @workgroup_size(64) fn masked(@builtin(global_invocation_id) i: vec3u) {
+  if (i.x < p.n) { y[p.y_offset + i.x] = mask[p.mask_offset + i.x] * x[p.x_offset + i.x]; }
+}
+@compute @workgroup_size(64) fn drawn(@builtin(global_invocation_id) i: vec3u) {
+  y[p.y_offset + mask_of(i.x)] = textureLoad(picture, i.xy, 0).x;
+}
+fn mask_of(i: u32) -> u32 { return u32(mask[i]); }
+"""
+
+
+@gpu
+def test_entry_points_of_one_text(dev: pk.Device) -> None:
+    """They share a struct and its offsets; what only another one binds takes no number from it."""
+    plain, masked = pk.raw_kernel(SHARED), pk.raw_kernel(SHARED, "masked")
+    assert plain.inputs == ("x",) and masked.inputs == ("x", "mask")
+    assert plain.numbers == masked.numbers == ("n",)
+    data = np.arange(200, dtype=np.float32)
+    x, mask, y = dev.tensor(data), dev.tensor(data % 2), dev.zeros(200)
+    plain(x[3:53], y[1:51], n=50)
+    masked(x[3:53], mask[70:120], y[101:151], n=50)
+    want = np.zeros(200, np.float32)
+    want[1:51], want[101:151] = data[3:53], data[3:53] * (data[70:120] % 2)
+    assert np.array_equal(y.numpy(), want)
+    t = dev.tensor(data)
+    masked(t[:50], mask[:50], t[20:70], n=50)  # all of it bound for writing
+    data[20:70] = data[:50] * (data[:50] % 2)
+    assert np.array_equal(t.numpy(), data)
+
+
+def test_a_text_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "copy.wgsl"
+    path.write_text(SHARED, encoding="utf-8")
+    assert pk.raw_kernel(path).wgsl == SHARED
+    assert [pk.raw_kernel(path, e).name for e in ("main", "masked")] == ["copy", "copy.masked"]
+    assert pk.raw_kernel(path, "masked", name="mine").__name__ == "mine"
+    with pytest.raises(FileNotFoundError):
+        pk.raw_kernel(tmp_path / "gone.wgsl")
 
 
 @gpu

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDE = [ROOT / "README.md", *sorted((DOCS / "guide").glob("*.md"))]
 _TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
-PAGES = [*_TOP, *sorted(DOCS.rglob("*.md"))]
+PAGES = [*_TOP, *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 
 # Also inside a list, where a block is indented.
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)

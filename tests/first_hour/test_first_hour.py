@@ -8,6 +8,8 @@ measuring_user.py   measures
 sharing_user.py     has a GPUDevice already, with buffers, frames and passes of their own
 service_user.py     runs a service: threads, tasks, memory, processes, the end
 
+And examples/own_kernels, the folder of somebody who has kernels of their own.
+
 Each is a script that asserts what it sees. It is copied into an empty folder and run by a virtual
 environment that has the wheel and what the wheel asks for, and nothing else.
 """
@@ -83,10 +85,12 @@ def environment(wheel: Path, extra: str) -> Path:
     return python.parent
 
 
-def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> None:
-    """Run the script where there is nothing but it, with the programs of a bare system."""
+def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> Path:
+    """Run the script where there is nothing but it, with the programs of a bare system. Returns the
+    folder `bin` of the environment."""
     tools = environment(wheel, extra)
-    shutil.copy(HERE / script, folder)
+    if not (folder / script).exists():
+        shutil.copy(HERE / script, folder)
     kept = ("CI", "HOME", "LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "XDG_RUNTIME_DIR")
     env = {k: os.environ[k] for k in kept if k in os.environ}
     env["PATH"] = os.pathsep.join([str(tools), str(ROOT / ".tools" / "bin"), "/usr/bin", "/bin"])
@@ -98,6 +102,7 @@ def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""  # no noise of drivers either
+    return tools
 
 
 def on_lavapipe() -> None:
@@ -117,3 +122,13 @@ def test_on_a_device(script: str, wheel: Path, tmp_path: Path) -> None:
 
 def test_wgsl_needs_no_device(wheel: Path, tmp_path: Path) -> None:
     spend("wgsl_user.py", wheel, tmp_path, "validate")
+
+
+@pytest.mark.gpu
+def test_a_folder_of_kernels(wheel: Path, tmp_path: Path) -> None:
+    """Loaded, checked, timed, drawn; and validated by the command."""
+    on_lavapipe()
+    shutil.copytree(ROOT / "examples" / "own_kernels", tmp_path, dirs_exist_ok=True)
+    tools = spend("own_kernels.py", wheel, tmp_path, "validate")
+    found = run(tools / "pykernels", "validate", "--strict", "--with", "tint,lint", tmp_path)
+    assert "All 8 shaders valid" in found
