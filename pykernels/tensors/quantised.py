@@ -108,10 +108,16 @@ class QTensor:
         Raises:
             ArgumentError: an entry of a type that is none of these; `pk.gguf.load` reads plain ones
                 too.
+            DTypeError: no such entry.
         """
-        shape = tuple([int(n) for n in reversed(tensor.shape)])
-        data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
-        return cls.from_bytes(data, shape, tensor.tensor_type.name, device)
+        try:
+            shape, kind = tuple([int(n) for n in reversed(tensor.shape)]), tensor.tensor_type.name
+            data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
+        except (AttributeError, TypeError):
+            raise DTypeError(
+                f"[from_gguf] tensor must be an entry of a GGUFReader but is {type_name(tensor)}"
+            ) from None
+        return cls.from_bytes(data, shape, kind, device)
 
     @property
     def type(self) -> QuantName:

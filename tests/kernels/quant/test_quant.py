@@ -242,6 +242,7 @@ def test_wrong_arguments_are_told(dev: pk.Device) -> None:
         (lambda: pk.QTensor.from_bytes(b"12", (1, 32), "q4_0"), pk.ShapeError, "18 bytes"),
         (lambda: pk.QTensor.from_bytes(b"12", (1, 33), "q4_0"), pk.ShapeError, "multiple of 32"),
         (lambda: pk.QTensor.from_bytes(3, (1, 32), "q4_0"), pk.DTypeError, "must be bytes but is"),
+        (lambda: pk.QTensor.from_gguf(x), pk.DTypeError, r"\[from_gguf\] tensor must be an entry"),
         (lambda: q.rows([1]), pk.DTypeError, "index must be a pykernels.Tensor"),
     ]
     for call, error, text in wrong:
