@@ -350,10 +350,10 @@ def test_an_option_of_a_norm_is_eight_files(tmp_path: Path) -> None:
         )),
         "pykernels/gradients/norm.py": ((
             'def layer_norm(call: Taped) -> None:\n    call.give("x", _layer(call, '
-            'call.saved("x")))', 'def layer_norm(call: Taped) -> None:\n'
-            '    if call.option("centred"):\n'
-            '        call.give("x", _layer(call, call.saved("x")))\n        return\n'
-            '    call.give("x", _rms(call, call.saved("x")))\n'
+            'call.saved("x"), call.earlier("x")))', 'def layer_norm(call: Taped) -> None:\n'
+            '    rule = _layer if call.option("centred") else _rms\n'
+            '    call.give("x", rule(call, call.saved("x"), call.earlier("x")))\n'
+            '    if call.option("centred"):\n        return\n'
             '    call.give("bias", F.sum(call.dy(), axis=tuple(range(call.dy().ndim - 1))))',
         ),),
     }  # fmt: skip
