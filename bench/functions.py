@@ -299,10 +299,11 @@ def _views(g: Given) -> NamedCall:
 
 def _makers(g: Given) -> NamedCall:
     x, dev, array = g.x, g.dev, np.ones((8, 128), np.float32)
-    target = dev.zeros((8, 128))
+    target, blocks = dev.zeros((8, 128)), pk.quantize(x, "q8_0")
     return {
         "arange": lambda: pk.arange(64, device=dev),
         "asarray": lambda: pk.asarray(array, device=dev),
+        "dequantize": lambda: pk.dequantize(blocks),
         "empty": lambda: pk.empty((8, 128), device=dev),
         "empty_like": lambda: pk.empty_like(x),
         "eye": lambda: pk.eye(8, device=dev),
@@ -314,6 +315,7 @@ def _makers(g: Given) -> NamedCall:
         "memset": lambda: pk.memset(target, 0),
         "ones": lambda: pk.ones((8, 128), device=dev),
         "ones_like": lambda: pk.ones_like(x),
+        "quantize": lambda: pk.quantize(x, "q8_0"),
         "tensor": lambda: pk.tensor(array, device=dev),
         "zeros": lambda: pk.zeros((8, 128), device=dev),
         "zeros_like": lambda: pk.zeros_like(x),

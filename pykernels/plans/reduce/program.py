@@ -167,9 +167,9 @@ class _MadeBody:
         it = self._kind.space(dst.shape, {**named, "dst": dst})
         if it.levels > self._levels:
             raise LimitError(
-                f"[{self._interface.name}] with {len(named)} tensors and "
-                f"{len(self._inputs.scalars)} numbers at most {self._levels + it.TAIL} axes may be "
-                f"left after merging, but {it.levels + it.TAIL} are"
+                f"with {len(named)} tensors and {len(self._inputs.scalars)} numbers at most "
+                f"{self._levels + it.TAIL} axes may be left after merging, but "
+                f"{it.levels + it.TAIL} are"
             )
         vec = values.vec
         dtype = dst.dtype if dst.dtype.short == "f16" else values.dtype
