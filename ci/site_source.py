@@ -66,11 +66,20 @@ def outside(page: str, text: str) -> set[str]:
     return found
 
 
+def _into_docs(page: str, link: str) -> str:
+    """A link of a page from outside docs/, where the site has the target."""
+    target, mark, anchor = link.partition("#")
+    here = posixpath.dirname(page.removeprefix(f"{PROJECT}/"))
+    path = posixpath.normpath(posixpath.join(here, target))
+    if not target or re.match(r"[a-z]+:", link) or not path.startswith("docs/"):
+        return link
+    return posixpath.relpath(path.removeprefix("docs/"), posixpath.dirname(page)) + mark + anchor
+
+
 def rewritten(page: str, text: str) -> str:
     """The text of a page of the site with its links into the site."""
-    if page.startswith(f"{PROJECT}/"):  # from the repository's root: docs/ is one folder up
-        up = re.sub(r"[^/]+", "..", posixpath.dirname(page))
-        return re.sub(r"\]\(docs/", f"]({up}/", text)
+    if page.startswith(f"{PROJECT}/"):
+        return _LINK.sub(lambda m: f"[{m[1]}]({_into_docs(page, m[2])})", text)
     return _LINK.sub(lambda m: f"[{m[1]}]({in_site(page, m[2])})", text)
 
 

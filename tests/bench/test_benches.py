@@ -43,7 +43,9 @@ from tests.runtime._helpers import unpaced
 QUICK = Effort(warm=0.0, rounds=2, blocks=1, reading=0.0)
 SMALL = list(cases(edge=32))
 gpu = pytest.mark.gpu
-REASON = re.compile(r"written for|has no shader-f16|would take seconds|has no such function")
+REASON = re.compile(
+    r"written for|has no shader-f16|would take seconds|has no such function|no quantised weights"
+)
 
 
 def runner(dev: pk.Device, **options: Any) -> Runner:

@@ -75,7 +75,9 @@ def test_links_of_files_from_outside(site: ModuleType) -> None:
     assert site.outside("guide/a.md", "[a](../../LICENSE#x) [b](b.md)") == {"LICENSE"}
     text = "[a](docs/guide/a.md)"
     assert site.rewritten("project/X.md", text) == "[a](../guide/a.md)"
-    assert site.rewritten("project/bench/X.md", text) == "[a](../../guide/a.md)"
+    text = "[a](../docs/guide/a.md#b) [c](c.py) [d](https://example.org/docs/d)"
+    want = "[a](../../guide/a.md#b) [c](c.py) [d](https://example.org/docs/d)"
+    assert site.rewritten("project/bench/X.md", text) == want
 
 
 def test_what_the_site_is_built_from(
