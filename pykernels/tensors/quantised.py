@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
 
 from .host import shape_of, type_name
+from .operators import function
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -248,15 +250,21 @@ class QTensor:
         return found
 
 
-class Transposed(NamedTuple):
+@dataclass(frozen=True)
+class Transposed:
     """The transpose of quantised weights, as an operand of a product and nothing else."""
 
     of: QTensor
+    __array_ufunc__ = None  # numpy leaves `array @ q.T` to this class
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
         return self.of.shape[::-1]
+
+    def __rmatmul__(self, x: Any) -> Any:
+        """x @ q.T, as `matmul`."""
+        return function("matmul")(x, self)
 
 
 def _kernel(name: str) -> Kernel:

@@ -169,6 +169,9 @@ def test_linear_and_matmul_of_a_qtensor(dev: pk.Device) -> None:
             got: Any = pk.linear(given, q, b, activation="relu")
             assert isinstance(got, pk.Tensor)
             assert_close(got.numpy(), np.maximum(want + b, 0), np.full(want.shape, allowed))
+            product: Any = given @ q.T
+            assert isinstance(product, pk.Tensor)
+            assert_close(product.numpy(), want, np.full(want.shape, allowed))
         residual = dev.tensor(np.broadcast_to(b, want.shape).copy())
         got = pk.matmul(dev.tensor(x), q.T, bias=b, residual=residual, scale=0.5, out=residual)
         assert got is residual
