@@ -3,6 +3,7 @@ workgroups; and the text as the runtime binds it. Read off its declarations, wit
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,8 +64,12 @@ class Interface:
     offsets: tuple[str, ...]  # bindings, used or not, whose first index the struct has, in order
     workgroup: tuple[int, ...]  # 0 where it is not known
     features: tuple[str, ...]
-    names: tuple[str, ...]  # of the bindings, in the order of the text's numbers
     text: tuple[str, str]  # with inputs bound read-only, and read_write
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the bindings, in the order of the text's numbers."""
+        return tuple(b.name for b in self.bindings)
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
@@ -109,7 +114,7 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
         bindings, members, _offsets(name, usage.resources, members),
         tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),
-        tuple(b.name for b in bindings), (texts[0], texts[1]),
+        (texts[0], texts[1]),
     )  # fmt: skip
 
 

@@ -267,21 +267,22 @@ def _both(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
 
 
 @contrib("QLinearAdd", _both)
-def qlinear_add(
-    node: Node, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
-    y_scale: Any, y_zero: Any = None,
-) -> Any:  # fmt: skip
-    a, b = dequantize(node, a, a_scale, a_zero), dequantize(node, b, b_scale, b_zero)
-    return rounded(node, "(a + b) / s", y_zero, a=a, b=b, s=y_scale)
+def qlinear_add(node: Node, *inputs: Any) -> Any:
+    return _of_two(node, "(a + b) / s", *inputs)
 
 
 @contrib("QLinearMul", _both)
-def qlinear_mul(
-    node: Node, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
+def qlinear_mul(node: Node, *inputs: Any) -> Any:
+    return _of_two(node, "a * b / s", *inputs)
+
+
+def _of_two(
+    node: Node, text: str, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
     y_scale: Any, y_zero: Any = None,
 ) -> Any:  # fmt: skip
+    """An expression of two quantised tensors a and b and the result's scale s."""
     a, b = dequantize(node, a, a_scale, a_zero), dequantize(node, b, b_scale, b_zero)
-    return rounded(node, "a * b / s", y_zero, a=a, b=b, s=y_scale)
+    return rounded(node, text, y_zero, a=a, b=b, s=y_scale)
 
 
 @contrib("QLinearSigmoid", _like)
