@@ -67,6 +67,7 @@ ONCE_AN_ENGINE = frozenset(
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
         "runtime/test_memory", "runtime/test_mixes", "runtime/test_owners",
+        "proofs/test_allocation_faults",
         "runtime/test_soak", "runtime/test_software", "runtime/test_threads",
         "runtime/test_transfers", "runtime/test_wrong_kinds",
     )
