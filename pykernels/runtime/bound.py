@@ -154,20 +154,20 @@ class Params:
         if slot is None:
             slot = self.used
         commands: list[Command] = []
+        at = slot * PARAMS_BYTES
         for prefix, size, pack_into, pick, watched, pipeline, group, x, y in call.steps:
-            at = slot * PARAMS_BYTES
-            end = at + size
             if prefixes[slot] is not prefix:
-                data[at:end] = prefix
+                data[at : at + size] = prefix
                 prefixes[slot] = prefix
             given = scalars if pick is None else [scalars[i] for i in pick]
             if watched:
-                pack_into(data, end, number, *given)
+                pack_into(data, at + size, number, *given)
                 number += Page.STEP
             else:
-                pack_into(data, end, *given)
-            commands.append((pipeline, group, offsets[slot], x, y))
+                pack_into(data, at + size, *given)
+            commands += ((pipeline, group, offsets[slot], x, y),)
             slot += 1
+            at += PARAMS_BYTES
         return commands
 
     def write(self) -> None:

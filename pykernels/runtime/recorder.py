@@ -17,6 +17,7 @@ from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
 from pykernels.errors import BufferStateError, PyKernelsError
+from pykernels.wgsl.watch import HEAD, SLOT, SLOTS
 
 from .blocks import Block
 from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command
@@ -111,11 +112,14 @@ class Recorder:
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
-            number = self._faults.slot(page, call.slots)
-            if number < 0:
-                return False
+            slots, taken = call.slots, len(page.launches)
+            if page is not self._faults.current or taken + slots > SLOTS:
+                if page is not self._faults.own(slots):
+                    return False
+                taken = len(page.launches)
+            number = HEAD + SLOT * taken
             if check is not None:  # here: no call may stand between the statements that record
-                checks = (check,) * call.slots
+                checks = (check,) if slots == 1 else (check,) * slots
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:
