@@ -12,8 +12,8 @@ import numpy as np
 import pykernels as pk
 from pykernels.device import Device, Tensor
 from pykernels.errors import DTypeError
-from pykernels.runtime.capture import Program as Captured
 from pykernels.runtime.profile import Profile
+from pykernels.runtime.program import Program as Captured
 
 from .errors import ModelError, blamed
 from .graph import Array, Graph, Node, stored
