@@ -27,10 +27,10 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x WN,
-// from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. Operands
-// are read eight halves at a time, along k or (AT, BT) along their own axis. SLICES: sums of more than
-// `slice` k are added up in plain f32.
+// One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x
+// WN, from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers.
+// Operands are read eight halves at a time, along k or (AT, BT) along their own axis. SLICES: after
+// each `slice` k, the sums are added in plain f32.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
 // whole chunks stay below the split's end, the others are clamped to its last k and masked; stores are
