@@ -131,6 +131,7 @@ def opened(dev: pk.Device, width: int) -> Iterator[pk.Device]:
 
 @pytest.mark.gpu
 @pytest.mark.crowd
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "device", DEVICES if FULL else distinct(), ids=lambda d: d.name.replace(" ", "_")
 )
