@@ -12,7 +12,6 @@ from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
 
-
 __all__ = ["plan"]
 
 SHARE = body.CONFIGS["each4"]
