@@ -16,7 +16,8 @@
 // axes.LV = [2, 4]
 // when = [
 //   "LV == (2 if TYPE in ('q2_k', 'q3_k') else 4)",
-//   "(CFG.BM == 32 and CFG.BN == 32) if MMA == 'emulated' else CFG.BN > 32",
+//   "(CFG.BN == 32 and D == 'f32') if MMA == 'emulated' else CFG.BN > 32",
+//   "MMA != 'cooperative_matrix' or (CFG.BM == 128 and D == 'f32')",  # for naga's verdict only
 // ]
 // inputs.low = { dtype = "u32", index = false, readonly = true, vec = "LV", axes = "b g p n" }
 // inputs.scales = { dtype = "u32", index = false, readonly = true, axes = "b g w n" }
