@@ -190,6 +190,28 @@ def dequantize(
         return _values(TYPES[quant], stored, record).reshape(shape).astype(dtype)
 
 
+def packed_sizes(
+    low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
+) -> tuple[Array, Array]:
+    """The sizes of what sums in packed halves are made of, of weights (N, K): of each number as it
+    is less the middle of its type's, and of the offset for that; and of its scale."""
+    kind = TYPES[quant]
+    stored, record = _unplaned(kind, low, scales, high, shape[0])
+    with np.errstate(all="ignore"):
+        scale, offset = (None if v is None else v.astype(np.float64) for v in _scales(kind, record))
+        assert scale is not None
+        q = _integers(kind, stored).astype(np.float64).reshape(*scale.shape, -1)
+        if quant.startswith("nbits"):
+            q = q - _zeros(kind, record)[..., None]
+        size = np.abs(scale)[..., None] * np.ones_like(q)
+        if offset is None:
+            found = size * np.abs(q)
+        else:
+            middle = 2 ** (_bits(kind) + kind.high - 1)
+            found = size * np.abs(q - middle) + np.abs(scale * middle - offset)[..., None]
+    return found.reshape(shape), size.reshape(shape)
+
+
 def quantised_rows(
     low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
     quant: str = "q4_0", rows: int = 0, check: bool = True,
