@@ -44,7 +44,7 @@
 // params.index_words = { type = "u32", value = "positions.dtype.itemsize // 4" }
 // faults = true
 // uses = ["quant/${TYPE}", "convert", "making", "planes", "words", "indices"]
-// bytes = "touched(x, positions) + dst.nbytes + (x.size - dst.size) * (34 if quant == 'q8_0' else 18) // 32"
+// bytes = "touched(x, positions, dst) + (low.nbytes + scales.nbytes) * positions.shape[-1] // max(low.shape[3], 1) + (4 * 2 * table.shape[3] * (min(positions.shape[-1], 1024) + min(cdiv(positions.shape[-1], 1024), 1024)) if table else 0)"
 // operations = "6 * x.size"
 // grid = "cdiv(x.shape[-1] // 32 * it.rows * x.shape[0], 64)"
 // ///
