@@ -192,10 +192,11 @@ class _Reach:
 
 def gradients(
     entries: Sequence[Entry | Written], losses: Sequence[tuple[Place, Tensor]],
-    sources: Sequence[Place],
+    sources: Sequence[Place], release: bool = False,
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
-    depends on; and the memory that they were computed from."""
+    depends on; and the memory that they were computed from. With `release` an entry keeps nothing
+    once the walk has passed it."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
     sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
@@ -212,18 +213,20 @@ def gradients(
                     raise TapeError(f"[tape] {entry.refusal}")
                 sums.clear(*window)
             continue
-        args, dys, reached = entry.kernel.args, {}, False
+        args, dys = entry.kernel.args, dict[str, Tensor | None]()
         for i in outputs(entry.kernel):
             place = entry.places[i]
             if place is not None:
                 if place.record in pending:
                     _settle(found, sources, sums, [place.bytes])
-                dys[args[i].name] = dy = sums.pop(place)
-                reached = reached or dy is not None
-        if names and reached:
+                dys[args[i].name] = sums.pop(place)
+        if names and any(dy is not None for dy in dys.values()):
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
             for place, grad, whole in _applied(entry, dys, names, sums):
                 (sums.replace if whole else sums.add)(place, grad)
+        if release:
+            dys.clear()
+            entry.release()
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
 

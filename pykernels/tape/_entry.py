@@ -78,6 +78,13 @@ class Entry:
         entry.line = line_of_caller()
         return entry
 
+    def release(self) -> None:
+        """Keep no tensors any more."""
+        self.rule = None
+        for place in self.places:
+            if place is not None:
+                place.tensor = None
+
     @property
     def at(self) -> str:
         """File and line of the call, for the text of an error."""
