@@ -15,6 +15,7 @@ import math
 import operator
 import threading
 import weakref
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ COPY_SRC, COPY_DST, STORAGE = 0x04, 0x08, 0x80
 _NAMES = {COPY_SRC: "COPY_SRC", COPY_DST: "COPY_DST", STORAGE: "STORAGE"}
 USAGE = STORAGE | COPY_SRC | COPY_DST
 UNUSED = 512  # batches after which a block that waits for reuse is given back
+FITTED = 1 << 20  # bytes from which on a tensor may get a block of a larger class
+WIDEST = 4  # times as large as it needs
 SWEEP = 64  # batches between two looks for such
 
 
@@ -66,6 +69,17 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
+def _place(line: Sequence[Block], number: int) -> int:
+    """Where a block of this number belongs among free ones, the largest number first."""
+    if not line or line[-1].number > number:
+        return len(line)
+    return bisect_left(line, -number, key=_behind)
+
+
+def _behind(block: Block) -> int:
+    return -block.number
+
+
 class Pool:
     """The buffers of one device. `lock` is the device's lock, as making room may submit work.
 
@@ -84,7 +98,10 @@ class Pool:
         self._device = device
         self._max_size = max_size // 16 * 16
         self.alignment = 256  # of bindings; the largest that WebGPU allows
-        self._free: dict[int, list[Block]] = {}  # by size, those let go last at the end
+        # By size, the first block that was made at the end. It is the next one that is taken, so
+        # that a loop which makes the same tensors in each turn gets the same blocks for them, and
+        # its launches find their bind groups.
+        self._free: dict[int, list[Block]] = {}
         self._scratch: list[Block | None] = []
         self._lock = lock
         self._layout: Any = None
@@ -141,14 +158,15 @@ class Pool:
             self._gone.add(block)
             del self._taken[block]
             self._total -= size
-        elif arena is None:
-            block.arena = None
-            block.settle()
-            del self._taken[block]
-            line += (block,)
         else:
-            self._taken[block] = None
-            line += (block,)
+            at = _place(line, block.number)
+            if arena is None:
+                block.arena = None
+                block.settle()
+                del self._taken[block]
+            else:
+                self._taken[block] = None
+            line[at:at] = (block,)
 
     def _dissolve(self, arena: Arena) -> None:
         """An arena's owner was deleted: its blocks belong to their tensors, or become free."""
@@ -184,7 +202,7 @@ class Pool:
                 if self._total > self.limit:
                     self._check_room(size)  # what is promised needs some of the pool
             if self._returned:
-                storage = self._swap(size)
+                storage = self._swap(size) if len(self._returned) == 1 else None
                 if storage is not None:
                     return storage
                 self._collect()
@@ -315,6 +333,8 @@ class Pool:
     def _line(self, size: int, nbytes: int) -> list[Block]:
         """The free blocks of a class, at least one."""
         line = self._free.get(size)
+        if not line and size >= FITTED:
+            line = self._wider(size)
         if not line:
             block = self._new(size, nbytes)
             line = self._free.setdefault(size, [])
@@ -329,12 +349,22 @@ class Pool:
             self._hits += 1
         return line
 
+    def _wider(self, size: int) -> list[Block] | None:
+        """The free blocks of the nearest larger class, so that memory of another size is used
+        before more is made."""
+        most = WIDEST * size
+        fitting = [n for n, line in self._free.items() if size < n <= most and line]
+        return self._free[min(fitting)] if fitting else None
+
     def _swap(self, size: int) -> Storage | None:
-        """A storage of the block that returned first, if its size fits. So a loop that makes the
-        same tensors again needs no list of free blocks."""
+        """A storage of the only block that returned, if it is the one that would be taken. So a loop
+        that makes the same tensor again needs no list of free blocks."""
         old = self._returned[0]
         block: Any = old.held
         if self._taken.get(block) is not old:
+            return None
+        line = self._free.get(size)
+        if line and line[-1].number < block.number:
             return None
         if block.size != size or not block.reusable or block.arena is not None or block.guarded:
             return None
