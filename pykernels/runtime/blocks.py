@@ -55,7 +55,7 @@ class Block:
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
-        number: blocks in the order in which they were made; a pool gives the first of those that fit.
+        number: its place in the order in which blocks were made; a pool gives the first that fits.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.

@@ -357,8 +357,8 @@ class Pool:
         return self._free[min(fitting)] if fitting else None
 
     def _swap(self, size: int) -> Storage | None:
-        """A storage of the only block that returned, if it is the one that would be taken. So a loop
-        that makes the same tensor again needs no list of free blocks."""
+        """A storage of the only block that returned, if it is the one that would be taken. So a
+        loop that makes the same tensor again needs no list of free blocks."""
         old = self._returned[0]
         block: Any = old.held
         if self._taken.get(block) is not old:

@@ -12,7 +12,7 @@ from pykernels.runtime.observe import Record, outputs, recording
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Ints, Window, layout
 
-from ._entry import GRADIENT, Bytes, Entry, Place, Written
+from ._entry import GRADIENT, Bytes, Entry, Place, Written, positions
 from ._rooms import Rooms
 from ._sums import Sums
 
@@ -26,13 +26,13 @@ class Taped:
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "_whole", "given")
+    __slots__ = ("_at", "_dys", "_entry", "_sums", "_wanted", "_whole", "given")
 
     def __init__(
         self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
-        self._names = [arg.name for arg in entry.kernel.args]
+        self._at = positions(entry.kernel)
         self._whole: set[str] = set()
         self.given: list[tuple[Place, Tensor, bool]] = []  # True: it is the sum with what was given
 
@@ -44,7 +44,7 @@ class Taped:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its arguments."""
-        return tuple(self._names)
+        return tuple(self._at)
 
     def dy(self, name: str = "dst") -> Any:
         """The gradient of an output, a Tensor; None if no gradient reached it (never for the only
@@ -70,8 +70,8 @@ class Taped:
                 f"[tape] the gradient rule of {self.kernel.name} does not keep {name}"
                 f"{self._entry.at}"
             )
-        own = self._names.index(name) in outputs(self.kernel)
-        if place.record.written_since(self._entry.serial + own, *place.window):
+        own = self._at[name] in outputs(self.kernel)
+        if place.record.written_since(self._entry.serial + own, place.lo, place.hi):
             raise TapeError(
                 f"[tape] the gradient of {self.kernel.name} needs its argument {name}, which was "
                 "written since: work on a copy, or ask for the gradient before" + self._entry.at
@@ -143,7 +143,7 @@ class Taped:
         self.given.append((place, gradient, name in self._whole))
 
     def _place(self, name: str) -> Place | None:
-        return self._entry.places[self._names.index(name)]
+        return self._entry.places[self._at[name]]
 
 
 def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
@@ -175,19 +175,25 @@ class _Reach:
     """The bytes that depend on the sources."""
 
     def __init__(self) -> None:
-        self._windows: dict[Record, set[Window]] = {}
+        self._windows: dict[Record, set[tuple[int, int]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._windows)
 
     def add(self, record: Record, lo: int, hi: int) -> None:
-        self._windows.setdefault(record, set()).add(Window(lo, hi))
+        windows = self._windows.get(record)
+        if windows is None:
+            self._windows[record] = {(lo, hi)}
+        else:
+            windows.add((lo, hi))
 
     def holds(self, place: Place) -> bool:
         """Does a place share bytes with them?"""
-        return place.record in self._windows and self.hits(place.record, *place.window)
+        return place.record in self._windows and self.hits(place.record, place.lo, place.hi)
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
-        windows = self._windows.get(record)
-        window = Window(lo, hi)
-        return windows is not None and any(w.overlaps(window) for w in windows)
+        windows = self._windows.get(record, ())
+        return (lo, hi) in windows or any([a < hi and lo < b for a, b in windows])
 
 
 def gradients(
@@ -243,7 +249,7 @@ def _wanted(
     """
     reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:
-        reach.add(source.record, *source.window)
+        reach.add(*source.bytes)
     wanted: list[frozenset[str]] = []
     for entry in entries:
         if isinstance(entry, Written):
@@ -257,25 +263,26 @@ def _wanted(
                     (derived if entry.refusal is GRADIENT else reach).add(*window)
             continue
         flows = [
-            (arg.name, p)
-            for arg, p in zip(entry.kernel.args, entry.places, strict=True)
+            (name, p)
+            for name, p in zip(positions(entry.kernel), entry.places, strict=True)
             if p is not None and p.flows
         ]
-        names = {name for name, p in flows if reach.holds(p)}
-        update = entry.in_place and not any(made.holds(p) for p in entry.outputs)
-        through = set()
-        if not update:
-            through = {name for name, p in flows if derived.holds(p)}
-        wanted.append(frozenset(names | through))
-        for p in entry.outputs:
+        written = entry.outputs
+        names = frozenset([name for name, p in flows if reach.holds(p)])
+        update = entry.in_place and not any([made.holds(p) for p in written])
+        through: frozenset[str] = frozenset()
+        if derived and not update:
+            through = frozenset([name for name, p in flows if derived.holds(p)])
+        wanted.append(names | through if through else names)
+        for p in written:
             writers[p.record] = None if p.record in writers else p
             if not update:
-                made.add(p.record, *p.window)
+                made.add(*p.bytes)
             if p.flows:
                 if names:
-                    reach.add(p.record, *p.window)
+                    reach.add(*p.bytes)
                 if through:
-                    derived.add(p.record, *p.window)
+                    derived.add(*p.bytes)
     return wanted
 
 

@@ -128,7 +128,7 @@ def test_a_buffer_that_was_handed_out_is_not_used_again(dev: pk.Device) -> None:
 
 
 def test_what_is_freed_is_what_was_not_used_for_long() -> None:
-    """Free blocks are in their order, not in that of their use: a program marks its blocks ahead."""
+    """Free blocks are not in the order of their last use: a program marks its blocks ahead."""
     dev = open_device()
     pool = dev._context.pool
     first, second = dev.empty(3000, "uint8"), dev.empty(3000, "uint8")
