@@ -1,11 +1,12 @@
-"""How far products of halves are from exact ones, on matrix units and beside torch's.
+"""The errors of float16 products, on matrix units and beside torch's.
 
     python -m bench.precision [--engine ENGINE] [--size N]
 
-Errors are shares of sum|a||b| of an element, in units of 2^-24: the root mean square and the
-largest over N x N results of float16, for operands that are normal, of one sign, and of a wide
-range, by several depths. `precision` None, "high" and "fast" of `pk.matmul`, and torch's product
-on the GPU, with its default settings, where torch sees one. The ratios are ours over torch's.
+An error is divided by sum|a||b| of its element, and printed in units of 2^-24: the root mean square
+and the largest error over N x N float16 results, for several depths and for operands that are
+normal, of one sign, and of a wide range. It measures `pk.matmul` with `precision` None, "high" and
+"fast", and, if torch has a GPU, torch's product with default settings. The ratios are ours over
+torch's.
 """
 
 from __future__ import annotations

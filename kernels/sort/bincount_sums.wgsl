@@ -2,8 +2,7 @@
 // doc = "Sums of weights over runs of equal sorted keys."
 // part_of = "bincount_weights"
 // configs.each4 = { UNROLL = 4, threads = 256 }
-// axes.SHARE = "configs"
-// pick.SHARE = "'each4'"
+// axes.SHARE = { values = "configs", pick = "'each4'" }
 // inputs.keys = { dtype = "u32", index = false, doc = "(1, padded), sorted" }
 // inputs.items = { dtype = "u32", index = false, doc = "(1, padded): where they are from" }
 // inputs.weights = { dtype = "f32", axes = "n" }
@@ -11,8 +10,7 @@
 // iterate = "none"
 // params.length = { type = "u32" }
 // params.bins = { type = "u32", value = "dst.size" }
-// params.lane_bits = { type = "u32" }
-// params.sign = { type = "u32" }
+// params."lane_bits sign" = { type = "u32" }
 // faults = true
 // grid = "cdiv(dst.size, CFG.threads >> lane_bits)"
 // ///
