@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import FrameType
 from typing import Any
 
@@ -63,13 +63,16 @@ class Entry:
 
     def __init__(
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
-        scalars: tuple[float, ...], serial: int,
+        scalars: tuple[float, ...], serial: int, records: Sequence[Record | None],
     ) -> None:  # fmt: skip
         self.kernel, self.options, self.scalars, self.serial = kernel, options, scalars, serial
         self.rule = rule_of(kernel)
         kept = _kept(kernel, options)
         self.places = tuple(
-            [None if t is None else place_of(t, k) for t, k in zip(tensors, kept, strict=True)]
+            [
+                r and Place(r, t._layout, t._offset, t if k and isinstance(t, Tensor) else None)  # type: ignore[union-attr]
+                for t, k, r in zip(tensors, kept, records, strict=True)
+            ]
         )
         self.done = False
         self.line = line_of_caller(5)  # below are a tape, the hook of launches, and a launch

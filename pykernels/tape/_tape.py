@@ -324,20 +324,25 @@ class Tape:
         scalars: tuple[float, ...], serial: int,
     ) -> Entry | None:  # fmt: skip
         """A call is about to be recorded."""
-        written = [t for i in outputs(kernel) if (t := tensors[i]) is not None]
+        records = [
+            None if t is None else getattr(t._storage, "record", None) or record_of(t._storage)
+            for t in tensors
+        ]
+        written = [(t, records[i]) for i in outputs(kernel) if (t := tensors[i]) is not None]
         if paused(self):
-            self.written((), [_window(t) for t in written], False)
+            self.written((), [_window(t) for t, _ in written], False)
             return None
         watched = self._watched
         if watched is not None:
-            for t in written:
-                self._refuse_leaf(kernel, t)
-            if not any(record_of(t._storage) in watched for t in tensors if t is not None):
+            for t, record in written:
+                if record in self._leaves:
+                    self._refuse_leaf(kernel, t)
+            if watched.isdisjoint(records):
                 self._miss(kernel, tensors)
                 return None
-            watched |= {record_of(t._storage) for t in written if t._layout.dtype.kind == "f"}
-        entry = Entry(kernel, options, tensors, scalars, serial)
-        self._known |= {p.record for p in entry.places if p is not None}
+            watched.update([r for t, r in written if r and t._layout.dtype.kind == "f"])
+        entry = Entry(kernel, options, tensors, scalars, serial, records)
+        self._known.update([record for record in records if record])
         self._entries.append(entry)
         return entry
 
