@@ -75,6 +75,24 @@ class Program:
         return found + (0 if self._captured is None else self._captured.nbytes)
 
     @property
+    def steps(self) -> int:
+        """The nodes of the graph."""
+        return len(self.graph.nodes)
+
+    @property
+    def on_host(self) -> bool:
+        """Were all outputs known before anything ran?"""
+        return all(v in self.graph.constants for v in self.graph.outputs.values())
+
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
+        """Of the outputs, as the file has them."""
+        return {name: self.graph.dtypes[value] for name, value in self.graph.outputs.items()}
+
+    def constant(self, name: str) -> Array | None:
+        """An output that was known before anything ran."""
+        return self.graph.constants.get(self.graph.outputs.get(name, ""))
+
+    @property
     def captured(self) -> Captured | None:
         """The captured calls, once there was a first run."""
         return self._captured

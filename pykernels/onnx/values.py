@@ -102,10 +102,11 @@ class Values:
             label = node.name or first_output(node)
             raise ModelError("this operation is missing", operator(node), label)
         kinds = [(self.shape(n), self._dtype(n)) if n else None for n in node.input]
-        kinds += [None] * 10  # what a node may leave out
+        kinds += [None] * 16  # what a node may leave out
+        constants = [self.known.get(n) if n else None for n in node.input]
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         found = {}
-        for name, kind in zip(node.output, rule(given, kinds), strict=False):
+        for name, kind in zip(node.output, rule(given, kinds, constants), strict=False):
             if name and kind is not None:
                 number = helper.np_dtype_to_tensor_dtype(np.dtype(kind[1]))
                 found[name] = helper.make_tensor_type_proto(number, kind[0])

@@ -2,6 +2,7 @@
 
 from . import (
     contrib,
+    contrib_attention,
     indexing,
     moves,
     norms,
@@ -21,6 +22,6 @@ __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
 # Whose import enters what they define.
 _ENTERED = (
-    contrib, indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize,
-    spectra, windows,
+    contrib, contrib_attention, indexing, moves, norms, pools, products, quantized, recurrent,
+    reductions, resize, spectra, windows,
 )  # fmt: skip
