@@ -15,9 +15,21 @@ from ..graph import Array, Node
 from .quantized import dequantize, dynamic_quantize, integer_product, rounded
 from .table import Entry, op, refuse
 
-__all__ = ["DOMAIN", "SHAPES", "Kind", "Known", "contrib", "heads_of", "like", "there"]
+__all__ = [
+    "DOMAIN",
+    "EXTENSIONS",
+    "SHAPES",
+    "Kind",
+    "Known",
+    "contrib",
+    "heads_of",
+    "like",
+    "there",
+]
 
 DOMAIN = "com.microsoft"
+# What onnxruntime adds to ONNX's own domain.
+EXTENSIONS = frozenset(["SimplifiedLayerNormalization"])
 # A shape and dtype for each output, from attributes, shapes and dtypes of inputs (None where there
 # is no input), and the values of those that are constants.
 Kind = tuple[tuple[int, ...], str]
@@ -34,6 +46,9 @@ def contrib(name: str, rule: Rule, **options: Any) -> Callable[[Entry], Entry]:
 
 def like(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
     return [kinds[0]]
+
+
+SHAPES["SimplifiedLayerNormalization"] = like
 
 
 # -- activations and norms ------------------------------------------------------------------------
