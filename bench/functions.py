@@ -116,6 +116,10 @@ def _products(g: Given) -> NamedCall:
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, g.bytes.T),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
+        "gru": lambda: pk.gru(g.signal, *(t[:24] for t in _gates(g))),
+        "gru_cell": lambda: pk.gru_cell(g.signal[0], g.square, *(t[:24] for t in _gates(g))),
+        "rnn": lambda: pk.rnn(g.signal, *(t[:8] for t in _gates(g))),
+        "rnn_cell": lambda: pk.rnn_cell(g.signal[0], g.square, *(t[:8] for t in _gates(g))),
         "lstm": lambda: pk.lstm(g.signal, *_gates(g)),
         "lstm_cell": lambda: pk.lstm_cell(g.signal[0], (g.square, g.square), *_gates(g)),
     }
