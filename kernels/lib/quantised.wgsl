@@ -4,8 +4,11 @@
 // sign), in the low and the high half of a word. BITS of them are in the plane `low`, HIGH bits above
 // in `high`. The library `quant`, one file a type, comes before this one.
 //% set BITS, HIGH, VEC, PARTS, WORDS = quant.BITS, quant.HIGH, quant.VEC, quant.PARTS, quant.WORDS
+// A number is scale (q - zero) where a type has zero points: "whole" ones, of the group, or "any", of
+// each scale.
+//% set ZERO = quant.ZERO if quant.ZERO is defined else ""
 
-// The functions load_quants, load_scales, scales_of and offsets_of. EXACT converts halves without the
+// The functions load_quants, load_scales, scales_of, offsets_of and zeros_of. EXACT converts halves without the
 // driver, which may flush subnormal ones.
 //% macro functions(EXACT=false)
 struct Quants {

@@ -45,7 +45,8 @@ ${quantised.functions()}
 //% macro store_stage(half)
 //% for i in range(4)
     {
-      let v = ${quantised.four("words", 4 * half + i)|trim} * scale[${half}]${" + offset[%d]" % half if quant.OFFSET};
+//% set integers = quantised.four("words", 4 * half + i)|trim
+      let v = ${"(%s - zero[%d])" % (integers, half) if quantised.ZERO else integers} * scale[${half}]${" + offset[%d]" % half if quant.OFFSET};
 //% for e in range(4)
       a_tile[${4 * i + e}][li >> 2u][li & 3u] = v[${e}];
 //% endfor
@@ -117,6 +118,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var k = first_group; k < end_group; k += 1u) {
     let unit = (k - first_group) * ${32 // EACH}u;
     let scale = scales_of(record, k % ${quant.BLOCK // 32}u);
+//% if quantised.ZERO
+    let zero = zeros_of(record, k % ${quant.BLOCK // 32}u);
+//% endif
 //% if quant.OFFSET
     let offset = offsets_of(record, k % ${quant.BLOCK // 32}u);
 //% endif

@@ -2,13 +2,13 @@
 // as four units of halves. Without an offset a weight is the exact product of an integer and a scale,
 // both halves, rounded once; with one it is computed in f32 and rounded.
 //% set GROUPS = quant.BLOCK // 32
-//% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET
+//% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET and quantised.ZERO != "any"
 
 //% macro functions()
 //% if PACKED
-// A couple of integers, BIAS more than the numbers, times the scale.
-fn scaled(couple: u32, scale: vec2<f16>) -> u32 {
-  return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - vec2<f16>(${1024 + quant.BIAS}.0h)) * scale);
+// A couple of integers, `less` and 1024 more than the numbers, times the scale.
+fn scaled(couple: u32, scale: vec2<f16>, less: vec2<f16>) -> u32 {
+  return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - less) * scale);
 }
 //% else
 fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
@@ -39,6 +39,12 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
     {
 //% endif
       let scales = scales_of(a_scales, ${"(%s >> 5u) %% %du" % (k, GROUPS) if GROUPS > 1 else "0u"});
+//% if quantised.ZERO
+      let zeros = zeros_of(a_scales, 0u);
+//% endif
+//% if PACKED
+      let less = vec2<f16>(${"f16(1024.0f + zeros.x)" if quantised.ZERO else (1024 + quant.BIAS) ~ ".0h"});
+//% endif
 //% if quant.OFFSET
       let offsets = offsets_of(a_scales, ${"(%s >> 5u) %% %du" % (k, GROUPS) if GROUPS > 1 else "0u"});
 //% endif
@@ -46,12 +52,13 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
 //% set half = "xy"[o // 2]
 //% if PACKED
 //% for t in range(4)
-      let h${4 * o + t} = scaled(${quantised.couple("a_words", 4 * o + t)}, vec2<f16>(f16(scales.${half})));
+      let h${4 * o + t} = scaled(${quantised.couple("a_words", 4 * o + t)}, vec2<f16>(f16(scales.${half})), less);
 //% endfor
       ${mma.store_unit("a_to + %du" % o, "vec4<u32>(h%d, h%d, h%d, h%d)" % (4 * o, 4 * o + 1, 4 * o + 2, 4 * o + 3))}
 //% else
 //% for i in range(2)
-      let q${2 * o + i} = ${quantised.four("a_words", 2 * o + i)} * scales.${half}${" + offsets." ~ half if quant.OFFSET};
+//% set integers = quantised.four("a_words", 2 * o + i)
+      let q${2 * o + i} = ${"(" ~ integers ~ " - zeros." ~ half ~ ")" if quantised.ZERO else integers} * scales.${half}${" + offsets." ~ half if quant.OFFSET};
 //% endfor
       ${mma.store_unit("a_to + %du" % o, "unit_of(q%d, q%d)" % (2 * o, 2 * o + 1))}
 //% endif

@@ -30,6 +30,10 @@ QuantName: TypeAlias = Literal[
     "iq4_nl",
     "iq4_xs",
     "mxfp4",
+    "nbits4",
+    "nbits8",
+    "nbits4_16",
+    "nbits8_16",
 ]
 
 
@@ -72,6 +76,10 @@ _ROWS = (
     BlockType("iq4_nl", 32, 18, vec=4, parts=1, high=0, words=1, share=2, made=True),
     BlockType("iq4_xs", 256, 136, vec=4, parts=1, high=0, words=2),
     BlockType("mxfp4", 32, 17, vec=4, parts=1, high=0, words=1, share=4, made=True),
+    BlockType("nbits4", 32, 20, vec=4, parts=1, high=0, words=1),
+    BlockType("nbits8", 32, 36, vec=4, parts=2, high=0, words=1),
+    BlockType("nbits4_16", 32, 32, vec=4, parts=1, high=0, words=4, step=16),
+    BlockType("nbits8_16", 32, 48, vec=4, parts=2, high=0, words=4, step=16),
 )
 TYPES: dict[str, BlockType] = {t.name: t for t in _ROWS}
 

@@ -93,7 +93,7 @@ def test_splits_and_weights_as_floats(dev: pk.Device) -> None:
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("quant", ("q4_0", "q8_0", "q4_k", "q6_k"))
+@pytest.mark.parametrize("quant", ("q4_0", "q8_0", "q4_k", "q6_k", "nbits4", "nbits8_16"))
 def test_matrix_units(dev: pk.Device, quant: str) -> None:
     """Emulated where there are none. b is f16, or is rounded to it by precision="fast"; halves that
     are f32 before a plan sees them are rounded again, which changes nothing."""
