@@ -40,6 +40,8 @@ class Node:
     proto: onnx.NodeProto | None = None  # what it was in the file, its inputs renamed as here
     dtypes: tuple[str, ...] = ()  # of the outputs, as the file has them
     kept: dict[str, Any] = field(default_factory=dict)  # what its entry has put on the device
+    shared: dict[tuple[str, ...], Any] = field(default_factory=dict)  # that of all programs
+    device: Any = None  # where it runs
 
     @property
     def label(self) -> str:

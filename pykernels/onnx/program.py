@@ -34,13 +34,14 @@ class Constants:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.shared: dict[tuple[str, ...], Any] = {}  # by the inputs that it was made of
         self._found: dict[tuple[Any, ...], Tensor] = {}
         self._keys: dict[int, tuple[Array, tuple[Any, ...]]] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
-        return sum(t.nbytes for t in self._found.values())
+        return sum(t.nbytes for t in (*self._found.values(), *self.shared.values()))
 
     def tensor(self, name: str, array: Array) -> Tensor:
         """A constant on the device."""
@@ -64,6 +65,8 @@ class Program:
             raise ModelError(f"missing operations: {', '.join(lacking)}", node.op, node.label)
         self.graph, self.device = graph, device
         self._store = constants or Constants(device)
+        for node in graph.nodes:
+            node.shared, node.device = self._store.shared, device
         self._inputs: Tensors = {}
         self._outputs: Tensors = {}
         self._captured: Captured | None = None

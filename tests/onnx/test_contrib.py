@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -75,6 +76,29 @@ def grouped(
         *(angles(8) if attributes.get("do_rotary") else ()), outputs=3, num_heads=4, kv_num_heads=2,
         **attributes,
     )  # fmt: skip
+
+
+def bits(
+    n: int, k: int, block: int, width: int = 4, zeros: Array | None = None,
+    bias: Array | None = None,
+) -> onnx.ModelProto:  # fmt: skip
+    """A product with weights of a few bits, of two matrices of rows."""
+    count = -(-k // block)
+    data = bytes_of("u1", n, count, block * width // 8)
+    scales = np.abs(weights(n, count)) / 9
+    return model(
+        "MatMulNBits",
+        (2, 3, k),
+        data,
+        scales,
+        zeros,
+        None,
+        bias,
+        K=k,
+        N=n,
+        bits=width,
+        block_size=block,
+    )
 
 
 CASES = {
@@ -150,6 +174,16 @@ CASES = {
                            axis=1),
     "QLinearWhere": model("QLinearWhere", ("?", 3, 1), ("u1", 3, 4), *Q[1], ("u1", 4), *Q[2],
                           *Q[0]),
+    "MatMulNBits": bits(48, 64, 32),
+    "MatMulNBits_zeros": bits(48, 64, 16, zeros=bytes_of("u1", 48, 2)),
+    "MatMulNBits_bytes": bits(24, 64, 32, 8, zeros=bytes_of("u1", 24, 2)),
+    "MatMulNBits_odd": bits(8, 40, 16, bias=weights(8)),
+    "GatherBlockQuantized": model("GatherBlockQuantized", bytes_of("u1", 10, 24), ("i8", 3, 2),
+                                  weights(10, 3), bytes_of("u1", 10, 2), block_size=16,
+                                  quantize_axis=1),
+    "GatherBlockQuantized_signed": model(
+        "GatherBlockQuantized", bytes_of("i1", 10, 32).astype(ml_dtypes.int4), np.array([[3, -1]]),
+        weights(10, 2), block_size=16, quantize_axis=1),
     "MultiHeadAttention_added": model("MultiHeadAttention", X, X, X, None, None,
                                       weights(1, 2, 5, 5), num_heads=2),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from . import (
     contrib,
     contrib_attention,
+    contrib_bits,
     indexing,
     moves,
     norms,
@@ -22,6 +23,6 @@ __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
 # Whose import enters what they define.
 _ENTERED = (
-    contrib, contrib_attention, indexing, moves, norms, pools, products, quantized, recurrent,
-    reductions, resize, spectra, windows,
+    contrib, contrib_attention, contrib_bits, indexing, moves, norms, pools, products, quantized,
+    recurrent, reductions, resize, spectra, windows,
 )  # fmt: skip
