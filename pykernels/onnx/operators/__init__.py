@@ -21,7 +21,7 @@ from .table import EITHER, ENTRIES, HOST
 
 __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
-# Whose import enters what they define.
+# Importing these modules adds their entries to the table.
 _ENTERED = (
     contrib, contrib_attention, contrib_bits, indexing, moves, norms, pools, products, quantized,
     recurrent, reductions, resize, spectra, windows,
