@@ -74,7 +74,10 @@ def build_package(
         with _staged(folder, found) as root:
             package = _package(folder, root, found)
             if validate != "skip":
-                validated(package.variants, validate == "require", report, default_folder())
+                validated(
+                    package.variants, validate == "require",
+                    lambda line: report(_told(line, folder)), default_folder(),
+                )  # fmt: skip
     except BuildError as e:
         raise BuildError(_told(e.file, folder), e.line, _told(e.message, folder)) from None
     return package

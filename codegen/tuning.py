@@ -36,7 +36,9 @@ def emit_tuning(files: Sequence[Path], folder: str) -> str:
     lines += [f"    {section}: {_class(section)}" for section in root]
     lines += ["", "", "TABLES: dict[str, Tuning] = {"]
     for name, table in tables.items():
-        parts = ", ".join(f"{_class(s)}({', '.join(map(repr, r.values()))})" for s, r in table.items())
+        parts = ", ".join(
+            f"{_class(s)}({', '.join(map(repr, r.values()))})" for s, r in table.items()
+        )
         lines.append(f"    {name!r}: Tuning({parts}),")
     return "\n".join([
         *lines, "}", "", "", "def tuning(caps: Caps) -> Tuning:",

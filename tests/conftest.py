@@ -52,7 +52,7 @@ ONCE = frozenset(
         "kernels/quant/test_types", "models/test_nodes",
         "onnx/test_contrib", "onnx/test_fuzz", "onnx/test_model",
         "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
-        "bench/test_command", "examples/test_decoder",
+        "bench/test_command", "examples/test_decoder", "own/test_load",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
