@@ -133,7 +133,11 @@ def raw_page() -> Iterator[str]:
 
     made = "the docstrings of pk.raw_kernel, what it returns, and pykernels.own"
     yield from page("Kernels of your own", made)
-    yield "How to use them: [kernels of your own](../guide/own-kernels.md), [a package of kernels](../guide/own-package.md)."
+    pages = (
+        "[kernels of your own](../guide/own-kernels.md)",
+        "[a package](../guide/own-package.md)",
+    )
+    yield f"How to use them: {', '.join(pages)}."
     yield ""
     yield from entry("raw_kernel", "pk.raw_kernel", pk.raw_kernel, 2)
     yield from class_entry(RawKernel, "RawKernel")

@@ -19,7 +19,7 @@ exception that a caller would catch anyway::
     `- ShaderError(RuntimeError)        the driver refused a shader or a pipeline
 
 ``pykernels.onnx`` adds ModelError(PyKernelsError, ValueError): a file that cannot be run;
-``pykernels.own`` adds SourceError(PyKernelsError, ValueError): a kernel source that cannot be built.
+``pykernels.own`` adds SourceError(PyKernelsError, ValueError): a source that cannot be built.
 
 SoftwareDeviceWarning(UserWarning) says, once, that the default device runs on the CPU.
 
