@@ -1,7 +1,7 @@
 """Protocols for a type checker of the objects that pykernels takes from wgpu or wgpudawn.
 
-Neither package ships types. The protocols fit the classes of both. `Explained` is the result of
-`Device.explain`.
+Neither package ships types. The protocols fit the classes of both. `Explained` and `Debugged` are
+the results of `Device.explain` and `Device.debug`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-__all__ = ["Explained", "GPUBuffer", "GPUComputePass", "GPUDevice"]
+__all__ = ["Debugged", "Explained", "GPUBuffer", "GPUComputePass", "GPUDevice"]
 
 
 class GPUDevice(Protocol):
@@ -44,6 +44,21 @@ class GPUComputePass(Protocol):
     def set_pipeline(self, pipeline: Any, /) -> object: ...
     def dispatch_workgroups(self, x: int, y: int = 1, z: int = 1, /) -> object: ...
     def end(self) -> object: ...
+
+
+class Debugged(Protocol):
+    """What a block of `Device.debug` collected; it prints as a line for each record."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """Each has `kernel`, `line`, `invocation`, `label` and `values`. They stand kernel by
+        kernel, in the order in which they were written; none before the end of the block."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Were there more than the block has room for?"""
+        ...
 
 
 class Explained(Protocol):
