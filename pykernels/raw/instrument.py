@@ -1,15 +1,15 @@
 """A text with its calls of `debug` written out, or with its indices checked.
 
 `debug("label", value, ...)` is a statement of a text for `raw_kernel`, with up to MOST_VALUES
-numbers. A launch outside of `Device.debug` runs the text without these statements. Inside, each call
-appends a record to a buffer that the text gets for this:
+numbers. A launch outside of `Device.debug` runs the text without these statements. Inside, each
+call appends a record to a buffer that the text gets for this:
 
     words 0, 1     how many words records took so far (those that did not fit count), capacity
     words 2 to 7   the first and the last invocation that is recorded, along x, y and z
     words 8 and on the records: number of the call + 1, invocation, three words for each value
 
-A value is a number of any type. Its words are its bits as f32, as i32 and as u32: together they give
-the number, so that nobody needs to know its type.
+A value is a number of any type. Its words are its bits as f32, as i32 and as u32: together they
+give the number, so that nobody needs to know its type.
 
 A checked text has a buffer for the first index that is outside of its binding:
 
