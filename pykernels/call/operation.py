@@ -56,10 +56,17 @@ class Operation:
     def __init__(
         self, name: str, kernel: Kernel, rule: Callable[..., Made], takes: tuple[str, ...],
         names: dict[str, str], results: tuple[str, ...], fixed: dict[str, Any],
+        left: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
+        """`left`: tensors of the kernel that a caller may leave to the rule."""
         self._kernel, self._rule, self._takes = kernel, rule, takes
         self._names, self._results, self._fixed = names, results, fixed
-        args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
+        args = tuple(
+            [
+                replace(a, name=names.get(a.name, a.name), optional=a.optional or a.name in left)
+                for a in kernel.args
+            ]
+        )
         self._named = replace(kernel, name=name, args=args)
         self.known: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
 
