@@ -21,9 +21,10 @@
 // grid = "it.batches * across * down"
 // ///
 
-// As gemm_tile. A packed multiply-add takes one row and two neighbouring columns: rows lie twice
-// in workgroup memory, as splatting them later would halve its rate, and one vector load brings
-// eight columns or four rows. After 16 p.blocks of k the f16 sums are added to f32 ones and cleared.
+// The algorithm is that of gemm_tile. A packed multiply-add takes one row and two neighbouring
+// columns. Rows are stored twice in workgroup memory, because copying a row into both halves of a
+// vector inside the loop would halve the rate. One vector load brings eight columns or four rows.
+// After each 16 p.blocks of k the f16 sums are added to f32 sums and set to 0.
 //
 // The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
 // takes twice the registers, so that fewer workgroups share a multiprocessor.
