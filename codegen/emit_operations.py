@@ -118,6 +118,8 @@ def _plain(f: Function) -> Iterator[str]:
 def _checked(f: Function) -> Iterator[str]:
     """Lines for checks that a cached call does without."""
     for a in f.arguments:
+        if a.kind == "out" and a.check:
+            yield f"    {a.check}({f.op!r}, {a.name!r}, {a.name})"
         if a.refuses or _of_integer(a):
             given = "" if a.refuses else f"{a.name} = "
             yield f"    {given}{a.check}({f.op!r}, {a.name!r}, {a.name})"

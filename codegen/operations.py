@@ -211,7 +211,7 @@ class _File:
         elsewhere = [one["function"] for one in special]
         used += [n for n in elsewhere if n not in self.data["functions"]]
         takes = self.rules[rule].takes[1:]
-        there = {a.name for a in arguments if runs or a.kind != "out"} | {*data["given"]}
+        there = {a.name for a in arguments if runs or a.kind != "out" or a.check} | {*data["given"]}
         if missing := [n for n in takes if n not in there]:
             self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
         doc = "" if spec is None else str(spec.wrappers.get(kernel, {}).get("doc", spec.doc))
@@ -286,7 +286,8 @@ class _File:
                 rest=rest,
             )  # fmt: skip
         if arg == "out":
-            return out_argument(keyword, doc)
+            made = out_argument(keyword, doc)
+            return replace(made, type=given.get("type", made.type), check=given.get("check", ""))
         of = given.get("of", arg)
         tensors = () if spec is None else spec.tensors
         tensor = next((t for t in tensors if t.name == of and t.role == "in"), None)

@@ -74,7 +74,7 @@ class Operation:
     def run(
         self, arrays: tuple[Array | None, ...], options: dict[str, Any],
         numbers: dict[str, float], key: tuple[Hashable, ...], asked: tuple[bool, ...],
-        out: Tensor | None,
+        out: Tensor | tuple[Tensor, ...] | None,
     ) -> Any:  # fmt: skip
         """Run the kernel on arrays, and on options that were checked one by one.
 
@@ -84,16 +84,16 @@ class Operation:
             numbers: the kernel's scalars.
             key: further values that the result of the rule depends on.
             asked: for each result, True if it is returned.
-            out: the Tensor to write to.
+            out: the Tensor to write to; of several, the first is the call's, the rule takes them.
         """
         for array in arrays:
             take_part = getattr(array, "take_part", None)
             if take_part is not None:  # quantised weights, which are no tensors
                 return take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
-        call = Call(self._named, *arrays, out=out)
+        call = Call(self._named, *arrays, out=out[0] if isinstance(out, tuple) else out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
-        there = {**tensors, **options, **numbers}
+        there = {**tensors, **options, **numbers, "out": out}
         made = self._rule(call, **{n: there[n] for n in self._takes})
         whole = {k: tensors[n] for k, n in self._names.items()} | made.results
         views = {a.name: made.views.get(a.name, whole.get(a.name)) for a in kernel.args}
