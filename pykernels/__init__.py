@@ -83,7 +83,8 @@ def _load(name: str) -> Any:
 
 
 def _is_module(name: str) -> bool:
-    """Is it a module of the package? `from pykernels import contract` asks `__getattr__` first."""
+    """True for a module of the package; `from pykernels import contract` asks `__getattr__`
+    first."""
     if sys.is_finalizing():
         return False  # nothing is found any more; loading the name says so
     from importlib.util import find_spec

@@ -375,7 +375,8 @@ class Tensor(TensorMethods):
 
 
 class _Tensor(Tensor):
-    """What all tensors are: `Tensor` itself tells how they are made, which costs these nothing."""
+    """The class of all tensors. `Tensor` itself has the constructor, so that these are created
+    without its cost."""
 
     __slots__ = ()
     if not TYPE_CHECKING:

@@ -64,7 +64,8 @@ def _without(forced: tuple[Any, ...], choices: tuple[Any, ...]) -> tuple[Any, ..
 
 
 def choice(kernel: str, **fields: Any) -> Any:
-    """What the plan of a kernel may be forced to: what its `choose` returns, with these fields.
+    """A choice that can be forced on the plan of a kernel: a result of its `choose`, with these
+    fields.
 
     A tuple stands for a field that has fields of its own. ArgumentError says what there is.
     """

@@ -218,7 +218,7 @@ class _Processes:
         self.last: dict[Side, Report] = {}
 
     def until(self, end: float) -> Callable[[int], bool]:
-        """Is there time for a batch of so many times the usual number of processes?"""
+        """True if there is time for a batch of `factor` times the usual number of processes."""
         return lambda size: time.monotonic() + 2 * size * self._processes * self._last <= end
 
     def measure(self, cases: Sequence[str] | None, size: int = 1) -> Pair:

@@ -98,7 +98,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Function:
-    """What a case measures that is no kernel of the package: a function that makes one.
+    """A function that a case measures instead of a kernel of the package.
 
     call: takes the tensors of the case by name.
     meaning, budget: of its output and what f32 may be off by, from the arrays by name; `shape` is
@@ -173,7 +173,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one call is: the work that it asks for, and what the device is given to do."""
+    """The counts of one call: its work, and the dispatches, submits and bytes on the device."""
 
     nbytes: int
     operations: int
@@ -355,8 +355,8 @@ class Loaded:
         return found
 
     def _rounded(self) -> bool:
-        """Does attention, or that whose gradient this is, or a product with quantised weights run
-        on matrix units?"""
+        """True if the case is attention, a gradient of attention, or a product with quantised
+        weights, and runs on matrix units."""
         if self.case.kernel == "mul_mat_quant":
             return any("gemm_mma_quant" in name for name in self.bodies())
         attention = self.case.kernel in ("flash_attn", "flash_attn_backward")

@@ -1,4 +1,4 @@
-"""What the device itself reaches: fill, copy, multiply-adds in f32 and f16, and a launch.
+"""The ceilings of a device: fill, copy, multiply-adds in f32 and f16, and a launch.
 
 Each is the best of several simple ways, warmed up as the cases are, and checked. On a software
 driver the host's caches count: there fill and copy are measured by shaders at several sizes.

@@ -63,7 +63,7 @@ def asks_for(kernel: str, name: str) -> bool:
 
 
 def differing(want: Array, got: Array) -> int:
-    """How many elements of one dtype differ in a bit; any NaN is a NaN."""
+    """The number of elements of one dtype that differ in a bit; all NaNs are equal."""
     bits = f"u{got.dtype.itemsize}"
     differ = np.ascontiguousarray(want).view(bits) != np.ascontiguousarray(got).view(bits)
     return int((differ & ~((want != want) & (got != got))).sum())

@@ -50,7 +50,7 @@ LOOPS = 5  # loops of calls by the host's clock
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure.
+    """The length of a measurement.
 
     warm, most: seconds of warm-up at least, and at most while the time is not steady.
     rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
@@ -130,8 +130,8 @@ class Timing:
 
     @property
     def trusted(self) -> bool:
-        """Can the GPU's time be believed? It is part of a call's time by the host's clock. Loops
-        of fewer than PASSES passes do not know what a place in memory does."""
+        """True if the GPU's time can be trusted: it must be at most the call's time by the host's
+        clock. With fewer than PASSES passes, the effect of places in memory is unknown."""
         if self.clock == "wall" or len(self.loops) < 2:
             return True
         floor = SINGLE if len(self.loops) < PASSES * LOOPS else 0.0
@@ -140,9 +140,9 @@ class Timing:
 
     @property
     def noise(self) -> float:
-        """How far a repetition may be off, as a share of the time: half the 95 % interval of the
-        mean over the passes; within one pass, half the interquartile range of the readings if that
-        is more, as the place in memory did not change."""
+        """The expected difference of a repetition, relative to the time: half the 95 % interval of
+        the mean over the passes; within one pass, half the interquartile range of the readings if
+        that is more, as the place in memory did not change."""
         if self.places > 1:
             return self.error * _half(self.places)
         if len(self.rounds) < 4:
@@ -153,8 +153,8 @@ class Timing:
 
     @property
     def call_noise(self) -> float:
-        """How far a repetition of `per_call` may be off, as a share of it: half the 95 % interval
-        over the passes, or over the loops of one pass."""
+        """The expected difference of a repetition of `per_call`, relative to it: half the 95 %
+        interval over the passes, or over the loops of one pass."""
         if len(self.loops) < 2:
             return self.noise if self.clock == "wall" else 0.0
         times = self.units("call")
@@ -171,7 +171,7 @@ class Timing:
 
     @property
     def places(self) -> int:
-        """How many passes there were, each with its tensors somewhere else in memory."""
+        """The number of passes, each with its tensors at other places in memory."""
         return max(len(self.passes), 1)
 
     def units(self, clock: Clock) -> list[float]:
@@ -289,7 +289,7 @@ class Tracker:
     seen: list[float] = field(default_factory=list)
 
     def ready(self) -> bool:
-        """Is the device as fast as when it was warm?"""
+        """True if the device is as fast as when it was warm."""
         return self.probe() <= 1.05 * self.warm
 
     def poll(self) -> None:
@@ -392,7 +392,7 @@ def _settled(times: list[float]) -> bool:
 
 
 def _chain(wanted: float, seconds: float) -> int:
-    """How many calls make up this many seconds."""
+    """The number of calls that take this many seconds."""
     return max(1, min(math.ceil(wanted / seconds), LONGEST_CHAIN))
 
 

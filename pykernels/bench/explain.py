@@ -82,7 +82,7 @@ def _text(value: Any) -> str:
 def explain(
     dev: Device, call: Callable[[], object], check: Callable[[], Verdict] | None = None
 ) -> Explanation:
-    """What the plans of a call may choose from, each candidate measured.
+    """Measure each candidate that the plans of a call may choose.
 
     Args:
         call: makes the call on `dev`, again and again.

@@ -55,7 +55,7 @@ class Scatter:
 
     @classmethod
     def of(cls, runs: Iterable[Sequence[float]]) -> Scatter:
-        """Of all cases together: for each the times of several runs of the same code."""
+        """The interval over all cases; each case has the times of several runs of the same code."""
         logs = [[math.log(t) for t in times] for times in runs if len(times) > 1]
         freedom = sum(len(each) - 1 for each in logs)
         squares = sum(variance(each) * (len(each) - 1) for each in logs)

@@ -40,9 +40,10 @@ class Node:
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
-    """ONNX Runtime's WebGPU provider. A run has a cost of its own (submits, transfers), so the time
-    is that of chains of two lengths, subtracted; only the first element is read back. The output of
-    one node is compared with our kernel's on the same numbers."""
+    """ONNX Runtime's WebGPU provider. A run has its own cost (submits, transfers). So the time of a
+    node is the difference of two chains of different length, divided by the difference of their
+    lengths; only the first element is read back. The output of one node is compared with our
+    kernel's on the same numbers."""
 
     def ready(loaded: Loaded) -> Calls:
         onnx, ort = modules()
@@ -76,7 +77,8 @@ def _input(o: Operand, seed: int, node: Node) -> Array:
 
 
 def _compare(loaded: Loaded, node: Node, arrays: Mapping[str, Array], got: Array) -> None:
-    """Is it the same operation? In half precision a sum may be off by a few per cent."""
+    """Compare the outputs, to see that it is the same operation. In half precision a sum may be
+    wrong by a few per cent."""
     tensors = loaded.sets[0]
     for name, array in arrays.items():
         tensors[name].write(np.ascontiguousarray(array))

@@ -141,7 +141,7 @@ class OwnLoaded(Loaded):
         return len(given) == 1 and self._outputs()[0] is given[0]
 
     def _outputs(self) -> list[Tensor]:
-        """What the last call returned; of a function that returns nothing, its last tensor."""
+        """The result of the last call; for a function that returns nothing, its last tensor."""
         found = self.result if isinstance(self.result, (tuple, list)) else (self.result,)
         outputs = [t for t in found if isinstance(t, Tensor)]
         given = [t for t in self.sets[0] if isinstance(t, Tensor)]
@@ -236,7 +236,7 @@ def _compared(want: Array, got: Array, rtol: float | None, atol: float | None) -
 
 @dataclass(frozen=True)
 class Measurement:
-    """What `measure` found. Times are of one call; None where they are not known."""
+    """The result of `measure`. Times are those of one call, None if unknown."""
 
     result: Result
     device: Device
@@ -253,7 +253,7 @@ class Measurement:
 
     @property
     def noise(self) -> float:
-        """How far a repetition of the time that counts may be off, as a share of it."""
+        """The expected difference of a repetition of `time`, relative to it."""
         return self.result.noise
 
     @property

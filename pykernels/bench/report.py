@@ -72,7 +72,7 @@ class Result:
 
     @property
     def noise(self) -> float:
-        """How far a repetition of that time may be off, as a share of it."""
+        """The expected difference of a repetition of that time, relative to it."""
         return self.timing.noise if self.clock == "gpu" else self.timing.call_noise
 
     @property
@@ -101,7 +101,7 @@ class Result:
         return clock_of([self.timing, found]) if isinstance(found, Timing) else ""
 
     def ratio(self, peer: str, clock: Clock | None = None) -> float | None:
-        """How often this is faster than a peer, by the clock that both have, or by this one."""
+        """The time of a peer divided by this time, by a clock that both have, or by `clock`."""
         clock = self.clock_beside(peer) if clock is None else clock
         found = self.peers.get(peer)
         if not clock or not isinstance(found, Timing):
@@ -281,7 +281,7 @@ def native_version(engine: EngineName) -> dict[str, str]:
 
 
 def _commit(root: Path) -> str:
-    """What git says of a checkout; "" for an installed package."""
+    """The commit of a checkout; "" for an installed package."""
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]

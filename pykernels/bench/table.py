@@ -46,7 +46,7 @@ def headline(report: Report) -> Iterator[str]:
 
 
 class _Columns:
-    """Which columns a report needs."""
+    """The columns that a report needs."""
 
     def __init__(self, report: Report) -> None:
         results = report.results
@@ -78,9 +78,9 @@ class _Columns:
 
     @property
     def spare(self) -> Row:
-        """What a narrow table does without, from the first on; without the column of kernels, their
-        names get lines of their own. Case, error and noise always stay, and the time that
-        counts."""
+        """The columns that a narrow table drops, first to last. Without the column of kernels,
+        their names get lines of their own. Case, error, noise and the time that counts always
+        stay."""
         called = [f"call x {p}" for p in reversed(self.call_peers)]
         peers = [f"x {p}" for p in reversed(self.peers)]
         peers += ["sets"] if self.sets else []
@@ -122,7 +122,7 @@ def _state(r: Result) -> str:
 
 
 def _sets(r: Result) -> str:
-    """How many sets of tensors calls go round, and the bytes of a set."""
+    """The number of tensor sets that calls use in turn, and the bytes of a set."""
     if not r.sets:
         return ""
     size, unit = r.rotated / r.sets, "B"

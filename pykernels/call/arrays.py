@@ -131,7 +131,7 @@ class Call:
 
     @property
     def is_moved(self) -> bool:
-        """Does it run over another axis than the last one?"""
+        """True if it runs over another axis than the last one."""
         return self._order is not None
 
     def over(self, x: Tensor, axis: int, **last_only: object) -> None:

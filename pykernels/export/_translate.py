@@ -70,7 +70,7 @@ def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], st
 
 
 def plan_object(name: str) -> str:
-    """What a module of plans is called in JavaScript."""
+    """The name of a module of plans in JavaScript."""
     return "plans." + name.replace(".", "$")
 
 

@@ -1,4 +1,5 @@
-"""What each kernel means, in numpy: one module a family, one function a kernel, of its name.
+"""A numpy implementation of each kernel: one module a family, and in it one function with the name
+of each kernel.
 
 `reference.<family>.<kernel>(*inputs, **scalars)` returns the output (several as a tuple): exact for
 data movement, else float64 computed from the inputs (and scalars) as the kernel gets them, rounded

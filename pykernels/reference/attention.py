@@ -231,7 +231,8 @@ def flash_attn_backward_budget(
     rounded: bool = False,
     **options: Any,
 ) -> tuple[Array, Array, Array]:
-    """What f32 may be off by in each element of dq, dk and dv; of o and lse only o's dtype counts.
+    """The largest error of f32 in each element of dq, dk and dv; of o and lse only the dtype of o
+    counts.
 
     With u = 2^-23 and sums of K products off by u (sqrt(K) + 4) sum|a||b|, as everywhere:
     a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that, 4 u |slope mask| and

@@ -147,7 +147,7 @@ def conv_transpose2d(
             x.shape[2:], a.stride, paddings, a.dilation, w.shape[2:], extra, strict=True
         )
     ]
-    # What lies in the output's extra rows gets the rows of x that a larger padding would cut.
+    # The extra rows of the output read the rows of x that a larger padding would cut off.
     out = conv2d_backward_input(
         x, w, (len(x), w.shape[1] * groups, *size), stride=a.stride,
         padding=a.padding, dilation=a.dilation, groups=groups,

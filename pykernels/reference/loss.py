@@ -155,7 +155,7 @@ def _error(x: Array, target: Array) -> Array:
 def total_weight(
     x: Array, target: Array, weight: Array | None = None, *, ignore_index: int = -100
 ) -> Array:
-    """What the mean divides by."""
+    """The divisor of the mean."""
     return np.asarray(_targets(x, target, weight, ignore_index, 0.0)[2].sum())
 
 

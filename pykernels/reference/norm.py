@@ -300,7 +300,7 @@ def _of_channel(param: Array | None, x: Array) -> Array | None:
 
 
 def _known(s: Array, mean: Array, variance: Array, eps: float) -> _Normed:
-    """Of statistics that are given: only x, the differences and the factor are rounded."""
+    """The error for given statistics: only x, the differences and the factor are rounded."""
     shape = (-1, *[1] * (s.ndim - 2))
     difference = s - mean.reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -435,7 +435,8 @@ def _with_sum(
 
 
 def _with_other(x: Array, alone: Array, ds: Array | None) -> Array | float:
-    """What the sum of a gradient and ds costs: that of a long row is rounded before it, too."""
+    """The error of the sum of a gradient and ds; the gradient of a long row is rounded before that
+    sum, too."""
     if ds is None:
         return 0.0
     return (2.0**-11 if x.dtype == np.float16 else U) * np.abs(alone) + U * np.abs(_double(ds))
@@ -453,7 +454,7 @@ def _input_gradient(
 def _input_gradient_budget(
     d: Array, found: _Normed, weight: Array | None, axes: Axes, mean: bool, summed: bool = False
 ) -> Array:
-    """Of g, of the means of g and of g * n, of n, and of the factor in front of all of it.
+    """The errors of g, of the means of g and of g * n, of n, and of the factor of the whole.
 
     `summed`: of the sum of g * n in place of its mean."""
     g, n = _affine(d, weight, None), found.n

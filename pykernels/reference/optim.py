@@ -78,7 +78,8 @@ def adam_step_errors(
     decoupled: bool = False,
     before: tuple[Any, Any, Any] = (0.0, 0.0, 0.0),
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """What the results in f32 may be off by, given what moments and parameter are off by before.
+    """The largest error of the results in f32, from the errors of moments and parameter before the
+    step.
 
     To first order, rounding by rounding; products and sums may be fused or not.
     """
@@ -149,7 +150,7 @@ def sgd_step_errors(
     momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
     before: tuple[Any, ...] = (0.0, 0.0),
 ) -> tuple[Array, ...]:  # fmt: skip
-    """What the results in f32 may be off by, given what those were off by before."""
+    """The largest error of the results in f32, from the errors before the step."""
     if settings is not None:
         lr, momentum, weight_decay = settings.tolist()
     g, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, param))

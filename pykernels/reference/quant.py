@@ -26,8 +26,8 @@ FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 
 class Places(NamedTuple):
-    """Where a block of a file has number i: byte and shift of its lower and of its upper bits; and
-    the bytes of each word of the record."""
+    """The place of number i in a block of a file: byte and shift of its lower and of its upper
+    bits; and the bytes of each word of the record."""
 
     low: tuple[Array, Array]
     high: tuple[Array, Array] | None

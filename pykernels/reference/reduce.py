@@ -86,17 +86,17 @@ def argmin(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def any(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """Is one of the elements not 0?"""
+    """True if any element is not 0."""
     return _shaped((x != 0).any(axis), shape)
 
 
 def all(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """Is none of the elements 0?"""
+    """True if no element is 0."""
     return _shaped((x != 0).all(axis), shape)
 
 
 def count_nonzero(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
     return _shaped((x != 0).sum(axis).astype(np.int32), shape)
 
 

@@ -39,7 +39,7 @@ def top_k(x: Array, *, dst: Array, largest: bool = True) -> tuple[Array, Array]:
 
 
 def searchsorted(sorted: Array, values: Array, *, side: Literal["left", "right"] = "left") -> Array:
-    """How many elements of a row are below each value, or (right) not above it, int32."""
+    """The number of elements of a row below each value, or (right) not above it, int32."""
     rows = np.broadcast_to(sorted, (*values.shape[:-1], sorted.shape[-1]))
     out = np.empty(values.shape, np.int32)
     for at in np.ndindex(*values.shape[:-1]):

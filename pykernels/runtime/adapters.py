@@ -137,7 +137,7 @@ def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any
 def caps_of(
     features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
 ) -> Caps:
-    """What plans know of a device."""
+    """The caps of a device, which plans read."""
     return Caps(
         f16=F16.name in features,
         subgroups=SUBGROUPS.name in features,

@@ -18,7 +18,8 @@ _next_number = itertools.count().__next__
 
 
 class Pending:
-    """Why blocks do not contain their recorded values yet; `why` is empty once they do."""
+    """The reason that blocks do not contain their recorded values yet; `why` is empty once they
+    do."""
 
     why = ""
 
@@ -98,7 +99,7 @@ class Block:
         self.guarded = self.exposed
 
     def unwritten(self) -> str:
-        """Why its contents must not be read; empty if they may."""
+        """The reason that its contents must not be read; empty if they may be read."""
         if self.pending is None:
             return ""
         why = self.pending.why

@@ -43,7 +43,7 @@ def size_class(nbytes: int) -> int:
 
 
 def place(line: Sequence[Block], number: int) -> int:
-    """Where a block of this number belongs among free ones, the largest number first."""
+    """The position of a block of this number among free blocks, the largest number first."""
     if not line or line[-1].number > number:
         return len(line)
     return bisect_left(line, -number, key=_behind)

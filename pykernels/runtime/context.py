@@ -155,7 +155,7 @@ class Context:
         return None if scope is None or not scope.mine else scope.value.arena
 
     def held(self) -> Any:
-        """What holds the caller's launches until the end of its call (`whole.Held`)."""
+        """The object that holds the caller's launches until the end of its call (`whole.Held`)."""
         scope = innermost("call")
         found = None if scope is None or not scope.mine else scope.value.get(self)
         return None if found is None or found.running else found

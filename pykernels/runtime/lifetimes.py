@@ -43,7 +43,7 @@ class ProgramMemory:
 
     @property
     def nbytes(self) -> int:
-        """What the program takes."""
+        """The bytes of the program."""
         return self.kept + sum(self.shared)
 
     def __str__(self) -> str:

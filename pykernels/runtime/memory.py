@@ -112,7 +112,7 @@ class Pool(Budget):
             self._collect()
 
     def held(self, block: Block) -> bool:
-        """Does a storage hold it?"""
+        """True if a storage holds it."""
         return self._taken.get(block) is not None
 
     # -- storages ---------------------------------------------------------------------------------

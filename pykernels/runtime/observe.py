@@ -148,7 +148,7 @@ def record_of(storage: Storage) -> Record:
 
 
 class Seen:
-    """What tapes have kept of one call."""
+    """The part of one call that tapes keep."""
 
     __slots__ = ("_entries", "_serial", "_undo")
 

@@ -1,5 +1,5 @@
-"""Where values lie that live for a part of a program: in few buffers, whose bytes together are as
-near as possible to the bytes that live at once.
+"""Places values that live for a part of a program: in few buffers, whose total size is close to the
+most bytes that live at once.
 
 This is dynamic storage allocation with known lifetimes, which is NP-hard. Two known heuristics:
 greedy by size takes the largest value first, and the lowest place that is free while it lives
@@ -45,7 +45,7 @@ class Placement:
 
     @property
     def nbytes(self) -> int:
-        """Of all buffers."""
+        """The bytes of all buffers."""
         return sum(self.sizes)
 
 

@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 class _Nothing:
-    """What the arena of a held call keeps besides its blocks, as `Pool.contents` asks for it."""
+    """The empty contents of a held call's arena, for `Pool.contents`."""
 
     pages: tuple[Any, ...] = ()
 

@@ -196,7 +196,7 @@ class QTensor:
 
     @property
     def kind(self) -> BlockType:
-        """What is known of the type."""
+        """The facts of the type."""
         return self._kind
 
     @property

@@ -55,7 +55,7 @@ def validate(
     *,
     features: Collection[str] | None = None,
 ) -> list[Finding]:
-    """What the validators say about the sources, in the order of the sources, then by line.
+    """Validate the sources. Returns findings in the order of the sources, then by line.
 
     `features` are those of the device (``shader-f16``, ``bgra8unorm-storage``): a text that needs
     another one gets an error. None stands for those that each text enables.

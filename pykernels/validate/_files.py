@@ -56,7 +56,7 @@ _CLOSED_BY = {"{{": "}}", "{%": "%}", "${": "}", "{#": "#}", "{$": "}"}
 _SPEAK = ("naga", "tint", "naga, tint")
 _KERNEL = re.compile(r"\A//[ \t]*///[ \t]*kernel\b|^[ \t]*//%", re.MULTILINE)
 _ENTRY = re.compile(r"@(compute|vertex|fragment)\b")
-# How naga and Tint say that a text is a piece of another one.
+# The messages by which naga and Tint show that a text is only a part of a module.
 _MISSING = re.compile(
     r"(?:no definition in scope for identifier: |unresolved [\w ]+ )['`](\w+)['`]"
 )
@@ -244,7 +244,7 @@ _Place: TypeAlias = tuple[int, int]
 
 
 def _marks(text: str) -> list[tuple[_Place, _Place, str]]:
-    """Where each mark of a template begins and ends, in order, and its kind."""
+    """The start, end and kind of each mark of a template, in order."""
     code = without_comments(text)
     places = Places(code)
     found: list[tuple[_Place, _Place, str]] = []

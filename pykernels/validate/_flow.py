@@ -204,7 +204,8 @@ class _Divergence:
             self.loop(s, why)
 
     def branches(self, blocks: list[list[_Statement]], why: str) -> None:
-        """What differs before the branches, or after one of them, differs after all."""
+        """Values that differ before the branches, or after one of them, differ after the
+        statement."""
         start = len(self.changes)
         after: set[str] = set()
         for b in blocks:

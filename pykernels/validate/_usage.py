@@ -1,4 +1,4 @@
-"""What a WGSL text uses, read off its module-scope declarations and its functions' words.
+"""Finds what a WGSL text uses, from its module-scope declarations and the words of its functions.
 
 Everything here is linear in the text, whatever it says: shaders may be made by programs, or by
 somebody who wishes harm. So no pattern that may fail looks further than the declaration.
@@ -141,7 +141,7 @@ class Usage:
 
     @functools.cached_property
     def reach(self) -> Mapping[str, int]:
-        """What each function, or one that it calls, names.
+        """The names that each function, or a function that it calls, uses.
 
         A bit for each workgroup variable, then for each resource, then one for any barrier.
         """
@@ -156,7 +156,8 @@ class Usage:
         return _picked(self.workgroup, self.reach[entry])
 
     def touches(self, function: str) -> tuple[bool, bool]:
-        """Does a function, or one that it calls, name workgroup memory; and a barrier?"""
+        """True for workgroup memory, and for a barrier, if a function or one that it calls uses
+        it."""
         mask = self.reach[function]
         return bool(mask & ((1 << len(self.workgroup)) - 1)), bool(
             mask >> (len(self.workgroup) + len(self.resources))
@@ -342,7 +343,8 @@ def _functions(code: str, ends: array[int]) -> dict[str, Function]:
 
 
 def _attributes(code: str, start: int, at: int) -> int:
-    """Where the attributes of a declaration begin: behind the last one, no sooner than `start`."""
+    """The start of the attributes of a declaration: after the previous declaration, not before
+    `start`."""
     return max(start, code.rfind(";", start, at) + 1, code.rfind("}", start, at) + 1)
 
 

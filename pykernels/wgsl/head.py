@@ -75,7 +75,7 @@ fn fault(position: u32, lo: u32, hi: u32) {{
 
 @dataclass(frozen=True)
 class ElementType:
-    """How a tensor is stored in its binding and what the body computes with."""
+    """The type of a tensor in its binding, and the type that the body computes with."""
 
     storage: str
     value: str  # "" for a tensor bound as words
@@ -175,7 +175,7 @@ def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _levels(spec: Interface, axes: Mapping[str, Any]) -> int:
-    """How many levels of its index space a variant has."""
+    """The number of levels of a variant's index space."""
     return int(axes[spec.levels]) if spec.levels else SPACES[spec.iterate][1].LEVELS
 
 

@@ -1,4 +1,4 @@
-"""What a body's head is made from: its axes, tensors and params."""
+"""The interface of a body, from which its head is written: axes, tensors and params."""
 
 from __future__ import annotations
 

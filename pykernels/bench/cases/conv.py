@@ -148,7 +148,8 @@ def some_biases(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def part(kernel: str, groups: int) -> Part | None:
-    """What of a layer is checked. Each weight needs all images, each group all its channels."""
+    """The part of a layer that is checked. A weight needs all images, and a group all its
+    channels."""
     if kernel == "conv2d_backward_weight":
         return some_weights if groups == 1 else None
     return few_channels if kernel == "conv2d" and groups == 1 else last_image

@@ -1,4 +1,4 @@
-"""What the calls of a sweep are: their tensors, our function, torch's, and what numpy says."""
+"""The calls of a sweep: their tensors, our function, torch's function, and numpy's result."""
 
 from __future__ import annotations
 

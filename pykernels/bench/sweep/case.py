@@ -67,7 +67,7 @@ class SweepCase:
 
     @property
     def checkable(self) -> bool:
-        """Is it small enough for numpy?"""
+        """True if it is small enough for numpy."""
         work = self.function.operations(self.call.dims)
         return self.footprint <= MOST_BYTES and work <= MOST_OPERATIONS
 

@@ -1,4 +1,5 @@
-"""What plans choose from for a problem, as data: the question that a plan asks, and choices."""
+"""The choices of plans for a problem, as data: the question that a plan asks, and its
+candidates."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def text_of(choice: Any) -> str:
 
 
 def question(caps: Caps, p: Problem, views: list[View | None]) -> Question | None:
-    """What the plan of a problem asks first; None where nothing is chosen."""
+    """The first question of a problem's plan; None if the plan chooses nothing."""
     asked: list[tuple[type, tuple[Any, ...]]] = []
     kernel = kernel_of(p.kernel)
     known = inspect.signature(getattr(kernels, p.kernel)).parameters
@@ -88,7 +89,8 @@ def _bodies(caps: Caps, q: Question) -> Iterator[Any]:
 
 
 def _hopeless(choice: Any, q: Question) -> bool:
-    """May it take a hundred times as long as others? It is not tried: dispatches stay short."""
+    """True if it may take a hundred times as long as others. It is not tried then, so that
+    dispatches stay short."""
     shape = q.shape[0]
     if choice.body == "conv_direct":
         return bool(shape.rows > 16)

@@ -1,4 +1,4 @@
-"""What a device is: multiprocessors, copies, the cost of a dispatch, and the rates of tiles."""
+"""Measures a device: multiprocessors, copies, the cost of a dispatch, and the rates of tiles."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STEADY = 5e-4  # seconds of the tile products that are timed
 
 
 class Wave(NamedTuple):
-    """How a tile runs: operations a second of a full device, the time of a wave with n workgroups
-    on each multiprocessor, and the k that starting one costs."""
+    """The speed of a tile: operations a second of a full device, the time of a wave with n
+    workgroups on each multiprocessor, and the k that starting a workgroup costs."""
 
     rate: float
     partial_wave: tuple[float, ...]
@@ -43,7 +43,7 @@ def probe(dev: Device) -> Program:
 
 def units(meter: Meter) -> int | None:
     """Multiprocessors: workgroups that only compute take twice as long from one more than that.
-    None where times have no such steps, as on a CPU."""
+    None if the times have no such steps, as on a CPU."""
     dev = meter.dev
     if meter.slow:
         return None
@@ -136,7 +136,7 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
 
 
 def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
-    """How a tile runs: products of so many workgroups are timed, at two lengths of K."""
+    """The speed of a tile, from timed products of `counts` workgroups at two lengths of K."""
     depth = 512
     one = _tiles(meter, body, units, 1, depth)
     if one is None:

@@ -37,7 +37,7 @@ Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors, and wh
 
 
 class Times(Protocol):
-    """What choices take; `i` is the number of a question."""
+    """The times of choices; `i` is the number of a question."""
 
     def seconds(self, i: int, choice: Any) -> float: ...
     def best(self, i: int) -> float: ...
@@ -156,7 +156,7 @@ SETTINGS: dict[str, list[Setting]] = {
 def losses(
     caps: Caps, t: Tuning, questions: Sequence[Question], times: Times, family: str = ""
 ) -> Iterator[float]:
-    """What each choice loses, as the logarithm of how many times the best it takes."""
+    """The loss of each choice: the logarithm of its time over the best time."""
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:

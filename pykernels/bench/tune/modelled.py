@@ -78,7 +78,7 @@ LARGE = (
 
 
 def caps_of(d: Modelled) -> Caps:
-    """What it allows: all bodies of f32."""
+    """The caps of a modelled device: all bodies of f32."""
     return Caps(False, True, 256, 1024, 32768, 1 << 30, 65535, named("generic-large"))
 
 
@@ -196,7 +196,7 @@ _MODELS = {matmul: _matmul, conv: _conv, select_weight: _weight, attention: _att
 
 
 def views(p: Problem) -> list[View | None]:
-    """What a plan sees of a problem, without its memory."""
+    """The views of a problem for a plan, without memory."""
     found: list[View | None] = []
     for i, argument in enumerate(kernel_of(p.kernel).args):
         o = p.case.tensors.get(argument.name)
@@ -209,13 +209,13 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """What the plans of all problems ask."""
+    """The questions of the plans of all problems."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None]
 
 
 class ModelledTimes:
-    """What choices for some questions take on a modelled device."""
+    """The times of choices for some questions on a modelled device."""
 
     def __init__(self, d: Modelled, questions: Sequence[Question]) -> None:
         self.device, self.questions, self.caps = d, questions, caps_of(d)

@@ -108,7 +108,7 @@ _HALVES = {
 
 
 def problems(small: bool = False, halves: bool = False) -> list[Problem]:
-    """What is measured. `halves`: on matrix units too."""
+    """The measured problems. `halves`: also products on matrix units."""
     if small:
         return [*_SMALL]
     found = [Problem("mul_mat", s) for s in _PRODUCTS]
@@ -151,7 +151,7 @@ _MAKERS: tuple[tuple[str, Callable[[np.random.Generator, int], tuple[int, ...]]]
 
 
 class Limits(NamedTuple):
-    """What a problem may take on a device."""
+    """The limits of a problem on a device."""
 
     operations: float
     nbytes: float

@@ -42,7 +42,7 @@ Told = Callable[[str, float], None]
 
 
 class Choice(NamedTuple):
-    """What a table chooses for a problem, how many times the best it takes, and what is best."""
+    """A table's choice for a problem, its time over the best time, and the best choice."""
 
     problem: Problem
     choice: str
@@ -131,8 +131,8 @@ def _mixed(some: Sequence[Problem]) -> list[Problem]:
 
 
 def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) -> Verdicts:
-    """How the choices of the device's table compare with the best for so many problems that were
-    not measured."""
+    """Compare the choices of the device's table with the best choices, for `count` problems that
+    were not measured before."""
     told("warming up", 0.0)
     meter = _meter(dev, Kept(None, {}))
     t = dev._context.caps.tuning
@@ -148,7 +148,7 @@ def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) ->
 
 
 def limits_of(meter: Meter, small: bool) -> Limits:
-    """What the device does within a dispatch that is short enough."""
+    """The work that the device does within a dispatch that is short enough."""
     if small:
         return SMALL
     rate, side = 0.0, 128

@@ -22,7 +22,8 @@ from .tiles import tiles
 __all__ = ["HEADS", "choose", "plan", "steps_of"]
 
 OP = "flash_attn"
-# The axis of the query heads, which becomes two: KV heads, and the query heads of a KV head.
+# The axis of the query heads, which becomes two: The number of KV heads, and of the query heads
+# that share a KV head.
 HEADS = {"q": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1}
 # What a call may be cut along where a tensor is larger than one binding: batches, KV heads, query
 # heads of one KV head (these come later, since KV heads reach further), and queries.

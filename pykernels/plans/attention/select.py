@@ -1,4 +1,5 @@
-"""Which body computes a call of flash_attn, in how many splits of the keys: pure functions."""
+"""Chooses the body of a call of flash_attn and the number of splits of the keys, by pure
+functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tile of attention_mma takes halves on matrix units, and how long its sums may be."""
+"""Chooses the tile of attention_mma for float16 on matrix units, and the length of its sums."""
 
 from __future__ import annotations
 

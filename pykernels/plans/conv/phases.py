@@ -119,7 +119,7 @@ FEW_OUTPUTS = {(c.K, c.K): name for name, c in conv_few_outputs.CONFIGS.items()}
 
 
 def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
-    """Is this what conv_few_outputs has texts for?"""
+    """True if conv_few_outputs has texts for this call."""
     top, left = g.padding[0], g.padding[2]
     return (
         c.dst.shape[2] == 3

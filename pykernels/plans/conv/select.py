@@ -1,4 +1,4 @@
-"""Which body computes sums over windows, and in how many splits of K: pure functions."""
+"""Chooses the body for sums over windows and the number of splits of K, by pure functions."""
 
 from __future__ import annotations
 

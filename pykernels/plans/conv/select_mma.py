@@ -37,7 +37,7 @@ class MmaCost(NamedTuple):
 
 
 def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
-    """What each tile and number of splits is expected to take, packing included."""
+    """The expected time of each tile and number of splits, packing included."""
     t = caps.tuning
     bodies = TILES_WEIGHT if by_weight else TILES
     tables = t.conv.conv_weight_mma if by_weight else t.conv.implicit_gemm_mma

@@ -1,4 +1,4 @@
-"""Which body computes the gradient of weights, and in how many splits: pure functions."""
+"""Chooses the body for the gradient of weights and the number of splits, by pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = conv_weight_direct.CONFIGS["taps9"]
 
 
 class WeightGradShape(NamedTuple):
-    """What a choice depends on, apart from the device."""
+    """The numbers that a choice depends on, apart from the device."""
 
     groups: int
     rows: int  # output channels of a group

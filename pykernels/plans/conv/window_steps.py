@@ -118,7 +118,7 @@ def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split
 
 
 class Target(NamedTuple):
-    """Where sums go: to dst, or as partials to scratch, with the step that finishes them."""
+    """The target of sums: dst, or scratch for partial sums and the step that adds them."""
 
     out: View  # axes of dst, behind that of splits
     bias: View | None  # what the body adds itself
@@ -140,7 +140,7 @@ def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool =
 
 
 def _unsplit(t: Target) -> View:
-    """What a body writes that has no splits: with the axes of dst."""
+    """The target of a body without splits: dst, with its own axes."""
     return t.out.with_layout(t.out.shape[1:], t.out.strides[1:])
 
 

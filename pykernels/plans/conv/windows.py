@@ -1,4 +1,4 @@
-"""Which body computes a call of `Windows`: conv2d, its input gradient, conv_transpose2d."""
+"""Plans calls of `Windows`: conv2d, its input gradient, conv_transpose2d."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["shape_of", "steps"]
 
 
 def shape_of(caps: Caps, c: Windows) -> ConvShape:
-    """What the choice of a body depends on."""
+    """The numbers that the choice of a body depends on."""
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
@@ -114,7 +114,7 @@ def _merged(shape: Ints, views: list[View], axes: Ints) -> tuple[Ints, list[Ints
 
 
 def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
-    """How a tile loads the image, and its vectors: see implicit_gemm.wgsl."""
+    """The form in which a tile loads the image, and its vector width: see implicit_gemm.wgsl."""
     tile = TILES[body]
     n = 4 * tile.BN // tile.threads  # k that one invocation loads
     if native or c.w.shape[2] % BK:

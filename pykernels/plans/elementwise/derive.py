@@ -58,7 +58,8 @@ class Derived:
 
 @functools.lru_cache(maxsize=1024)
 def tree_of(kernel: Kernel) -> Tree:
-    """What a kernel of the family computes, or one of reductions of an expression reduces."""
+    """The expression that a kernel of the family computes, or that a reduction of an expression
+    reduces."""
     program = kernel.source
     if program is not None:
         root = _renamed(program.root)

@@ -32,7 +32,7 @@ class Inputs:
 
     @staticmethod
     def of(op: str, root: Typed, tensors: Mapping[str, str]) -> Inputs:
-        """Those over tensors of these dtypes, each in its `native`; LimitError for too many."""
+        """The inputs for tensors of these dtypes, each in its `native`; LimitError for too many."""
         most = MAX_INPUTS - bool(exponents(root))  # the page of faults is a binding too
         if len(tensors) > most:
             raise LimitError(
@@ -43,7 +43,7 @@ class Inputs:
 
     @property
     def shorts(self) -> dict[str, str]:
-        """How the kernel's tensors are stored, by their names in it."""
+        """The storage types of the kernel's tensors, by their names."""
         return {f"x{i}": short for i, short in enumerate(self.tensors.values())}
 
     @property

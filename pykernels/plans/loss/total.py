@@ -71,7 +71,7 @@ def total(
 
 
 def delivered(caps: Caps, scratch: Scratch, dst: View) -> tuple[View, list[Step]]:
-    """Where f32 results go that dst gets in its own dtype, and the copy that brings them there."""
+    """The tensor for f32 results, and the copy that converts them to the dtype of dst."""
     if dst.dtype.name == "float32":
         return dst, []
     wide = scratch.empty(dst.shape, "float32")

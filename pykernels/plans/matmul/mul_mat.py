@@ -150,7 +150,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
 
 
 def _load(v: View) -> tuple[View, int, bool]:
-    """How a tile loads an operand: the view, its vectors, and True if k is the row."""
+    """The load of an operand by a tile: the view, its vector width, and True if k is the row."""
     if v.vectorizable(ALONG_K):
         return v, ALONG_K, False
     if transposed(v).vectorizable(4):

@@ -1,4 +1,4 @@
-"""Which body computes a matrix product, and in how many splits of K: pure functions."""
+"""Chooses the body of a matrix product and the number of splits of K, by pure functions."""
 
 from __future__ import annotations
 

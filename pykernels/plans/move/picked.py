@@ -106,8 +106,8 @@ def shares(
 
 
 def _is_far(caps: Caps, side: View, at: int) -> bool:
-    """Does a side reach through more than a binding along the picked axis, while its elements along
-    that axis are fewer?"""
+    """True if one side spans more than a binding along the picked axis although its elements there
+    would fit."""
     if fits_binding(caps, side):
         return False
     line = side

@@ -50,5 +50,5 @@ def sorted_index(
 
 
 def moved(items: tuple[int, ...], at: int) -> tuple[int, ...]:
-    """What belongs to the axis `at`, last."""
+    """The entries of a shape, with that of the axis `at` moved to the end."""
     return (*items[:at], *items[at + 1 :], items[at])

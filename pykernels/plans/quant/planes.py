@@ -99,7 +99,7 @@ def in_fours(view: View) -> tuple[View, int]:
 
 
 def has_fours(view: View) -> bool:
-    """Are all its rows vectors of four elements?"""
+    """True if all its rows are vectors of four elements."""
     return view.padded and view.vectorizable(4)
 
 

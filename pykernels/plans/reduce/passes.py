@@ -226,7 +226,7 @@ def _states(room: View, lead: Ints, states: int) -> View:
 
 
 def _kind(dst: View) -> int:
-    """How results are stored: as words, as halves of floats or integers, or as bytes."""
+    """The storage of results: words, halves of floats or integers, or bytes."""
     if dst.dtype.itemsize == 2:
         return 1 if dst.dtype.kind == "f" else 2
     return 3 if dst.dtype.itemsize == 1 else 0

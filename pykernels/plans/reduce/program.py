@@ -209,7 +209,7 @@ class _MadeBody:
         )
 
     def _base(self) -> str:
-        """Where a row, or a batch, begins in each tensor."""
+        """The position of a row, or of a batch, in each tensor."""
         first, names = self._kind.first, [*self._inputs.shorts]
         members = ", ".join([f"{x}: u32" for x in names])
         found = ", ".join([f"{x}_{first}(i)" for x in names])

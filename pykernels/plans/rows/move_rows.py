@@ -21,7 +21,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 
 class Move(NamedTuple):
-    """How rows are moved: the axes and params of the step."""
+    """A move of rows: the axes and params of the step."""
 
     S: int
     D: int

@@ -55,7 +55,7 @@ def plan(
 
 
 class _Heads(NamedTuple):
-    """Which head a row is of: row r is of head first + r / head_rows % heads (axis -3)."""
+    """The head of a row: row r belongs to head first + r / head_rows % heads (axis -3)."""
 
     heads: int
     head_rows: int

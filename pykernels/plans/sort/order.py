@@ -56,7 +56,7 @@ def ordered(
 
 
 def merges(x: View) -> bool:
-    """Are rows longer than a block merged from pieces?"""
+    """True if rows longer than a block are merged from pieces."""
     pieces = cdiv(x.shape[-1], BLOCK)
     return 1 < pieces <= PIECES and x.size * pieces <= MOST_MERGED
 

@@ -25,7 +25,7 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 
 
 class Interop(Handle):
-    """What other libraries ask of an array."""
+    """The protocols by which other libraries use an array."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What is said of numpy's functions, and of their arguments, that tensors have not."""
+"""The errors for numpy's functions, and for their arguments, that tensors do not support."""
 
 from __future__ import annotations
 

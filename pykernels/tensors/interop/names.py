@@ -49,7 +49,7 @@ _LAYERS = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss":
 
 
 def instead(name: str, functions: Collection[str], dtypes: Collection[str]) -> str:
-    """What to say for a name, or ""; layers of torch are functions here, dtypes are texts."""
+    """A hint for a name, or "". Layers of torch are functions here, and dtypes are texts."""
     if name in INSTEAD:
         return INSTEAD[name]
     dtype = _DTYPES.get(name, name)
