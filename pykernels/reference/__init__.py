@@ -6,8 +6,8 @@ data movement, else float64 computed from the inputs (and scalars) as the kernel
 to their dtypes. It may ask for `dtype` and `shape` of the output, and, by its name, for an output
 as it was before the call.
 
-`<kernel>_budget` beside it, where there is one, takes what the kernel's function takes and returns
-what f32 may be off by in each element.
+`<kernel>_budget`, if a family has one, takes the same arguments and returns the largest error of
+f32 in each element.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def budget(kernel: str) -> Callable[..., Any] | None:
 
 
 def _module(kernel: str) -> Any:
-    """The module of the kernel's family, None where there is none."""
+    """The module of the kernel's family, None if there is none."""
     name = f"{__name__}.{family(kernel)}"
     try:
         return importlib.import_module(name)

@@ -32,7 +32,7 @@ def mul_mat(
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
     Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
-    `precision` changes what the kernel may be off by (`mul_mat_budget`), not what is meant.
+    `precision` changes the allowed error of the kernel (`mul_mat_budget`), not the reference.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
     out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))

@@ -7,7 +7,7 @@ import re
 
 __all__ = ["CLASSES", "class_of", "typed", "value_type"]
 
-# The dtypes of a class, by their short names; what is stored in 16 bits is computed in f32.
+# The dtypes of a class, by their short names; dtypes of 16 bits are computed in f32.
 CLASSES = {"float": ("f32", "f16"), "int": ("i32",), "uint": ("u32",), "bool": ("bool",)}
 _TYPE_WORD = re.compile(r"\b[VUIB]\b")
 

@@ -196,8 +196,8 @@ def tail_of(
 def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """The time until a tail is done, in tiles.
 
-    Short splits run beside the long splits, as many as end before these do. The others begin then,
-    on the whole device.
+    Short splits run beside the long splits, as many as end before these do. The other blocks begin
+    after it, on the whole device.
     """
     long_end, short_end = long + ends, (tiles - long) / splits + ends
     each = int(long_end // short_end)

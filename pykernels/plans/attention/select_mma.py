@@ -18,7 +18,7 @@ TILES = attention_mma.CONFIGS
 # `longest_sum`, because weights are rounded to halves, which adds 2^-11 to the bound
 # (docs/design/attention.md).
 LONGEST = 8.0
-EMULATED = "emulated"  # small enough for tests on software drivers, and for nothing else
+EMULATED = "emulated"  # only for tests on software drivers, which need small tiles
 
 
 def tile_of(caps: Caps, d: Dims) -> str:

@@ -1,4 +1,5 @@
-"""Sums over windows on matrix units: which tile, in how many splits, and what that costs."""
+"""Sums over windows on matrix units: chooses the tile and the number of splits, by the expected
+time."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
 
 
 def _seconds(t: Tuning, s: WeightGradShape, tile: str, splits: int) -> float:
-    """An estimate: each unit works off its workgroups, slowly where they are few."""
+    """An estimate: a multiprocessor works through its workgroups, and is slower if they are few."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
     each = cdiv(_tiles(s, tile) * splits, units)

@@ -69,7 +69,7 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
-    """A 1x1 convolution as a matrix product, where pixels lie evenly in its images."""
+    """A 1x1 convolution as a matrix product, if the pixels of its images have one step."""
     if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.origin != (0, 0):
         return None
     if c.x.shape[3:] != c.dst.shape[3:]:
@@ -123,7 +123,7 @@ def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
 
 
 def _vectors_3x3(c: Windows) -> int:
-    """Pixels of a vector where implicit_gemm_3x3.wgsl may read the image so, else 0."""
+    """The pixels in a vector if implicit_gemm_3x3.wgsl can read the image in vectors, else 0."""
     if c.w.shape[3:] != (3, 3):
         return 0
     height, width = c.dst.shape[3:]

@@ -31,7 +31,7 @@ LEVELS = (2, 4, 6)  # of an index space; fewer leave room for params
 _START = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
-# Where a tile begins: the groups along both levels, then the levels between and outside them.
+# The start of a tile: the groups along both levels, then the levels between and outside them.
 _TILE = """\
   var g = group_id(wg);
   if (g >= p.groups) { return; }

@@ -29,14 +29,14 @@ class Tiling:
     """Blocks of `block` x `block` elements over two levels."""
 
     block: int
-    reads: dict[str, Reads]  # of each tensor, where blocks are read
+    reads: dict[str, Reads]  # position of each tensor from which blocks are read
     sizes: Ints  # both levels, those between them, and what a step along the other one counts
     steps: Ints  # of each tensor along the other level, in elements
     groups: int
 
 
 def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
-    """The tiles of a call, or None where it needs none. The output is the last of `views`."""
+    """The tiles of a call, or None if it needs no tiles. The output is the last of `views`."""
     if it.levels < 2 or it.dims[0] < MIN:
         return None
     other = next(

@@ -1,4 +1,4 @@
-"""Names of torch, numpy and jax that this package has not, and what is said here instead."""
+"""Names of torch, numpy and jax that this package lacks, and the names to use instead."""
 
 from __future__ import annotations
 
