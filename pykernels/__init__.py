@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .tape import vjp as vjp
     from .tensors.quantised import QTensor as QTensor
 
-# Where the names live. Those of errors and functional come from their own __all__.
+# Where the names live. The names of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",

@@ -21,7 +21,8 @@ TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest error, the largest as a share of what is allowed, and how many are wrong."""
+    """The largest error, the largest error relative to its bound, and the number of wrong
+    elements."""
 
     error: float
     share: float
@@ -46,7 +47,7 @@ def expected(
 ) -> tuple[Array, ...]:
     """The expected outputs, from the reference; PyKernelsError for a kernel without a reference.
 
-    `arrays` are the inputs by name, and the output as it was where the reference asks for it.
+    `arrays` are the inputs by name, and the output before the call if the reference needs it.
     """
     meaning = function(kernel)
     asks = inspect.signature(meaning).parameters

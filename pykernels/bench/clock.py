@@ -44,7 +44,7 @@ DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm 
 SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
 LONGEST_CHAIN = 4096
 EXACT = 0.005  # standard error of a time, as a share of it, from which more blocks are no use
-EXTRA = 5  # blocks more for each pass where they are
+EXTRA = 5  # more blocks for each pass in that case
 LOOPS = 5  # loops of calls by the host's clock
 
 
@@ -106,7 +106,7 @@ class Timing:
     cold: str = ""  # why the device was not warm, "" if it was
     blocks: int = 1
     pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
-    passes: tuple[int, ...] = ()  # blocks of each pass, where there were several
+    passes: tuple[int, ...] = ()  # blocks of each pass, if there were several
     loops: tuple[float, ...] = ()  # s of a call by the host's clock, for each loop of calls
 
     @property
@@ -117,7 +117,7 @@ class Timing:
 
     @property
     def gpu(self) -> float:
-        """Seconds of a call by the device's clock; 0 where it is not known."""
+        """Seconds of a call by the device's clock; 0 if unknown."""
         return 0.0 if self.clock == "wall" else self.seconds
 
     @property
@@ -175,8 +175,7 @@ class Timing:
         return max(len(self.passes), 1)
 
     def units(self, clock: Clock) -> list[float]:
-        """Times that differ by what differs from pass to pass; of a single pass, from block to
-        block."""
+        """Times that differ as passes differ; within a single pass, as blocks differ."""
         if clock == "call" and self.loops:
             each = len(self.loops) // self.places
             if self.places == 1 or not each:
@@ -239,8 +238,8 @@ def without_timestamps(dev: Device) -> Device:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls that are ready to be timed: on the clock `clock`; by the host, in a loop with one sync
-    at its end, where that is another time."""
+    """Calls that are ready to be timed: on the clock `clock`, and by the host's clock, as a loop
+    with one sync at its end, if that is another time."""
 
     sample: Sample
     clock: str
@@ -321,8 +320,8 @@ def measure(
     """Warm up until the time per call is steady, then read in blocks. A device that a tracker finds
     warm already is warmed up for a fifth of the time.
 
-    With a tracker there is a verdict on a cold device, of two kinds: a probe beside each block ran
-    too slowly, or the blocks became faster one after the other.
+    With a tracker there are two signs of a cold device: a probe beside each block ran too slowly,
+    or each block was faster than the one before.
 
     before: what earlier passes found. The result has their blocks too; the new ones are as long,
     and up to EXTRA more while the mean is not exact.

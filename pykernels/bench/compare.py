@@ -35,7 +35,7 @@ Kind = Literal[
     "failed", "interrupted", "missing", "cold", "no common clock", "slower", "too noisy",
     "unsteady", "slightly slower", "faster", "the same", "new",
 ]  # fmt: skip
-# What a comparison ends with: the first of these that a case asks for.
+# Exit codes of a comparison: the first that applies to a case counts.
 UNMEASURED: tuple[Kind, ...] = ("failed", "interrupted", "missing", "cold", "no common clock")
 UNDECIDED: tuple[Kind, ...] = ("too noisy", "unsteady")
 
@@ -268,7 +268,7 @@ def _is_same(old: Report, new: Report) -> bool:
 
 
 def _what_changed(a: Result, b: Result) -> str:
-    """The other differences of a case."""
+    """Further differences of a case."""
     found = []
     if a.bodies and b.bodies and a.bodies != b.bodies:
         found.append(f"{' + '.join(a.bodies)}, then {' + '.join(b.bodies)}")

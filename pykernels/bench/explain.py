@@ -26,9 +26,8 @@ Asked = list[tuple[type, tuple[Any, ...]]]
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate: its choice, seconds that the plan predicts and seconds measured, None where
-    there are none; why it is ruled out, or what went wrong; the largest error where outputs were
-    checked."""
+    """A candidate: its choice, predicted and measured seconds (None if there are none), the reason
+    that excludes it or its error, and the largest error of checked outputs."""
 
     choice: Any
     chosen: bool

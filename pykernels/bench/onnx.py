@@ -70,7 +70,7 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
 
 
 def _input(o: Operand, seed: int, node: Node) -> Array:
-    """An operand's numbers; those that flow keep their size."""
+    """The numbers of an operand. Numbers that pass from node to node keep their magnitude."""
     found = host_array(o, seed)
     small = seed != node.inputs.index(node.flow) and found.dtype.kind == "f"
     return (found * node.scale).astype(found.dtype) if small else found
@@ -120,7 +120,8 @@ def _session(
 
 
 def modules() -> tuple[Any, Any]:
-    """onnx and onnxruntime. Skipped, with the reason, where they or the provider are missing."""
+    """onnx and onnxruntime. Raises Skipped with the reason if the packages or the provider are
+    missing."""
     try:
         onnx, ort = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
     except ImportError as e:
@@ -140,7 +141,7 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
 
 def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
     """A session after its first run. Optimized, it may keep nodes on the CPU, as it does by itself.
-    Skipped, with the reason, where it does not run."""
+    Raises Skipped with the reason if it does not run."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     levels = ort.GraphOptimizationLevel
@@ -152,7 +153,7 @@ def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: boo
     try:
         session = ort.InferenceSession(model, options, providers=[PROVIDER], enable_fallback=0)
         session.run(None, feeds)
-    except Exception as e:  # its exceptions have no base of their own
+    except Exception as e:  # its exceptions have no common base class
         raise Skipped(f"ONNX Runtime: {str(e).splitlines()[0]}") from None
     if session.get_providers()[0] != PROVIDER:
         raise Skipped("ONNX Runtime fell back to another provider")

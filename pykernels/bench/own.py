@@ -54,7 +54,7 @@ class Shader:
 
 @dataclass(frozen=True)
 class OwnCase:
-    """A case of a `Suite`: for the `Runner` what a `Case` is."""
+    """A case of a `Suite`, in the form of a `Case` for the `Runner`."""
 
     kernel: str  # the suite's name
     id: str
@@ -258,7 +258,7 @@ class Measurement:
 
     @property
     def error(self) -> float:
-        """The largest difference of the output to what `check` says."""
+        """The largest difference between the output and `check`."""
         return self.result.check.error
 
     @property
@@ -326,8 +326,8 @@ class Suite:
         self, *, check: Callable[..., Any] | Array | None = None, rtol: float | None = None,
         atol: float | None = None, bytes: int | None = None, operations: int | None = None,
     ) -> Callable[[Make], Make]:  # fmt: skip
-        """Marks a function that makes, on a device, what `measure` takes: (fn, *args). The case has
-        its name; the arguments are those of `measure`."""
+        """Marks a function that returns the arguments of `measure` for a device: (fn, *args). The
+        case has its name; the arguments are those of `measure`."""
 
         def add(make: Make) -> Make:
             def made(dev: Device) -> Made:

@@ -145,7 +145,7 @@ def digits(x: float) -> str:
 
 
 def table(report: Report, width: int = 100) -> Iterator[str]:
-    """The table as text, of at most `width` columns where that can be."""
+    """The table as text, with at most `width` columns if possible."""
     columns = _Columns(report)
     names = columns.names
     rows = [names, *(columns.row(r) for r in report.results)]
@@ -200,7 +200,7 @@ def markdown(report: Report) -> Iterator[str]:
 
 
 def as_csv(report: Report) -> str:
-    """All numbers, a line for each result; what is not known is empty."""
+    """All numbers, a line for each result; unknown numbers are empty."""
     columns = _Columns(report)
     rows = []
     for r in report.results:

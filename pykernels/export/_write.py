@@ -218,7 +218,7 @@ def _bodies_of(modules: dict[str, str]) -> list[str]:
 
 
 def runtime(texts: Sequence[str]) -> list[str]:
-    """The module without what is generated: what these texts run on."""
+    """The parts of the module that are not generated, on which these texts run."""
     parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     return [*parts, _called(texts)]
 
@@ -297,7 +297,7 @@ def _bodies_type(bodies: Sequence[str]) -> str:
 
 
 def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
-    """Write the files; what else lies there stays.
+    """Write the files; other files in the folder stay.
 
     ArgumentError, before anything is written, if a file is there that is not as an export left it,
     or a link in its place, or on the way from the folder to it. With `force` such a file is

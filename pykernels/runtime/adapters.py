@@ -1,4 +1,4 @@
-"""Lists adapters, selects one of them, and tells what plans need of a device."""
+"""Lists adapters, selects one of them, and computes the caps that plans need."""
 
 from __future__ import annotations
 

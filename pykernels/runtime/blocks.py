@@ -109,8 +109,8 @@ class Block:
 
 
 class PromisedBlock(Block):
-    """A block whose buffer is made where it is first used: it is a `Block` from then on. If nobody
-    uses it, it leaves nothing behind.
+    """A block whose buffer is made where it is first used: it is a `Block` from then on. If it is
+    never used, no buffer is made.
 
     Under a byte budget every new block is one, and counts from the start, so that a call that does
     not fit is refused before a buffer is made. In a capture every block is one, and does not count:

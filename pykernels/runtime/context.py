@@ -163,7 +163,7 @@ class Context:
         return None if found is None or found.running else found
 
     def run_held(self) -> None:
-        """Run what the caller's call holds: something needs the device now."""
+        """Run the launches that the caller's call holds, because the device is needed now."""
         if self.scopes:
             held = self.held()
             if held is not None:

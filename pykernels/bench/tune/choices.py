@@ -75,7 +75,7 @@ def choices(caps: Caps, q: Question) -> list[Any]:
 
 def _bodies(caps: Caps, q: Question) -> Iterator[Any]:
     module = q.module
-    if module is select_weight:  # which has no model of what it excludes
+    if module is select_weight:  # the plan has no model of candidates that it excludes
         taps = [t for t in select_weight.TILES if select_weight._may(caps, q.shape[0], t)]
         yield from (q.kind(body) for body in (*taps, select_weight.DIRECT))
         known = module.choose(caps, *q.shape)

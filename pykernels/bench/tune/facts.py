@@ -114,8 +114,8 @@ def dispatch_cost(meter: Meter) -> float | None:
 
 
 def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """The partial waves that explain best what n workgroups on each multiprocessor take: [0, ..,
-    1], one number for each that runs at the same time."""
+    """The partial waves that fit best to the times of n workgroups on each multiprocessor: [0, ..,
+    1], one number for each workgroup that runs at the same time."""
     known = dict(times)
     best: tuple[float, ...] = (0.0, 1.0)
     least = math.inf
@@ -151,7 +151,7 @@ def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
     last, seconds = times[-1]
     short = _tiles(meter, body, units, last, depth // 2)
     start = 48
-    if short is not None and short < seconds:  # what does not shrink with K
+    if short is not None and short < seconds:  # the part of the time that does not depend on K
         start = round(min(max(depth * (2 * short - seconds) / (2 * (seconds - short)), 8), 256))
     wave = residence(times)
     work = 2 * rows * cols * (depth + start) * last * units

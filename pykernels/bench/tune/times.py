@@ -33,7 +33,7 @@ class Measured:
         return sum(map(len, self._found))
 
     def add(self, p: Problem) -> bool:
-        """Measure all choices of a problem; False where there is nothing to choose."""
+        """Measure all choices of a problem; False if there is nothing to choose."""
         q = question(self.caps, p, self.meter.loaded(p).views())
         if q is None:
             return False
