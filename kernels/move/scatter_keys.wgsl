@@ -1,16 +1,12 @@
 // /// kernel
 // doc = "Indices along one axis as rows of sort keys: those out of range as the first number that is."
 // part_of = "scatter_add"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // outputs.keys = { dtype = "u32", index = false, doc = "(rows, padded)" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.index_signed = { type = "u32", value = "1 if index.dtype.kind == 'i' else 0" }
-// params.limit = { type = "u32" }
-// params.inner = { type = "u32" }
-// params.length = { type = "u32" }
-// params.padded = { type = "u32" }
+// params."limit inner length padded" = { type = "u32" }
 // iterate = "nd"
 // faults = true
 // uses = ["indices"]

@@ -2,8 +2,7 @@
 // doc = "Sums of weights over runs of equal sorted keys."
 // part_of = "bincount_weights"
 // configs.each4 = { UNROLL = 4, threads = 256 }
-// axes.SHARE = "configs"
-// pick.SHARE = "'each4'"
+// axes.SHARE = { values = "configs", pick = "'each4'" }
 // inputs.keys = { dtype = "u32", index = false, doc = "sorted, padded or not" }
 // inputs.items = { dtype = "u32", index = false, doc = "where they are from" }
 // inputs.weights = { dtype = "f32", axes = "n" }
