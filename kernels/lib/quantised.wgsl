@@ -1,4 +1,5 @@
-// What products read of quantised weights. docs/design/quant.md has planes and order of bits.
+// Reads quantised weights for products. docs/design/quant.md describes the planes and the order of
+// bits.
 //
 // A group is 32 numbers of one row. Its couple t is the numbers 2 t and 2 t + 1 as stored (without a
 // sign), in the low and the high half of a word. BITS of them are in the plane `low`, HIGH bits above
@@ -59,7 +60,7 @@ fn own_words(s: Scales, n: u32) -> Scales {
 }
 fn load_scales(b: u32, s: u32, n: u32) -> Scales { return own_words(load_words(b, s, n), n); }
 //% if EXACT
-// Every half as it is, subnormal halves and NaN too: drivers differ in them.
+// Converts every half exactly, also subnormal halves and NaN, which drivers treat differently.
 fn half_of(h: u32) -> f32 {
   let sign = (h & 0x8000u) << 16u;
   let rest = h & 0x7fffu;
@@ -99,7 +100,7 @@ ${base}
 //%- endif
 //%- endmacro
 
-// The same as integers BIAS more than the numbers.
+// The same numbers plus BIAS, as integers.
 //% macro couple(w, t)
 ${quant.decoded(stored(w, t)) if quant.decoded is defined else stored(w, t)}
 //%- endmacro
@@ -116,8 +117,8 @@ ${quant.decoded(stored(w, t)) if quant.decoded is defined else stored(w, t)}
 (vec4<f32>(vec4<u32>(${a} & 0xffffu, ${a} >> 16u, ${b} & 0xffffu, ${b} >> 16u))${" - %d.0f" % quant.BIAS if quant.BIAS else ""})
 //%- endmacro
 
-// Four bytes with a sign, numbers plus WORD_BIAS: those of couple t, and of the couple half a word of
-// `low` further, their even numbers and then their odd numbers. i is 0 to 7.
+// Four signed bytes, numbers plus WORD_BIAS: the two even numbers, then the two odd numbers of
+// couple t and of the couple half a word of `low` further on. i is 0 to 7.
 //% macro word(w, i)
 //% set step = 8 // BITS
 //% set t = (i // step) * 2 * step + i % step

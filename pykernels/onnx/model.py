@@ -21,10 +21,11 @@ from .fusion import fuse
 from .graph import Array
 from .program import Constants, Program
 from .shapes import Value, described, graph_inputs, input_shapes
+from .stages import READ, Stages, split
 
 __all__ = ["Model", "load"]
 
-BUDGET = 1 << 30  # bytes of the programs that are kept, weights not counted
+BUDGET = 1 << 30  # bytes of kept programs, without weights
 Given = Array | Tensor
 
 
@@ -41,12 +42,13 @@ def load(
         y = model(x=image)["y"]
 
     Args:
-        file: A path, or what onnx has read. External data must lie in the file's folder.
-        device: Where it runs; None is the default device.
-        shapes: Of inputs whose dimensions the file leaves open. With all of them known, the file
-            is checked now, else by the first call.
-        budget: The bytes of device memory that programs may take. A program belongs to the shapes
-            of its inputs; the least recently used ones go.
+        file: A path, or a model that onnx has read. External data must lie in the folder of the
+            file.
+        device: The device that runs it; None is the default device.
+        shapes: The shapes of inputs whose dimensions the file leaves open. If all are known, the
+            file is checked now, else by the first call.
+        budget: The bytes of device memory that programs may take. There is a program for each
+            combination of input shapes; the least recently used programs are dropped.
 
     Raises:
         ModelError: The file cannot be read, or an operation in it cannot be run.
@@ -59,14 +61,14 @@ class Model:
     """A network. Calling it gives a dict of outputs by their names.
 
     Attributes:
-        inputs: Names, shapes and dtypes. An open dimension is its name, or None.
+        inputs: Names, shapes and dtypes of the inputs. An open dimension is its name, or None.
         outputs: The same of the outputs.
-        metadata: What the file says of itself.
+        metadata: The metadata of the file, such as its producer.
     """
 
     def __init__(
         self, proto: onnx.ModelProto, device: Device, shapes: Mapping[str, Iterable[int]],
-        budget: int = BUDGET,
+        budget: int = BUDGET, whole: Model | None = None,
     ) -> None:  # fmt: skip
         self.proto, self.device, self.budget = proto, device, budget
         self.inputs = described(graph_inputs(proto))
@@ -74,9 +76,9 @@ class Model:
         self.metadata = {p.key: p.value for p in proto.metadata_props}
         self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
         self._dtypes = {v.name: v.dtype for v in self.inputs}
-        self._constants = Constants(device)
-        self._files: dict[str, Array] = {}
-        self._programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self._constants = Constants(device) if whole is None else whole._constants
+        self._files: dict[str, Array] = {} if whole is None else whole._files
+        self._programs: OrderedDict[tuple[Any, ...], Program | Stages] = OrderedDict()
         self._pinned: frozenset[str] = frozenset()
         self._lock = RLock()
         for name in self._shapes:
@@ -88,8 +90,8 @@ class Model:
         """The outputs by name: tensors if any input is one, else numpy arrays.
 
         Args:
-            inputs: Inputs by name, for names that are no identifiers of Python's.
-            named: The same as keywords.
+            inputs: Inputs by name, for names that are not Python identifiers.
+            named: Inputs as keywords.
 
         Raises:
             ModelError: An input is missing or does not fit, or a node cannot be run.
@@ -102,26 +104,35 @@ class Model:
                     return dict(program.run_on_device(values))
                 return dict(program.run(values))
             finally:
-                self._forget()
+                self.forget()
 
     def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
-        """The time of each kernel in a call; inputs as in a call."""
+        """The time of each kernel in a call, for the same inputs as a call takes."""
         with self._lock:
             program, values = self._prepared({**(inputs or {}), **named})
             return program.profile(values)
 
-    def program(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Program:
-        """The program for such inputs."""
+    def program(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Program | Stages:
+        """The program for the shapes of these inputs."""
         with self._lock:
             return self._prepared({**(inputs or {}), **named})[0]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory: weights, and programs for the shapes that came."""
-        return self._constants.nbytes + sum(p.nbytes for p in self._programs.values())
+        """Bytes of device memory: weights, and the kept programs."""
+        return self._constants.nbytes + self.own_bytes
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the programs alone."""
+        return sum(p.nbytes for p in self._programs.values())
+
+    def part(self, proto: onnx.ModelProto) -> Model:
+        """A part of this network, with its weights."""
+        return Model(proto, self.device, {}, self.budget, self)
 
     def __len__(self) -> int:
-        """How many programs are kept."""
+        """The number of kept programs."""
         return len(self._programs)
 
     def __repr__(self) -> str:
@@ -148,40 +159,47 @@ class Model:
                 raise ModelError(f"input {name} is missing")
         return found
 
-    def _prepared(self, given: Mapping[str, Any]) -> tuple[Program, dict[str, Given]]:
+    def _prepared(self, given: Mapping[str, Any]) -> tuple[Program | Stages, dict[str, Given]]:
         values = self._checked(given)
         key = self._key(values)
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # it may have found inputs that it must know
+            key = self._key(values)  # reading may have found inputs whose values it needs
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, values
 
     def _key(self, values: Mapping[str, Given]) -> tuple[Any, ...]:
-        """What a program is made for: shapes, and the inputs that say what is computed."""
+        """The key of a program: shapes, and the values of inputs such as axes and sizes."""
         shapes = tuple((n, tuple(v.shape)) for n, v in sorted(values.items()))
         told = tuple((n, _array(values[n]).tobytes()) for n in sorted(self._pinned))
         return shapes, told
 
-    def _made(self, values: Mapping[str, Given]) -> Program:
+    def _made(self, values: Mapping[str, Given]) -> Program | Stages:
         shapes = {n: tuple(v.shape) for n, v in values.items()}
         known = {n: v for n, v in values.items() if not isinstance(v, Tensor)}
-        try:
-            graph = reader.load(self.proto, shapes, known, self._files)
-        except NeedsValues as e:
-            if not any(isinstance(values.get(n), Tensor) for n in e.inputs):
-                raise
-            known |= {n: _array(values[n]) for n in e.inputs}
-            graph = reader.load(self.proto, shapes, known, self._files)
+        left = READ
+        while True:
+            try:
+                graph = reader.load(self.proto, shapes, known, self._files, left)
+                break
+            except NeedsValues as e:
+                parts = split(self.proto, e)
+                if parts is not None:
+                    return Stages(parts, self)
+                new = {n: _array(values[n]) for n in e.inputs if n in values and n not in known}
+                if not new and e.operator not in left:
+                    raise
+                known |= new
+                left = left if new else ()
         self._pinned |= frozenset(graph.pinned)
         return Program(fuse(graph), self.device, self._constants)
 
-    def _forget(self) -> None:
-        """Let programs go that are beyond the budget, but for the newest."""
+    def forget(self) -> None:
+        """Drop programs beyond the budget, but never the newest."""
         while len(self._programs) > 1:
-            if sum(p.nbytes for p in self._programs.values()) <= self.budget:
+            if self.own_bytes <= self.budget:
                 return
             self._programs.popitem(last=False)
 
@@ -190,7 +208,7 @@ class Model:
         try:
             graph = reader.load(self.proto, self._shapes, None, self._files)
         except NeedsValues as e:
-            if e.inputs:  # which only a call gives
+            if e.inputs:  # values that only a call gives
                 return
             raise
         Program(fuse(graph), self.device, self._constants)
@@ -221,5 +239,5 @@ def _array(value: Given) -> Array:
 
 
 def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
-    """The shapes that inputs get where no call says so."""
+    """The shapes of inputs before a call gives them."""
     return input_shapes(model.proto, model._shapes)

@@ -44,8 +44,9 @@ UNPACKED_ROWS = 160
 # Weights from which a row of bytes pays: its kernel costs 3 us, as much as reading 62 MB at 4.1 in
 # place of 3.4 TB/s gains on an H200.
 FAST_WEIGHTS = 1 << 27
-# Rows from which matrix units are faster than packed products, whose time grows by 0.4 for each row
-# (instructions counted): a prototype took 84 us for 8 rows and 42 for one of 16384 x 16384 (an H200).
+# Rows from which matrix units are faster than packed products, whose time grows by 0.4 for each
+# row (instructions counted): a prototype took 84 us for 8 rows and 42 for one of 16384 x 16384 (an
+# H200).
 FEW_ROWS = 4
 MOST_UNPACKED = 1 << 29  # bytes of scratch
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
