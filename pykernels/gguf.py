@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+import struct
 from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,10 +59,10 @@ class File(Mapping[str, "QTensor | Tensor"]):
         return halves._with(contiguous_layout(shape, dtype))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries  # without the copy that Mapping makes
+        return name in self._entries  # Mapping's own method would copy the tensor
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # without a look at weights
+        return self is other  # Mapping's own method would compare weights
 
     def __hash__(self) -> int:
         return id(self)
@@ -84,8 +87,17 @@ class File(Mapping[str, "QTensor | Tensor"]):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The fields of the file: numbers, texts and lists of them."""
-        return {name: field.contents() for name, field in self._fields.items()}
+        """The fields of the file: numbers, texts and lists of them.
+
+        Raises ArgumentError for a field that cannot be read.
+        """
+        found = {}
+        for name, field in self._fields.items():
+            try:
+                found[name] = field.contents()
+            except (ValueError, IndexError, TypeError) as e:
+                raise ArgumentError(f"[gguf] the field {name} cannot be read: {e}") from None
+        return found
 
 
 def load(path: str | PathLike[str], device: Device | None = None) -> File:
@@ -96,9 +108,9 @@ def load(path: str | PathLike[str], device: Device | None = None) -> File:
         device: where its tensors go; None is the default device.
 
     Raises:
-        ImportError: the package `gguf` is not there.
-        ArgumentError: the file is none of this format.
-        OSError: it cannot be read.
+        ImportError: the package `gguf` is not installed.
+        ArgumentError: the file is no GGUF file.
+        OSError: the file cannot be read.
     """
     return File(path, device)
 
@@ -113,6 +125,85 @@ def _reader(path: str | PathLike[str]) -> Any:
             "[gguf] GGUF files are read with the package gguf: pip install gguf"
         ) from None
     try:
+        _check_header(path)
         return package.GGUFReader(path)
-    except (ValueError, IndexError, KeyError) as e:
+    except (ValueError, IndexError, KeyError, OverflowError, struct.error) as e:
         raise ArgumentError(f"[gguf] {path} is no GGUF file that can be read: {e}") from None
+
+
+def _check_header(path: str | PathLike[str]) -> None:
+    """Raise ValueError if a count or a length in the header leads out of the file.
+
+    The package `gguf` trusts them: a changed bit there lets it loop over what is not there.
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data[:4] != b"GGUF":
+            raise ValueError("it does not begin with GGUF")
+        # The version is a small number: where its low half is 0, the file is big-endian.
+        header = _Header(data, "<" if data[4] or data[5] else ">")
+        header.take("I")
+        tensors, fields = header.count(4 + 8 + 8 + 4), header.count(8 + 4)
+        for _ in range(fields):
+            header.text()
+            header.value(header.take("I"))
+        for _ in range(tensors):
+            header.text()
+            elements = math.prod([header.take("Q") for _ in range(header.axes())])
+            header.skip(4)
+            # No type has less than a bit for an element.
+            if max(header.take("Q"), elements // 8) > len(data):
+                raise ValueError(f"a tensor of {elements} elements leads out of {len(data)} bytes")
+
+
+class _Header:
+    """Reads the header of a file, and nothing behind its end."""
+
+    # Bytes of the types of values by their number; texts (8) and lists (9) are none of them.
+    SIZES: ClassVar = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+
+    def __init__(self, data: mmap.mmap, order: str) -> None:
+        self._data, self._order, self._at = data, order, 4
+
+    def skip(self, nbytes: int) -> None:
+        self._at += nbytes
+        if self._at > len(self._data):
+            raise ValueError(f"byte {self._at} of {len(self._data)} belongs to its header")
+
+    def take(self, kind: str) -> int:
+        at = self._at
+        self.skip(struct.calcsize(kind))
+        found: int = struct.unpack_from(self._order + kind, self._data, at)[0]
+        return found
+
+    def count(self, least: int) -> int:
+        """A number of things of at least so many bytes each, all of which are in the file."""
+        found = self.take("Q")
+        if found * least > len(self._data) - self._at:
+            raise ValueError(f"it has {found} entries and {len(self._data)} bytes")
+        return found
+
+    def axes(self) -> int:
+        """How many axes a tensor has."""
+        found = self.take("I")
+        if found > 8:
+            raise ValueError(f"a tensor has {found} axes")
+        return found
+
+    def text(self) -> None:
+        self.skip(self.count(1))
+
+    def value(self, kind: int, depth: int = 0) -> None:
+        if kind in self.SIZES:
+            self.skip(self.SIZES[kind])
+        elif kind == 8:
+            self.text()
+        elif kind == 9 and depth < 4:
+            inner = self.take("I")
+            n = self.count(self.SIZES.get(inner, 8))
+            if inner in self.SIZES:
+                self.skip(n * self.SIZES[inner])
+            else:
+                for _ in range(n):
+                    self.value(inner, depth + 1)
+        else:
+            raise ValueError(f"a field has the unknown type {kind}")

@@ -49,7 +49,9 @@ ONCE = frozenset(
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
-        "kernels/quant/test_types", "models/test_nodes",
+        "kernels/quant/test_nbits", "kernels/quant/test_types", "models/test_nodes",
+        "proofs/test_device_losses",
+        "proofs/test_grid", "proofs/test_laws",
         "onnx/test_contrib", "onnx/test_fuzz", "onnx/test_model",
         "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
         "bench/test_command", "examples/test_decoder",
@@ -67,6 +69,7 @@ ONCE_AN_ENGINE = frozenset(
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
         "runtime/test_memory", "runtime/test_mixes", "runtime/test_owners",
+        "proofs/test_allocation_faults",
         "runtime/test_soak", "runtime/test_software", "runtime/test_threads",
         "runtime/test_transfers", "runtime/test_wrong_kinds",
     )

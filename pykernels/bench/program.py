@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pykernels.device import Device, Tensor
+from pykernels.runtime.blocks import Block
 from pykernels.runtime.dispatch import fold
 
 __all__ = ["GROUP_ID", "Program"]
@@ -65,7 +66,9 @@ class Program:
         if self.clock == "wall":
             self.dev.sync()
             return time.perf_counter() - started
-        begin, end = np.frombuffer(self.raw.queue.read_buffer(self.stamps), np.uint64).tolist()
+        # Not wgpudawn's `read_buffer`: a signal that arrives inside its Python callback is lost.
+        data = self.dev._context.transfers.read(Block(self.stamps), 0, 16)
+        begin, end = np.frombuffer(data, np.uint64).tolist()
         return float(max(end - begin, 0) * self.period)
 
     def _recorded(self, n: int, stamped: bool = False) -> Any:

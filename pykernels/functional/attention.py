@@ -50,6 +50,7 @@ def flash_attn(
     window: Window = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    precision: Literal["fast", "high"] | None = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     state: Tensor | None = None,
@@ -82,6 +83,9 @@ def flash_attn(
         window: (left, right): keys from p - left to p + right; None is open.
         max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is none.
         softcap: cap(s) is softcap * tanh(s / softcap); 0 is none.
+        precision: On matrix units, 'fast' sums float16 values in one piece, which may lose 0.16 T
+            2^-23 sum p|v| more; 'high' bounds their sums as those of float32, as None does.
+            Elsewhere it changes nothing.
         dropout_p: The probability with which a weight becomes 0, while the others are divided by
             1 - dropout_p; the way back has the same weights. Computed in the plain form: memory for
             S * T weights. Neither with lengths nor with return_lse.
@@ -128,6 +132,7 @@ def flash_attn(
             _flash_attn(
                 q, k, v, result, mask=mask, sinks=sinks, lengths=lengths, lse=lse, scale=scale,
                 causal=causal, window=window, max_bias=max_bias, softcap=softcap,
+                precision=precision,
             )  # fmt: skip
             return (result, lse) if return_lse and lse is not None else result
     call = Call(KERNEL, q, k, v, mask, sinks, lengths, out=out)
@@ -158,7 +163,7 @@ def flash_attn(
     _flash_attn(
         tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
         lengths=call.tensor("lengths", lengths), lse=lse, scale=scale, causal=causal,
-        window=window, max_bias=max_bias, softcap=softcap,
+        window=window, max_bias=max_bias, softcap=softcap, precision=precision,
     )  # fmt: skip
     call.remember(_flash_known, result, lse, flags=(keeps_lse,))
     if return_lse and lse is not None:
@@ -333,7 +338,7 @@ def _attend(
     causal: bool,
 ) -> None:  # fmt: skip
     """flash_attn, with errors that name this function and its arguments."""
-    options = (scale, "top-left" if causal else False, None, 0.0, 0.0)
+    options = (scale, "top-left" if causal else False, None, 0.0, 0.0, None)
     lse = None
     if recording():  # its gradient needs it
         lse = q._fresh(contiguous_layout(q.shape[:3], DTYPES["float32"]))

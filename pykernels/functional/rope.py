@@ -77,9 +77,8 @@ def rope(
             once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
-    if dims is None and table is None and not angles and isinstance(x, Tensor):
-        shape = x._layout.shape
-        plain = x._context.constants.get(shape[-1]) if shape else None
+    if table is None and dims is None and not angles and isinstance(x, Tensor):
+        plain = x._context.constants.get(x._layout.shape[-1:])
         if plain is not None:
             return turned(x, positions, plain, axis, style, backward, out)
     call = None
@@ -265,7 +264,7 @@ def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
     """The table of these angles, from the cache of the device: a number of columns alone, or with
     angles, leads to it."""
     constants = device._context.constants
-    key: Hashable = dims
+    key: Hashable = (dims,)
     if angles:
         others = {name: value for name, value in angles.items() if name != "freq_factors"}
         factors = angles.get("freq_factors")

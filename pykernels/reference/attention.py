@@ -60,6 +60,7 @@ def attention(
     window: tuple[int | None, int | None] | None = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    precision: str | None = None,
 ) -> Attention:
     """softmax(cap(scale * q k^T) + slope * mask) v, in float64.
 
@@ -72,7 +73,7 @@ def attention(
 
     A key is masked if it is hidden, or if its logit is -inf. What a masked key and its value hold
     does not matter. A row without a key is 0, and its lse -inf, sink or not. A logit of NaN or
-    +inf makes its row NaN.
+    +inf makes its row NaN. `precision` changes what the kernel may be off by, not what is meant.
     """
     heads, group = q.shape[1], q.shape[1] // max(k.shape[1], 1)
     q64 = q.astype(np.float64)
@@ -184,13 +185,16 @@ def flash_attn_budget(
     of the largest |slope * mask| of the row's keys that weigh something, for a soft cap 16 units
     of it (its tanh is good to 2^-20 of it). `rounded`: weights are rounded to float16 before they
     meet values, which adds 2^-11 sum p|v|, and 2^-21 of the largest weight times sum|v| for those
-    that are too small for it.
+    that are too small for it. With precision "fast" matrix units may lose 0.16 T 2^-23 sum p|v| on
+    top.
     """
     found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
     allowed = found.logits != -np.inf
     size = _product(found.weights, v64, allowed)
     units = math.sqrt(k.shape[2]) + 4 + 2 * _logit_units(q, k, mask, found, options)
+    if options.get("precision") == "fast":
+        units = units + 0.16 * k.shape[2]
     bound = 2.0**-23 * units * size + 2.0**-126
     if rounded:
         bound += _rounding(found, v64)

@@ -1,4 +1,5 @@
-"""From a loss back to its sources: the rules of the calls between them, the last one first."""
+"""Gradients of sources from those of a loss: the rules of the calls between them, last call
+first."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ __all__ = ["Taped", "gradients"]
 
 
 class Taped:
-    """A call, in the form for its rule. Arguments, options and scalars have their names in the
-    kernel.
+    """A recorded call, as its gradient rule sees it. Arguments, options and scalars have the names
+    that they have in the kernel.
 
     Only tapes that were entered before its own tape record the calls of a rule.
     """
@@ -34,7 +35,7 @@ class Taped:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._names = [arg.name for arg in entry.kernel.args]
         self._whole: set[str] = set()
-        self.given: list[tuple[Place, Tensor, bool]] = []  # True: it is the sum with what was given
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: includes what was given before
 
     @property
     def kernel(self) -> Kernel:
@@ -57,10 +58,10 @@ class Taped:
         return name in self._wanted
 
     def saved(self, name: str) -> Any:
-        """The tensor of an argument, None if it was not given.
+        """The tensor of an argument, None if the call had none.
 
         Raises:
-            TapeError: it was written after the call.
+            TapeError: the tensor was written after the call.
         """
         place = self._place(name)
         if place is None:
@@ -79,7 +80,7 @@ class Taped:
         return place.tensor
 
     def shape(self, name: str) -> Ints | None:
-        """The shape of an argument, None if it was not given."""
+        """The shape of an argument, None if the call had none."""
         place = self._place(name)
         return None if place is None else place.layout.shape
 
@@ -100,17 +101,18 @@ class Taped:
         return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
     def room(self, *names: str) -> tuple[Any, ...]:
-        """Where the gradients of arguments belong if they are windows of larger tensors: for each
-        a Tensor of its shape to write to and to give. None where there is no such place."""
+        """The places for the gradients of arguments that are windows of one larger tensor: for each
+        argument a Tensor of its shape, which the rule writes and then gives. None if there is no
+        such place."""
         places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
         like = next(dy for dy in self._dys.values() if dy is not None)
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
         return tuple([found.get(name) for name in names])
 
     def earlier(self, name: str) -> Any:
-        """The gradient that other calls gave of an argument, a float32 Tensor of its shape, for a
-        rule that adds it to its own: what it gives then is the sum. None if there is none, or if
-        tapes record the rule."""
+        """The gradient of an argument that other calls gave, a float32 Tensor of its shape, for a
+        rule that adds it to its own gradient and gives the sum. None if there is none, or if a tape
+        records the calls of the rule."""
         place = self._place(name)
         if place is None or name not in self._wanted or recording():
             return None
@@ -126,7 +128,7 @@ class Taped:
         It may have the shape to which the argument was repeated, which is then summed, or a shape
         that repeats to the argument's, and any float dtype. None, and gradients that no source
         needs, are ignored.
-        `summed`: axes of `repeats` along which it is a sum already, of size 1.
+        `summed`: the axes of `repeats` along which the gradient is summed already; their size is 1.
         """
         place = self._place(name)
         if gradient is None or place is None or name not in self._wanted:
@@ -181,7 +183,7 @@ class _Reach:
         self._windows.setdefault(record, set()).add(Window(lo, hi))
 
     def holds(self, place: Place) -> bool:
-        """Does a place share bytes with them?"""
+        """True if a place shares bytes with them."""
         return place.record in self._windows and self.hits(place.record, *place.window)
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
@@ -195,7 +197,7 @@ def gradients(
     sources: Sequence[Place],
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
-    depends on; and the memory that they were computed from."""
+    depends on; and the memory from which they were computed."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
     sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
@@ -232,11 +234,12 @@ def _wanted(
     entries: Sequence[Entry | Written], sources: Sequence[Place],
     writers: dict[Record, Place | None],
 ) -> list[frozenset[str]]:  # fmt: skip
-    """For each entry the arguments that depend on the sources. `writers` gets what wrote to an
-    allocation, None where that was more than one output of a call.
+    """For each entry the arguments that depend on the sources. `writers` gets the entry and output
+    that wrote an allocation, None if it was written more than once.
 
-    Results of `gradient` may depend on them, too. An update in place of what was made outside,
-    such as `w -= rate * dw`, ends that: the new weights count as a value of their own.
+    Results of `gradient` may depend on them, too. Not so after an update in place of a tensor that
+    was created outside of the tape, such as `w -= rate * dw`: the new weights count as a value of
+    their own.
     """
     reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:
@@ -280,7 +283,8 @@ def _settle(
     found: dict[int, Tensor | None], sources: Sequence[Place], sums: Sums,
     windows: Sequence[tuple[Record, int, int]],
 ) -> None:  # fmt: skip
-    """Take the gradients of sources that are written here: earlier values are other values."""
+    """Take the gradients of the sources that this call writes: before the call they had other
+    values."""
     for i, source in enumerate(sources):
         own = [Window(a, b) for r, a, b in windows if r is source.record]
         if i not in found and any(w.overlaps(source.window) for w in own):
@@ -288,8 +292,9 @@ def _settle(
 
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
-    """Room for windows of what one call wrote, where nobody asks for its gradient. Where a tape
-    records, versions of memory have to hold, so there is none."""
+    """Memory for the gradients of windows of one output, if the caller does not ask for the
+    gradient of that output. None while a tape records, because that tape checks that memory was not
+    written again."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}

@@ -25,7 +25,7 @@ Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 
 class Place:
-    """A window on an allocation; `tensor` keeps it alive if a rule will read it. `flows`: True if
+    """A window of an allocation; `tensor` keeps it alive if a rule will read it. `flows`: True if
     it may have a gradient."""
 
     __slots__ = ("flows", "layout", "offset", "record", "tensor")
@@ -52,7 +52,7 @@ def place_of(t: Handle, keep: bool = True) -> Place:
 
 
 class Entry:
-    """A recorded call. `done` says that it was not interrupted; `line` is the caller's."""
+    """A recorded call. `done`: True if it was not interrupted; `line` is the line of the caller."""
 
     __slots__ = ("done", "kernel", "line", "options", "places", "rule", "scalars", "serial")
 
@@ -71,7 +71,7 @@ class Entry:
 
     @classmethod
     def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:
-        """A call that was made, of no kernel that is launched, with a rule of its own."""
+        """An entry for a call that launches no kernel and has its own rule."""
         entry = cls.__new__(cls)
         entry.kernel, entry.options, entry.scalars, entry.serial = kernel, (), (), serial
         entry.rule, entry.places, entry.done = rule, places, True
@@ -106,7 +106,7 @@ class Entry:
         return [p for p in found if p is not None]
 
 
-Bytes = tuple[Record, int, int]  # of an allocation: the first byte, and one past the last one
+Bytes = tuple[Record, int, int]  # an allocation, its first byte and the byte after the last
 
 PROGRAM = "a replayed program has no gradient rule"
 GRADIENT = (
@@ -117,8 +117,8 @@ GRADIENT = (
 
 
 class Written:
-    """Memory that no call with a rule wrote: the host wrote it, a call in a pause, a program, or
-    `gradient`.
+    """Memory that was written by no call with a rule: by the host, by a call in a pause, by a
+    program, or by `gradient`.
 
     `refusal` says why a gradient cannot pass it: PROGRAM or GRADIENT. If it is empty, the written
     values depend on no source.
@@ -147,10 +147,11 @@ def line_of_caller() -> tuple[str, int] | None:
 
 
 def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
-    """Of a rule: the tensors of a call that it asks `saved` for, by name. Others are not kept.
+    """Decorate a rule with the names of the tensors that it reads with `saved`; the tape keeps no
+    others.
 
-    `of` gives them for a kernel and its options by name, where these matter. A rule without this
-    may read all of them.
+    If the names depend on the kernel and its options, the function `of` computes them. A rule
+    without this decorator may read all tensors.
     """
 
     def marked(rule: Rule) -> Rule:
@@ -181,7 +182,7 @@ def _kept(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
     """The tensors of a call that its rule may read."""
     try:
         return _kept_by(kernel, options)
-    except TypeError:  # options that cannot be hashed: the launch will say so
+    except TypeError:  # options that cannot be hashed; the launch raises the error
         return (False,) * len(kernel.args)
 
 

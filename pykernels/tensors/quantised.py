@@ -15,6 +15,7 @@ from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
 
 from .host import shape_of, type_name
+from .nbits import blocks_of
 from .operators import function
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 class QTensor:
     """Quantised weights on a device, in blocks along the last axis.
 
-    `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file, and
-    `pk.gguf.load` of a GGUF file. The device has the numbers in an order of its own (planes), which
-    products read fast; `tobytes` gives the bytes of the file again. Only caches change:
-    `rope_append`, `set_rows` and `copyto` write rows of q8_0 and q4_0.
+    `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file,
+    `QTensor.from_nbits` of arrays as ONNX has them, and `pk.gguf.load` of a GGUF file. The device
+    has the numbers in an order of its own (planes), which products read fast; `tobytes` gives the
+    bytes of the file again. Only caches change: `rope_append`, `set_rows` and `copyto` write rows of
+    q8_0 and q4_0.
     """
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
@@ -142,6 +144,45 @@ class QTensor:
                 f"[from_gguf] tensor must be an entry of a GGUFReader but is {type_name(tensor)}"
             ) from None
         return cls.from_bytes(data, shape, kind, device)
+
+    @classmethod
+    def from_nbits(
+        cls,
+        data: Any,
+        scales: NDArray,
+        zero_points: NDArray | None = None,
+        *,
+        shape: Sequence[int],
+        bits: int = 4,
+        block: int = 32,
+        device: Device | None = None,
+    ) -> QTensor:
+        """The tensor whose numbers (q - zero point) * scale ONNX's MatMulNBits has.
+
+        The type is the one with the fewest bytes that has these numbers: q4_0 or q8_0 without zero
+        points and with scales that are halves, nbits4 or nbits8 with zero points that are bytes,
+        else nbits4_16 or nbits8_16, with a scale and a zero point of float32 for each 16 numbers.
+
+        Args:
+            data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
+                lower half of a byte; bytes, or an array of any shape with as many.
+            scales: float32 or float16 (n, blocks), or as many in any shape.
+            zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole bytes; or
+                float32 or float16 (n, blocks); None is 2^(bits - 1).
+            shape: (n, k), k a multiple of 32. The last block of a row may have more numbers, which
+                are left out.
+            bits: 4 or 8.
+            block: numbers with one scale, a power of two from 16 on.
+            device: None is the default device.
+
+        Raises:
+            ArgumentError: other bits, or another size of blocks.
+            ShapeError: another k, or other numbers of elements.
+            DTypeError: arrays of other dtypes.
+        """
+        dims = shape_of(shape)
+        found = blocks_of(data, scales, zero_points, dims, bits, block)
+        return cls.from_bytes(found.rows, dims, found.type, device)
 
     @property
     def type(self) -> QuantName:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.runtime.budget import UNUSED
 from pykernels.runtime.engine import get_engine
-from pykernels.runtime.memory import UNUSED, MemoryStats
+from pykernels.runtime.memory import MemoryStats
 from tests.runtime._helpers import ENGINE, check_works, open_device, raw_buffer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]

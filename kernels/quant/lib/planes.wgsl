@@ -18,7 +18,7 @@
 //% endfor
 //% endmacro
 
-// Word j of a plane with so many bits of each number, from bit `first` on.
+// Word j of a plane that holds some bits of each number, from bit `first` on.
 //% macro joined(j, bits, first)
 //% set each = 16 // bits
 //% for s in range(each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pykernels.errors import ArgumentError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
 from pykernels.plans.parts import Part
@@ -49,8 +50,11 @@ def plan(
     window: Window = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one call."""
+    if precision not in (None, "fast", "high"):
+        raise ArgumentError(f"[{OP}] precision must be None, 'fast' or 'high' but is {precision!r}")
     d = dims(OP, q, k, v, mask, sinks)
     expect(OP, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
     expect(OP, "lse", lse, dst.shape[:3])
@@ -64,7 +68,10 @@ def plan(
         mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
     sums = lse or scratch.empty(dst.shape[:3], "float32")
     slopes = alibi_heads(d.heads)
-    call = Call(q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes)
+    call = Call(
+        q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes,
+        in_one_piece=precision == "fast",
+    )  # fmt: skip
     tensors = (q, k, v, mask, sinks, lengths, sums, dst)
     found = whole(caps, scratch, tensors, lambda: steps_of(caps, scratch, call))
     return _in_parts(caps, scratch, call) if found is None else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import gguf
@@ -76,3 +77,42 @@ def test_what_is_no_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(ImportError, match="pip install gguf"):
         pk.gguf.load(tmp_path / "x")
+
+
+def test_mutated_files_are_refused_or_read(tmp_path: Path) -> None:
+    """Bits, lengths and ends of a file are changed: a second is enough to say what it is."""
+    writer = gguf.GGUFWriter(tmp_path / "whole.gguf", "llama")
+    writer.add_uint32("llama.block_count", 7)
+    writer.add_array("tokenizer.ggml.tokens", ["a", "\u00e9", "abc"] * 5)
+    writer.add_array("tokenizer.ggml.scores", [0.5, 1.5])
+    for name, array in ENTRIES.items():
+        writer.add_tensor(name, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    whole = (tmp_path / "whole.gguf").read_bytes()
+    rng, refused = np.random.default_rng(7), 0
+    for i in range(400):
+        data = bytearray(whole)
+        at = int(rng.integers(4, 600))
+        if i % 4 == 0:
+            data[at] ^= 1 << int(rng.integers(8))
+        elif i % 4 == 1:
+            data[at : at + 8] = int(rng.choice([0, 1 << 31, 1 << 40, (1 << 63) - 1])).to_bytes(
+                8, "little"
+            )
+        elif i % 4 == 2:
+            del data[at:]
+        else:
+            data[at : at + 4] = rng.bytes(4)
+        path = tmp_path / "mutated.gguf"
+        path.write_bytes(data)
+        began = time.perf_counter()
+        try:
+            file = pk.gguf.load(path)
+            _ = file.metadata, [file.shape(n) for n in file], [file.type(n) for n in file]
+        except pk.ArgumentError:
+            refused += 1
+        assert time.perf_counter() - began < 2, f"mutation {i}"
+    assert 100 < refused < 400

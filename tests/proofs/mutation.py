@@ -1,0 +1,278 @@
+"""Do the tests find a wrong kernel? Mutants of bodies, plans and references, and what finds them.
+
+    python -m tests.proofs.mutation run --seed 1 --count 600 --into mutants.jsonl [--shard 1/4]
+    python -m tests.proofs.mutation again --into mutants.jsonl     survivors, with all their tests
+    python -m tests.proofs.mutation table mutants.jsonl            the score by family
+
+Each mutant is one small wrong change (see `mutation_operators`) at a place that the seed draws:
+first a family, then a kind of file, then a file, then a kind of change. It is built in a copy of
+the tree, and the tests of its family run for 20 s of the processor. A mutant is killed when a test
+fails, stillborn when it cannot be built or compiled (another is drawn for it), and survives
+otherwise. A run that was stopped goes on where it was; `again` gives survivors ten minutes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from codegen.build import variants_of
+from codegen.errors import BuildError
+from codegen.sources import GENERATED, kernel_files
+from codegen.store import Entry, pack_texts
+from tests.proofs.mutation_operators import Mutation, mutations
+
+ROOT = Path(__file__).resolve().parents[2]
+COPY = ("kernels", "codegen", "pykernels", "tests", "bench", "ci", "examples", "docs")
+STILLBORN = ("ShaderError", "error: ", "SyntaxError", "IndentationError", "KernelError: [")
+KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    number: int
+    attempt: int
+    family: str
+    kind: str
+    path: str
+    change: str
+    outcome: str  # killed, stillborn, survived
+    by: str = ""  # the test that failed
+    seconds: float = 0.0
+
+
+def _limit(seconds: int) -> None:
+    """Seconds of the processor, so that what runs beside changes no verdict."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+
+def files(family: str, kind: str) -> list[Path]:
+    if kind == "body":
+        return sorted((ROOT / "kernels" / family).rglob("*.wgsl"))
+    if kind == "plan":
+        plan = ROOT / "pykernels/plans" / family
+        found = sorted(plan.rglob("*.py")) if plan.is_dir() else [plan.with_suffix(".py")]
+        return [p for p in found if p.exists() and p.name != "__init__.py"]
+    return [p for p in [ROOT / "pykernels/reference" / f"{family}.py"] if p.exists()]
+
+
+def families() -> list[str]:
+    return sorted(
+        p.name for p in (ROOT / "kernels").iterdir() if (ROOT / "tests/kernels" / p.name).is_dir()
+    )
+
+
+def bodies(family: Path) -> list[str]:
+    """The bodies of a family whose specs stand alone (a kernel of several bodies has no text)."""
+    found = [p.stem for p in kernel_files(ROOT) if family in p.parents]
+    return [name for name in found if (ROOT / GENERATED / "wgsl" / f"{name}.json").is_file()]
+
+
+def draw(seed: int, number: int, attempt: int) -> tuple[str, str, Path, Mutation]:
+    """The place of a mutant. The same numbers give the same place in the same tree."""
+    rng = random.Random(f"{seed}/{number}/{attempt}")
+    names = families()
+    family = names[number % len(names)]
+    while True:
+        kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+        if not (candidates := files(family, kind)):
+            continue
+        path = rng.choice(candidates)
+        if not (found := mutations(path.read_text(), path.name)):
+            continue
+        what = rng.choice(sorted({m.kind for m in found}))
+        return family, kind, path, rng.choice([m for m in found if m.kind == what])
+
+
+class Tree:
+    """A copy of the sources that mutants are built in."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        for name in COPY:
+            shutil.copytree(
+                ROOT / name,
+                root / name,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
+        for name in ("pyproject.toml", "README.md", "CHANGELOG.md"):
+            shutil.copy(ROOT / name, root / name)
+
+    def run(self, *command: str, timeout: float) -> tuple[int, str]:
+        env = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
+        process = subprocess.Popen(
+            [sys.executable, *command], cwd=self.root, env=env, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=functools.partial(_limit, math.ceil(timeout)),
+        )  # fmt: skip
+        try:
+            out, _ = process.communicate(timeout=20 * timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, _ = process.communicate()
+        return process.returncode, out
+
+    def build(self, path: Path) -> str:
+        """Render the texts of the bodies that a file of kernels/ takes part in; what failed."""
+        name = path.relative_to(ROOT / "kernels").with_suffix("")
+        own = ROOT / "kernels" / name.parts[0]
+        try:
+            for body in bodies(own) if "lib" in name.parts else [name.name]:
+                texts = [v for v in variants_of(self.root, body) if v.shipped]
+                entries = (Entry(v.key, v.text, v.head_lines, v.features) for v in texts)
+                target = self.root / GENERATED / "wgsl" / f"{body}.json"
+                target.write_text(pack_texts(entries), encoding="utf-8")
+        except BuildError as e:
+            return str(e)
+        return ""
+
+    def test(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
+        """The outcome, and the test that failed."""
+        tests = sorted((self.root / "tests/kernels" / family).rglob("test_*.py"))
+        words = set(path.stem.split("_"))
+        # What has the file's words in its name comes first.
+        tests.sort(key=lambda t: -len(words & set(t.stem.split("_")[1:])))
+        code, out = self.run(
+            "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
+            *(str(t.relative_to(self.root)) for t in tests), timeout=seconds,
+        )  # fmt: skip
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "survived", "time"
+        if code in (0, 5):
+            return "survived", ""
+        failed = [line for line in out.splitlines() if line.startswith(("E  ", "tests/"))]
+        if any(word in line for line in failed for word in STILLBORN) and "Mismatch" not in out:
+            return "stillborn", failed[-1][:160] if failed else ""
+        named = [line for line in out.splitlines() if line.startswith("____")]
+        return "killed", (named[0].strip("_ ") if named else out.strip()[-160:])
+
+
+def evaluate(tree: Tree, seed: int, number: int, attempt: int, seconds: float) -> Mutant:
+    family, kind, path, mutation = draw(seed, number, attempt)
+    target = tree.root / path.relative_to(ROOT)
+    text = path.read_text()
+    place = str(path.relative_to(ROOT))
+    began = time.perf_counter()
+    target.write_text(mutation.apply(text))
+    try:
+        by = tree.build(path) if kind == "body" else ""
+        outcome = "stillborn"
+        if not by:
+            outcome, by = tree.test(family, path, seconds)
+    finally:
+        target.write_text(text)
+        if kind == "body":
+            tree.build(path)
+    took = round(time.perf_counter() - began, 1)
+    change = mutation.describe(text)
+    return Mutant(number, attempt, family, kind, place, change, outcome, by[:160], took)
+
+
+def told(mutant: Mutant, into: Path) -> None:
+    with into.open("a") as f:
+        f.write(json.dumps(asdict(mutant)) + "\n")
+    line = f"{mutant.outcome:9} {mutant.seconds:5.1f} s  {mutant.path}:{mutant.change}"
+    click.echo(f"{line}  {mutant.by.splitlines()[-1] if mutant.by else ''}")
+
+
+def recorded(paths: Sequence[Path]) -> list[Mutant]:
+    """The last word on each mutant, without the stillborn ones."""
+    found: dict[int, Mutant] = {}
+    for path in paths:
+        for line in path.read_text().splitlines() if path.exists() else []:
+            mutant = Mutant(**json.loads(line))
+            if mutant.outcome != "stillborn":
+                found[mutant.number] = mutant
+    return [found[number] for number in sorted(found)]
+
+
+def interval(killed: int, of: int) -> tuple[float, float]:
+    """Wilson's interval at 95 %."""
+    if not of:
+        return 0.0, 1.0
+    z, p = 1.96, killed / of
+    middle, half = p + z * z / (2 * of), z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
+    return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
+
+
+@click.group(help=__doc__)
+def main() -> None: ...
+
+
+@main.command()
+@click.option("--seed", default=1)
+@click.option("--count", default=600)
+@click.option("--into", type=click.Path(path_type=Path), required=True)
+@click.option("--shard", default="1/1")
+@click.option("--seconds", default=20.0)
+@click.option("--tree", type=click.Path(path_type=Path), default=Path("build/mutants"))
+def run(seed: int, count: int, into: Path, shard: str, seconds: float, tree: Path) -> None:
+    """Make mutants and test them."""
+    part, parts = map(int, shard.split("/"))
+    done = {m.number for m in recorded([into])}
+    copy = Tree((tree / f"{part}").resolve())
+    for number in range(part - 1, count, parts):
+        if number in done:
+            continue
+        for attempt in range(20):
+            mutant = evaluate(copy, seed, number, attempt, seconds)
+            told(mutant, into)
+            if mutant.outcome != "stillborn":
+                break
+
+
+@main.command()
+@click.option("--seed", default=1)
+@click.option("--into", type=click.Path(path_type=Path), required=True)
+@click.option("--seconds", default=600.0)
+@click.option("--tree", type=click.Path(path_type=Path), default=Path("build/mutants"))
+def again(seed: int, into: Path, seconds: float, tree: Path) -> None:
+    """Give each survivor more time."""
+    copy = Tree((tree / "again").resolve())
+    for m in recorded([into]):
+        if m.outcome == "survived" and m.by == "time":
+            told(evaluate(copy, seed, m.number, m.attempt, seconds), into)
+
+
+@main.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+def table(paths: tuple[Path, ...]) -> None:
+    """Print the score by family, by kind of file and by kind of change."""
+    mutants = recorded(paths)
+    for title, key in (
+        ("family", lambda m: m.family),
+        ("kind of file", lambda m: m.kind),
+        ("change", lambda m: m.change.split(": ")[1]),
+    ):
+        counts: Counter[tuple[str, str]] = Counter((key(m), m.outcome) for m in mutants)
+        print(f"\n| {title} | mutants | killed | score | 95 % interval |\n|---|--:|--:|--:|---|")
+        for name in [*sorted({key(m) for m in mutants}), "all"]:
+            killed = sum(n for (k, o), n in counts.items() if o == "killed" and name in (k, "all"))
+            of = sum(n for (k, _), n in counts.items() if name in (k, "all"))
+            low, high = interval(killed, of)
+            print(f"| {name} | {of} | {killed} | {killed / of:.1%} | {low:.1%} to {high:.1%} |")
+    print("\nSurvivors:")
+    for m in mutants:
+        if m.outcome == "survived":
+            print(f"- {m.path}:{m.change} ({m.by or 'all tests passed'})")
+
+
+if __name__ == "__main__":
+    main()
