@@ -83,7 +83,9 @@ class Loader:
         if kinds == {""}:
             joined = np.concatenate(given) if len(given) > 1 else given[0]
             return [self.dev.tensor(np.ascontiguousarray(joined, self.dtype))]
-        data = np.concatenate([np.ascontiguousarray(w.data).reshape(len(w.data), -1) for w in given])
+        data = np.concatenate(
+            [np.ascontiguousarray(w.data).reshape(len(w.data), -1) for w in given]
+        )
         shape = sum(w.shape[0] for w in given), *given[0].shape[1:]
         return [pk.QTensor.from_bytes(data.reshape(-1), shape, given[0].type, self.dev)]
 

@@ -34,8 +34,8 @@ class QTensor:
     `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file,
     `QTensor.from_nbits` of arrays as ONNX has them, and `pk.gguf.load` of a GGUF file. The device
     has the numbers in an order of its own (planes), which products read fast; `tobytes` gives the
-    bytes of the file again. Only caches change: `rope_append`, `set_rows` and `copyto` write rows of
-    q8_0 and q4_0.
+    bytes of the file again. Only caches change: `rope_append`, `set_rows` and `copyto` write rows
+    of q8_0 and q4_0.
     """
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
@@ -64,9 +64,7 @@ class QTensor:
         return made
 
     @classmethod
-    def zeros(
-        cls, shape: int | Sequence[int], type: str, device: Device | None = None
-    ) -> QTensor:
+    def zeros(cls, shape: int | Sequence[int], type: str, device: Device | None = None) -> QTensor:
         """A tensor of zeros, such as a cache of keys and values.
 
         Args:

@@ -204,7 +204,7 @@ def test_gguf_files_of_each_family(dev: pk.Device, name: str, tmp_path: Path) ->
 
 
 def test_gguf_files_of_others_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="architecture must be one of .* but is 'bert'"):
+    with pytest.raises(ValueError, match=r"architecture must be one of .* but is 'bert'"):
         gguf_models.config_of({"general.architecture": "bert"}, 10)
 
 

@@ -1,5 +1,5 @@
-"""flash_attn of keys and values in blocks: few rows straight from the blocks, more rows from numbers
-made of them."""
+"""flash_attn of keys and values in blocks: few rows straight from the blocks, more rows from
+numbers made of them."""
 
 from __future__ import annotations
 
