@@ -128,6 +128,54 @@ def _gguf() -> Any:
         raise ImportError("GGUF files take the package gguf: pip install gguf") from None
 
 
+# -- random blocks --------------------------------------------------------------------------------
+
+# Of a block: numbers, bytes, where it has a half, and the size of numbers for a half of 1.
+_BLOCKS = {
+    "q4_0": (32, 18, 0, 4.6), "q8_0": (32, 34, 0, 74.0), "q4_k": (256, 144, 0, 200.0),
+    "q6_k": (256, 210, 208, 1366.0),
+}  # fmt: skip
+
+
+def random_blocks(
+    shape: tuple[int, ...], kind: str, rng: np.random.Generator, size: float
+) -> Blocks:
+    """A matrix of random blocks, numbers of about this size."""
+    block, nbytes, at, unit = _BLOCKS[kind]
+    rows, count = shape[0], shape[-1] // block
+    data = rng.integers(0, 256, (rows * count, nbytes), dtype=np.uint8)
+    scale = np.float16(size / unit)
+    data[:, at : at + 2] = np.array([scale]).view(np.uint8)
+    if kind == "q4_k":  # the offset, by which numbers are positive and negative alike
+        data[:, 2:4] = np.array([7.5 * scale], np.float16).view(np.uint8)
+    return Blocks(kind, shape, data.reshape(rows, -1))
+
+
+def random_model(config: Config, mix: str, seed: int = 0) -> dict[str, Array | Blocks]:
+    """Random weights of a network: matrices in blocks of one type, or "q4_k_m", as such files mix
+    q4_k and q6_k."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array | Blocks] = {}
+    shapes = shapes_of(config) | {"output.weight": (config.vocabulary, config.width)}
+    for name, shape in shapes.items():
+        if len(shape) == 1:
+            found[name] = (rng.standard_normal(shape) * 0.1 + 1).astype(np.float32)
+            continue
+        kind = mix
+        if mix == "q4_k_m":
+            kind = "q6_k" if name.startswith("output") or _more(config, name) else "q4_k"
+        found[name] = random_blocks(shape, kind, rng, shape[-1] ** -0.5)
+    return found
+
+
+def _more(config: Config, name: str) -> bool:
+    """Has a file of q4_k_m more bits of this weight? llama.cpp's use_more_bits."""
+    if "attn_v" not in name and "ffn_down" not in name:
+        return False
+    i, eighth = int(name.split(".")[1]), config.layers // 8
+    return i < eighth or i >= 7 * config.layers // 8 or (i - eighth) % 3 == 2
+
+
 # -- text -----------------------------------------------------------------------------------------
 
 
