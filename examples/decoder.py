@@ -58,7 +58,8 @@ class Decoder:
         places, head = (weights.get(f"{n}.weight") for n in ("position_embd", "output"))
         (self.embedding,) = load.upload([weights["token_embd.weight"]])
         self.positions = None if places is None else load.upload([places])[0]
-        self.head = self.embedding if head is None else load.upload([head])[0]
+        own = self.embedding if head is None else load.upload([head])[0]
+        self.head = Product([(own, None)])
         self.layers = [load.layer(i) for i in range(config.layers)]
         self.last = load.norm("output_norm")
         # Keys, then values, of all heads of a layer: one dispatch appends both.
@@ -90,60 +91,45 @@ class Decoder:
 
         With lengths the device knows how many keys there are, without them `self.length` does.
         """
-        y, h = self._begin(tokens, positions)
-        following = [*(layer.before for layer in self.layers[1:]), self.last]
-        for layer, cache, norm in zip(self.layers, self.caches, following, strict=True):
-            y = self._attend(layer, layer.qkv(y), cache, positions, lengths)
-            y, h = self._add(layer.out, y, h, layer.after and layer.after[0], layer.between)
+        eps, gate = self.config.eps, self.config.row.gate
+        h, y = self._begin(tokens, positions)  # y: the norm of h where it is known
+        for layer, cache in zip(self.layers, self.caches, strict=True):
+            qkv = layer.qkv.behind(h, layer.before, eps, y)
+            y = self._attend(layer, qkv, cache, positions, lengths)
+            h = self._add(layer.out, y, h, layer.after and layer.after[0])
             if isinstance(layer.feed, Experts):
-                h = self._choose(layer.feed, y, h)
-                y = self._norm(h, norm)
+                h = self._choose(layer.feed, layer.between.of(h, eps), h)
             else:
                 up, down = layer.feed
-                y, h = self._add(down, self._gated(up, y), h, layer.after and layer.after[1], norm)
-        logits = pk.linear(y[-1:], self.head)
+                act = gate or "gelu_tanh"
+                y = up.behind(h, layer.between, eps, activation=act, gated=bool(gate))
+                h = self._add(down, y, h, layer.after and layer.after[1])
+            y = None
+        logits = self.head.behind(h[-1:], self.last, eps)
         cap = self.config.final_cap
         return pk.elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
 
-    def _begin(self, tokens: pk.Tensor, positions: pk.Tensor) -> tuple[pk.Tensor, pk.Tensor]:
-        """The first norm, and what is normalised."""
+    def _begin(self, tokens: pk.Tensor, positions: pk.Tensor) -> tuple[pk.Tensor, pk.Tensor | None]:
+        """Embeddings, and their norm if it costs nothing."""
         c, first = self.config, self.layers[0].before
         h = self._rows(self.embedding, tokens)
         if c.row.scaled:
             h = pk.multiply(h, c.width**0.5)
         if self.positions is None:
-            return self._norm(h, first), h
+            return h, None
         places = self._rows(self.positions, positions)
-        return pk.add_layer_norm(h, places, c.width, *first, c.eps)
+        y, h = pk.add_layer_norm(h, places, c.width, *first, c.eps)
+        return h, y
 
     def _rows(self, table: Any, index: pk.Tensor) -> pk.Tensor:
         found = self.dev.empty((index.shape[0], table.shape[1]), self.dtype)
         return pk.embedding(table, index, out=found)
 
-    def _norm(self, h: pk.Tensor, norm: Norm, out: pk.Tensor | None = None) -> pk.Tensor:
-        size, eps = norm.weight.shape[0], self.config.eps
-        if norm.bias is None:
-            return pk.rms_norm(h, size, norm.weight, eps, out=out)
-        return pk.layer_norm(h, size, *norm, eps, out=out)
-
-    def _add(
-        self, product: Product, y: pk.Tensor, h: pk.Tensor, after: Norm | None, norm: Norm
-    ) -> tuple[pk.Tensor, pk.Tensor]:
-        """The norm of the sum of h and the product, normalised where that is wanted; the sum."""
+    def _add(self, product: Product, y: pk.Tensor, h: pk.Tensor, after: Norm | None) -> pk.Tensor:
+        """The sum of h and the product, normalised where that is wanted."""
         if after is None:
-            h = product(y, residual=h)
-            return self._norm(h, norm), h
-        y = self._norm(product(y), after)
-        return pk.add_rms_norm(y, h, self.config.width, norm.weight, self.config.eps)
-
-    def _gated(self, up: Product, y: pk.Tensor) -> pk.Tensor:
-        gate = self.config.row.gate
-        if not gate:
-            return up(y, activation="gelu_tanh")
-        if gate == "silu":
-            return pk.swiglu(up(y))
-        a, b = pk.split(up(y), 2, axis=-1)
-        return pk.multiply(pk.gelu(a, "tanh"), b)
+            return product(y, residual=h)
+        return h + after.of(product(y), self.config.eps)
 
     def _choose(self, experts: Experts, y: pk.Tensor, h: pk.Tensor) -> pk.Tensor:
         """h and the sum of the chosen experts, each by its share of the chosen ones' softmax. All
@@ -153,7 +139,7 @@ class Decoder:
         p = pk.elementwise("where(p >= least, p, 0.0)", p=p, least=least)
         p = p / pk.sum(p, axis=-1, keepdims=True)
         for e, (up, down) in enumerate(zip(experts.up, experts.down, strict=True)):
-            z = down(self._gated(up, y))
+            z = down(up.gated(y, self.config.row.gate))
             h = pk.elementwise("h + share * z", h=h, z=z, share=p[:, e : e + 1])
         return h
 
@@ -169,7 +155,7 @@ class Decoder:
             for norm, heads in zip(
                 layer.heads, (slice(c.heads), slice(c.heads, c.heads + c.kv_heads)), strict=True
             ):
-                self._norm(own[:, heads], norm, out=own[:, heads])
+                norm.of(own[:, heads], c.eps, out=own[:, heads])
         if self.table is not None:
             q = pk.rope_append(own, positions, cache, style=c.style, axis=-3, table=self.table)
         else:

@@ -19,6 +19,12 @@ class Norm(NamedTuple):
     weight: pk.Tensor
     bias: pk.Tensor | None
 
+    def of(self, h: pk.Tensor, eps: float, out: pk.Tensor | None = None) -> pk.Tensor:
+        """The norm of h's last axis."""
+        if self.bias is None:
+            return pk.rms_norm(h, self.weight.shape[0], self.weight, eps, out=out)
+        return pk.layer_norm(h, self.weight.shape[0], *self, eps, out=out)
+
 
 class Product:
     """Products of one input, as one where their weights have one type: the results lie side by
@@ -43,6 +49,35 @@ class Product:
             pk.linear(x, w, bias, activation=activation, out=found[:, at : at + w.shape[0]])
             at += w.shape[0]
         return found
+
+    def behind(
+        self, h: pk.Tensor, norm: Norm, eps: float, y: pk.Tensor | None = None,
+        activation: Any = None, gated: bool = False,
+    ) -> pk.Tensor:  # fmt: skip
+        """The same of h's norm, y if that is known: of one row in one dispatch. Gated: the
+        activation of the first half of the columns, times the second half."""
+        one = y is None and norm.bias is None and h.shape[0] == 1
+        if one and len(self.parts) == 1:
+            (w, bias) = self.parts[0]
+            return pk.rms_norm_linear(
+                h, norm.weight, w, bias, eps, activation=activation, gated=gated
+            )
+        if one and not gated:
+            found, at = h.device.empty((1, self.width), h.dtype), 0
+            for w, bias in self.parts:
+                own = found[:, at : at + w.shape[0]]
+                pk.rms_norm_linear(h, norm.weight, w, bias, eps, activation=activation, out=own)
+                at += w.shape[0]
+            return found
+        y = norm.of(h, eps) if y is None else y
+        return self.gated(y, activation) if gated else self(y, activation)
+
+    def gated(self, y: pk.Tensor, activation: Any) -> pk.Tensor:
+        """The activation of the first half of the columns, times the second half."""
+        if activation == "silu":
+            return pk.swiglu(self(y))
+        a, b = pk.split(self(y), 2, axis=-1)
+        return pk.multiply(pk.gelu(a, "tanh"), b)
 
 
 class Experts(NamedTuple):

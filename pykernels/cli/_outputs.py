@@ -33,6 +33,7 @@ GIVEN = frozenset(
         "unpack_blocks",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
         "nll_loss_backward", "nonzero", "optimizer_count", "optimizer_step", "pad", "resize",
+        "rms_norm_linear",
         "rope_append", "rope_append_quant", "scatter", "scatter_add", "schedule_step",
         "set_rows", "sgd_step", "step_advance",
         "timestep_embedding", "top_k",

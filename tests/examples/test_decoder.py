@@ -233,3 +233,32 @@ def test_tokenizers_of_gguf_files() -> None:
     found = text.tokens("ab ab!")
     assert [pieces[t] for t in found] == ["▁ab", "▁ab", "<0x21>"]
     assert text.text(found) == "ab ab!"
+
+
+# Dispatches of a layer of a step. They may only become fewer.
+DISPATCHES = {
+    "small-llama": 7, "small-mistral": 7, "small-qwen2": 7, "small-qwen3": 9, "small-gpt2": 9,
+    "small-gemma2": 11,
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["float32", "float16", "q8_0"])
+@pytest.mark.parametrize("name", DISPATCHES)
+def test_a_layer_takes_few_dispatches(dev: pk.Device, name: str, kind: Any) -> None:
+    """The difference of two depths: rms_norm and what gates a product cost none."""
+    counts = []
+    for layers in (2, 4):
+        config = SHAPES[name]._replace(layers=layers)
+        weights: dict[str, Any] = families.random_weights(config)
+        if kind == "q8_0":
+            weights = {n: _blocks(w) if w.ndim == 2 else w for n, w in weights.items()}
+        cache, dtype = (kind, "float32") if kind == "q8_0" else (None, kind)
+        counts.append(len(Decoder(dev, config, weights, 8, dtype, cache=cache).step))
+    assert (counts[1] - counts[0]) / 2 <= DISPATCHES[name], counts
+
+
+def _blocks(w: Array) -> gguf_models.Blocks:
+    q = pk.quantize(w, "q8_0")
+    data = np.frombuffer(q.tobytes(), np.uint8).reshape(len(w), -1)
+    return gguf_models.Blocks("q8_0", w.shape, data)
