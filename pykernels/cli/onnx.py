@@ -28,7 +28,7 @@ def command() -> None:
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
-    """What all commands take."""
+    """The options of all commands."""
     for add in (
         click.option("--engine", type=click.Choice(["wgpu", "dawn"]), help="Default: wgpu."),
         click.option("--device", help="An adapter's number, or a part of its name (see doctor)."),
@@ -72,7 +72,7 @@ class _Session:
         """Compile, and print how large the network is."""
         start = time.perf_counter()
         program = self.model.program(self.inputs)
-        counts = len(self.proto.graph.node), len(program.graph.nodes)
+        counts = len(self.proto.graph.node), program.steps
         click.echo("{} nodes, {} steps; compiling".format(*counts), err=True)
         program.run(self.inputs)
         click.echo(f"first call: {time.perf_counter() - start:.2f} s", err=True)

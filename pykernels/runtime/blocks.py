@@ -6,6 +6,7 @@ the block returns to the pool (`memory.py`), unless the caller may still use the
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +14,12 @@ from typing import Any
 __all__ = ["Arena", "Block", "Lease", "Pending", "PromisedBlock", "Storage", "storage_of"]
 
 
+_next_number = itertools.count().__next__
+
+
 class Pending:
-    """Why blocks do not contain their recorded values yet; `why` is empty once they do."""
+    """The reason that blocks do not contain their recorded values yet; `why` is empty once they
+    do."""
 
     why = ""
 
@@ -51,6 +56,7 @@ class Block:
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
+        number: its place in the order in which blocks were made; a pool gives the first that fits.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.
@@ -63,7 +69,7 @@ class Block:
 
     __slots__ = (
         "arena", "buffer", "counted", "exposed", "foreign", "guarded", "handle", "make", "mark",
-        "pending", "reusable", "since", "size",
+        "number", "pending", "reusable", "since", "size",
     )  # fmt: skip
 
     def __init__(self, buffer: Any, foreign: bool = False) -> None:
@@ -73,6 +79,7 @@ class Block:
         self.foreign = self.exposed = self.guarded = foreign
         self.reusable = not foreign
         self.mark = self.since = -1
+        self.number = _next_number()
         self.arena: Arena | None = None
         self.pending: Pending | None = None
 
@@ -92,7 +99,7 @@ class Block:
         self.guarded = self.exposed
 
     def unwritten(self) -> str:
-        """Why its contents must not be read; empty if they may."""
+        """The reason that its contents must not be read; empty if they may be read."""
         if self.pending is None:
             return ""
         why = self.pending.why
@@ -102,8 +109,8 @@ class Block:
 
 
 class PromisedBlock(Block):
-    """A block whose buffer is made where it is first used: it is a `Block` from then on. If nobody
-    uses it, it leaves nothing behind.
+    """A block whose buffer is made where it is first used: it is a `Block` from then on. If it is
+    never used, no buffer is made.
 
     Under a byte budget every new block is one, and counts from the start, so that a call that does
     not fit is refused before a buffer is made. In a capture every block is one, and does not count:
@@ -119,6 +126,7 @@ class PromisedBlock(Block):
         self.size = size
         self.foreign = self.exposed = self.guarded = self.reusable = False
         self.mark = self.since = -1
+        self.number = _next_number()
         self.arena = self.pending = None
         self.make = make
         self.counted = counted

@@ -1,8 +1,8 @@
 """The free blocks of a device, and its byte budget.
 
 Under a budget a new block is a promise: it counts, and what is pooled has to go for it, but its
-buffer is made, and room for that, where the block is first used. So what a call takes is known
-before the first buffer is made, and a call that is refused has taken nothing.
+buffer is made, and room for that, where the block is first used. So the memory of a call is known
+before its first buffer is made, and a refused call has allocated nothing.
 
 Signals may interrupt any call. So the counter and the list of blocks change together, in
 statements without a call between them.
@@ -15,6 +15,7 @@ import math
 import os
 import threading
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,9 +25,11 @@ from .blocks import Block, PromisedBlock
 from .buffers import Buffers
 from .log import logger
 
-__all__ = ["UNUSED", "Budget", "asked_budget", "size_class"]
+__all__ = ["UNUSED", "Budget", "asked_budget", "place", "size_class"]
 
 UNUSED = 512  # batches after which a block that waits for reuse is given back
+FITTED = 1 << 20  # bytes from which on a tensor may get a block of a larger class
+WIDEST = 4  # times as large as it needs
 SWEEP = 64  # batches between two looks for such
 
 
@@ -37,6 +40,17 @@ def size_class(nbytes: int) -> int:
         return 256
     step = 1 << max((nbytes - 1).bit_length() - 3, 6)
     return -(-nbytes // step) * step
+
+
+def place(line: Sequence[Block], number: int) -> int:
+    """The position of a block of this number among free blocks, the largest number first."""
+    if not line or line[-1].number > number:
+        return len(line)
+    return bisect_left(line, -number, key=_behind)
+
+
+def _behind(block: Block) -> int:
+    return -block.number
 
 
 class Budget:
@@ -56,7 +70,10 @@ class Budget:
         self.buffers = buffers
         self._max_size = buffers.largest
         self._lock = lock
-        self._free: dict[int, list[Block]] = {}  # by size, those let go last at the end
+        # By size, the block that was made first at the end. It is the next one that is taken, so
+        # that a loop which makes the same tensors in each turn gets the same blocks for them, and
+        # its launches find their bind groups.
+        self._free: dict[int, list[Block]] = {}
         self._scratch: list[Block | None] = []
         self.limit: float = math.inf
         self.serial = 0
@@ -65,14 +82,14 @@ class Budget:
         self.wait: Callable[[], object] = lambda: None
         self._sweep_at = SWEEP
         self._total = self._peak = 0  # bytes of all blocks
-        self._promised = 0  # those of them that have no buffer yet
+        self._promised = 0  # blocks among them without a buffer
         self.kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._hits = self._misses = 0
         buffers.reclaim = self._reclaim
         buffers.refused = lambda size: self._refused(size, "the device has no room for them")
 
     def _collect(self) -> None:
-        """Take back what tensors have let go of."""
+        """Take back the blocks that tensors have released."""
         raise NotImplementedError
 
     def _reclaim(self) -> None:
@@ -90,6 +107,8 @@ class Budget:
     def _line(self, size: int, nbytes: int) -> list[Block]:
         """The free blocks of a class, at least one."""
         line = self._free.get(size)
+        if not line and size >= FITTED:
+            line = self._wider(size)
         if not line:
             block = self._new(size, nbytes)
             line = self._free.setdefault(size, [])
@@ -103,6 +122,13 @@ class Budget:
         else:
             self._hits += 1
         return line
+
+    def _wider(self, size: int) -> list[Block] | None:
+        """The free blocks of the nearest larger class, so that memory of another size is used
+        before more is made."""
+        most = WIDEST * size
+        fitting = [n for n, line in self._free.items() if size < n <= most and line]
+        return self._free[min(fitting)] if fitting else None
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:
@@ -123,7 +149,7 @@ class Budget:
         return self.buffers.make(size)
 
     def fulfil(self, blocks: Iterable[Block | None]) -> None:
-        """Make the buffers of those that are promised."""
+        """Make the buffers of promised blocks."""
         for block in blocks:
             if isinstance(block, PromisedBlock):
                 block.make(block)
@@ -160,12 +186,12 @@ class Budget:
             else:
                 needed += size
         if self._total + needed > self.limit:
-            # None of those that are free may count: they could have to go.
+            # Free blocks do not count, because they may have to be destroyed.
             self._check_room(sum([self._class(nbytes) for nbytes in sizes]), scratch)
 
     def _check_room(self, needed: int, scratch: int = 0) -> None:
-        """Raise unless the budget has room for that many more bytes besides what is in use; the
-        first `scratch` temporaries stay."""
+        """Raise unless the budget has room for `size` more bytes; the first `scratch` temporaries
+        stay."""
         self._collect()
         pooled = sum([block.size for block in self._idle(scratch)])
         if self._total - pooled + needed > self.limit:
@@ -245,7 +271,7 @@ class Budget:
         if self._total - self._promised > self.limit:
             self._free_all()
             return
-        # Scratch is not let go of: its mark tells when it was used.
+        # Scratch has no release; its mark shows when it was used.
         long_ago = self.serial - UNUSED
         old = [block for block in self._idle() if max(block.since, block.mark) < long_ago]
         if old:

@@ -90,8 +90,8 @@ class TensorBase(Operators, Interop):
         """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared).
 
         Recorded launches that use it are submitted first, and later launches at once, so that the
-        caller's queue calls come after them. Each submit checks the buffer, as others may destroy
-        or map it. The pool does not reuse it.
+        caller's queue calls come after them. Each submit checks the buffer, because other code may
+        destroy or map it. The pool does not reuse it.
         """
         return self._context.expose(self._storage)
 
@@ -143,7 +143,7 @@ class TensorBase(Operators, Interop):
         return type(self)(self._context, self._storage, self._offset, lay)
 
     def _at(self, lay: Layout, delta: int) -> Self:
-        """A view that begins so many bytes later."""
+        """A view that begins `nbytes` bytes later."""
         return type(self)(self._context, self._storage, self._offset + delta, lay)
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:
@@ -152,6 +152,11 @@ class TensorBase(Operators, Interop):
 
     def __getitem__(self, index: Index) -> Self:
         """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis."""
+        if type(index) is int and self._layout.shape:
+            lay = self._layout
+            if -lay.shape[0] <= index < lay.shape[0]:
+                at = self._offset + index % lay.shape[0] * lay.strides[0]
+                return self._view(lay.shape[1:], lay.strides[1:], at)
         items = index if isinstance(index, tuple) else (index,)
         for i in items:
             number = isinstance(i, (int, np.integer)) and not isinstance(i, bool)
