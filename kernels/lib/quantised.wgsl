@@ -5,8 +5,11 @@
 // sign), in the low and the high half of a word. BITS of them are in the plane `low`, HIGH bits above
 // in `high`. The library `quant`, one file a type, comes before this one.
 //% set BITS, HIGH, VEC, PARTS, WORDS = quant.BITS, quant.HIGH, quant.VEC, quant.PARTS, quant.WORDS
+// A number is scale (q - zero) where a type has zero points: "whole" ones, of the group, or "any", of
+// each scale.
+//% set ZERO = quant.ZERO if quant.ZERO is defined else ""
 
-// The functions load_quants, load_scales, scales_of and offsets_of. EXACT converts halves without the
+// The functions load_quants, load_scales, scales_of, offsets_of and zeros_of. EXACT converts halves without the
 // driver, which may flush subnormal ones.
 //% macro functions(EXACT=false)
 struct Quants {
@@ -37,15 +40,25 @@ struct Scales {
   word${k}: u32,
 //% endfor
 }
-fn load_scales(b: u32, s: u32, n: u32) -> Scales {
+// The words as they lie there. What is loaded while other work goes on is not touched until it is
+// needed: an operation right behind a load waits for it.
+fn load_words(b: u32, s: u32, n: u32) -> Scales {
   let at = p.scales_off + b * p.scales_bs + s * p.scales_gs + ${"n" if quant.SHARE == 1 else "n / %du" % quant.SHARE};
   return Scales(
 //% for k in range(WORDS)
-//% set word = "scales_load(at" ~ (" + %du * p.scales_ws" % k if k else "") ~ ")"
-    ${word if quant.SHARE == 1 else "(" ~ word ~ " >> ((n %% %du) * %du)) & %du" % (quant.SHARE, 32 // quant.SHARE, 2 ** (32 // quant.SHARE) - 1)},
+    scales_load(at${" + %du * p.scales_ws" % k if k}),
 //% endfor
   );
 }
+// Row n's part of them.
+fn own_words(s: Scales, n: u32) -> Scales {
+//% if quant.SHARE == 1
+  return s;
+//% else
+  return Scales((s.word0 >> ((n % ${quant.SHARE}u) * ${32 // quant.SHARE}u)) & ${2 ** (32 // quant.SHARE) - 1}u);
+//% endif
+}
+fn load_scales(b: u32, s: u32, n: u32) -> Scales { return own_words(load_words(b, s, n), n); }
 //% if EXACT
 // Converts every half exactly, also subnormal halves and NaN, which drivers treat differently.
 fn half_of(h: u32) -> f32 {

@@ -11,7 +11,10 @@
 // axes."AT BT SLICES" = [false, true]
 // axes."AV BV" = { values = [4], pick = "4" }
 // axes.DV = [1, 4]
-// when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
+// when = [
+//   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
+//   "MMA != 'cooperative_matrix' or (TILE == '64x128' and D == 'f32')",  # for naga's verdict only
+// ]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", doc = "(..., M, K), or (..., K, M) where AT, in words of two halves" }

@@ -5,6 +5,7 @@
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // outputs.keys = { dtype = "u32", index = false, doc = "(rows, padded)" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
+// params.index_signed = { type = "u32", value = "1 if index.dtype.kind == 'i' else 0" }
 // params."limit inner length padded" = { type = "u32" }
 // iterate = "nd"
 // faults = true
@@ -36,6 +37,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = outer * p.inner + (e - line * p.inner);
   keys_store(p.keys_off + row * p.padded + (line - outer * p.length), select(p.limit, value.x, inside));
   if (!inside) {
-    ${indices.report("e", "value.x", "value.y")}
+    // What of the first word says the sign, where there is no second.
+    let sign = select(0u, 0xffffffffu, (value.x >= 0x80000000u) & (p.index_signed == 1u));
+    fault(e, value.x, select(value.y, sign, p.index_words == 1u));
   }
 }

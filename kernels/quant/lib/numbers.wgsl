@@ -19,6 +19,9 @@ ${convert.half()}
 //% else
   let scales = scales_of(s, ${g} % ${quant.BLOCK // 32}u);
 //% endif
+//% if quantised.ZERO
+  let zeros = zeros_of(s, ${g} % ${quant.BLOCK // 32}u);
+//% endif
 //% if quant.OFFSET
   let offsets = offsets_of(s, ${g} % ${quant.BLOCK // 32}u);
 //% endif
@@ -27,7 +30,7 @@ ${convert.half()}
 //% if quant.FACTORS is defined
     let x = (factors.x * ${quantised.four("w", i)}) * factors.y;
 //% else
-    let x = scales.${"xy"[i // 4]} * ${quantised.four("w", i)}${" + offsets." ~ "xy"[i // 4] if quant.OFFSET else ""};
+    let x = scales.${"xy"[i // 4]} * ${"(" ~ quantised.four("w", i) ~ " - zeros." ~ "xy"[i // 4] ~ ")" if quantised.ZERO else quantised.four("w", i)}${" + offsets." ~ "xy"[i // 4] if quant.OFFSET else ""};
 //% endif
 //% if V == 4
     let at = ${place}, 8u * ${g} + ${i}u);
