@@ -6,7 +6,7 @@ import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, NoReturn, Self, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -119,6 +119,12 @@ class Tape:
     def __repr__(self) -> str:
         state = "" if self._scope is None else ", recording"
         return f"<pykernels.Tape of {len(self)} calls{state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TapeError(
+            "[tape] a tape cannot be copied or pickled: it belongs to the memory and the calls that "
+            "it recorded. Make another one and record again"
+        )
 
     def watch(self, *tensors: Tensor) -> None:
         """Record from now on only calls that depend on watched tensors. Writing to a watched tensor
