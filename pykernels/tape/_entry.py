@@ -69,7 +69,9 @@ class Entry:
         self.rule, kept = _ruled(kernel, options)
         self.places = tuple(
             [
-                r and Place(r, t._layout, t._offset, t if k and isinstance(t, Tensor) else None)  # type: ignore[union-attr]
+                None
+                if r is None
+                else Place(r, t._layout, t._offset, t if k and isinstance(t, Tensor) else None)  # type: ignore[union-attr]
                 for t, k, r in zip(tensors, kept, records, strict=True)
             ]
         )
