@@ -147,7 +147,7 @@ class Ours:
         with pk.Tape() as tape:
             tape.watch(self.flat)
             loss = self.problem.loss(self.weights, self.x, self.y)
-        self.optimizer.step(tape.gradient(loss, [self.flat]))
+        self.optimizer.step(tape.gradient(loss, [self.flat], release=True))
         return loss
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
+    from .own import load_kernels as load_kernels
     from .raw import raw_kernel as raw_kernel
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
@@ -66,6 +67,7 @@ _HOMES = {
     "jacobian": "tape",
     "jvp": "tape",
     "list_adapters": "runtime.adapters",
+    "load_kernels": "own",
     "no_grad": "tape",
     "raw_kernel": "raw",
     "value_and_grad": "tape",

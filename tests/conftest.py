@@ -54,7 +54,7 @@ ONCE = frozenset(
         "onnx/test_contrib", "onnx/test_decisions", "onnx/test_decoders", "onnx/test_fuzz",
         "onnx/test_model",
         "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
-        "bench/test_command", "examples/test_decoder",
+        "bench/test_command", "examples/test_decoder", "own/test_load",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,

@@ -14,6 +14,7 @@
 // when = [
 //   "COLUMNS == 'pixels' or DV == 4",
 //   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
+//   "MMA != 'cooperative_matrix' or (TILE == '64x128' and D == 'f32')",  # for naga's verdict only
 // ]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"

@@ -40,15 +40,25 @@ struct Scales {
   word${k}: u32,
 //% endfor
 }
-fn load_scales(b: u32, s: u32, n: u32) -> Scales {
+// The words as they lie there. What is loaded while other work goes on is not touched until it is
+// needed: an operation right behind a load waits for it.
+fn load_words(b: u32, s: u32, n: u32) -> Scales {
   let at = p.scales_off + b * p.scales_bs + s * p.scales_gs + ${"n" if quant.SHARE == 1 else "n / %du" % quant.SHARE};
   return Scales(
 //% for k in range(WORDS)
-//% set word = "scales_load(at" ~ (" + %du * p.scales_ws" % k if k else "") ~ ")"
-    ${word if quant.SHARE == 1 else "(" ~ word ~ " >> ((n %% %du) * %du)) & %du" % (quant.SHARE, 32 // quant.SHARE, 2 ** (32 // quant.SHARE) - 1)},
+    scales_load(at${" + %du * p.scales_ws" % k if k}),
 //% endfor
   );
 }
+// Row n's part of them.
+fn own_words(s: Scales, n: u32) -> Scales {
+//% if quant.SHARE == 1
+  return s;
+//% else
+  return Scales((s.word0 >> ((n % ${quant.SHARE}u) * ${32 // quant.SHARE}u)) & ${2 ** (32 // quant.SHARE) - 1}u);
+//% endif
+}
+fn load_scales(b: u32, s: u32, n: u32) -> Scales { return own_words(load_words(b, s, n), n); }
 //% if EXACT
 // Converts every half exactly, also subnormal halves and NaN, which drivers treat differently.
 fn half_of(h: u32) -> f32 {

@@ -17,7 +17,9 @@ from pykernels.plans.attention.arguments import band, dims, number, scale_of
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import recording
 from pykernels.tensors.layout import contiguous_layout, expanded
+from pykernels.tensors.quantised import QTensor
 
+from ._caches import attend_blocks
 from .attention_plain import with_dropout
 from .random import probability
 
@@ -37,8 +39,8 @@ _sdpa_known: Known = {}
 
 def flash_attn(
     q: Array,
-    k: Array,
-    v: Array,
+    k: Array | QTensor,
+    v: Array | QTensor,
     *,
     mask: Array | None = None,
     sinks: Array | None = None,
@@ -65,7 +67,9 @@ def flash_attn(
     Args:
         q: Tensor or numpy array, float32 or float16, (B, H, S, D). D up to 576.
         k: float32 or float16, (B, Hkv, T, D); H is a multiple of Hkv, and each KV head serves
-            H / Hkv neighbouring query heads.
+            H / Hkv neighbouring query heads. Or QTensors k and v of q8_0 or q4_0, such as the heads
+            of a cache: without gradients and dropout. They count as the numbers that their blocks
+            are; where matrix units multiply float16, these are rounded to float16.
         v: float32 or float16, (B, Hkv, T, Dv). Dv up to 512.
         mask: float32 or float16, added to the logits, or bool, True where a key may be seen;
             broadcasts to (B, H, S, T).
@@ -98,6 +102,12 @@ def flash_attn(
         ShapeError, DTypeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
+    if isinstance(k, QTensor) or isinstance(v, QTensor):
+        if _share("flash_attn", dropout_p):
+            raise ArgumentError("[flash_attn] dropout_p excludes keys and values in blocks")
+        extras = {"mask": mask, "sinks": sinks, "lengths": lengths}
+        options = (scale, causal, window, max_bias, softcap)
+        return attend_blocks(q, k, v, extras, options, return_lse, out)
     keeps_lse = return_lse or recording()  # its gradient needs it
     drop = _share("flash_attn", dropout_p)
     if live and out is None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .quant import dequantize
 from .softmax import alibi_slopes
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "flash_attn_backward",
     "flash_attn_backward_budget",
     "flash_attn_budget",
+    "flash_attn_quant",
+    "flash_attn_quant_budget",
     "lse_budget",
     "over_groups",
 ]
@@ -98,6 +101,36 @@ def attention(
         weights = np.where(allowed, weights, 0.0)
         o = _product(weights, v64, allowed)
     return Attention(o, lse, weights, logits, np.where(allowed, slopes, 0.0))
+
+
+def flash_attn_quant(
+    q: Array, k_low: Array, k_scales: Array, v_low: Array, v_scales: Array,
+    mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
+    quant: str = "q8_0", keys: int = 0, **options: Any,
+) -> Array:  # fmt: skip
+    """The output of `attention` over what blocks are."""
+    k, v = (
+        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+    )
+    return attention(q, k, v, mask, sinks, lengths, **options).o
+
+
+def flash_attn_quant_budget(
+    q: Array, k_low: Array, k_scales: Array, v_low: Array, v_scales: Array,
+    mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
+    quant: str = "q8_0", keys: int = 0, **options: Any,
+) -> Array:  # fmt: skip
+    """As of flash_attn, of bodies that do not round what blocks are."""
+    k, v = (
+        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+    )
+    return flash_attn_budget(q, k, v, mask, sinks, lengths, **options)
+
+
+def _numbers(q: Array, low: Array, scales: Array, quant: str, keys: int) -> Array:
+    """Keys or values (B, Hkv, T, depth) of planes (B * Hkv, ...)."""
+    shape = (len(q), low.shape[0] // len(q), keys, low.shape[1] * 32)
+    return dequantize(low, scales, shape, np.float32, quant=quant)
 
 
 def flash_attn_backward(

@@ -8,12 +8,15 @@ import numpy as np
 
 from pykernels.plans.quant.types import GROUP, ROWS, TYPES, BlockType
 
+from .rope import rope
+
 __all__ = [
     "dequantize",
     "dequantized",
     "pack_blocks",
     "quantised_rows",
     "quantize",
+    "rope_append_quant",
     "unpack_blocks",
 ]  # fmt: skip
 
@@ -190,6 +193,28 @@ def dequantize(
         return _values(TYPES[quant], stored, record).reshape(shape).astype(dtype)
 
 
+def packed_sizes(
+    low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
+) -> tuple[Array, Array]:
+    """The sizes of what sums in packed halves are made of, of weights (N, K): of each number as it
+    is less the middle of its type's, and of the offset for that; and of its scale."""
+    kind = TYPES[quant]
+    stored, record = _unplaned(kind, low, scales, high, shape[0])
+    with np.errstate(all="ignore"):
+        scale, offset = (None if v is None else v.astype(np.float64) for v in _scales(kind, record))
+        assert scale is not None
+        q = _integers(kind, stored).astype(np.float64).reshape(*scale.shape, -1)
+        if quant.startswith("nbits"):
+            q = q - _zeros(kind, record)[..., None]
+        size = np.abs(scale)[..., None] * np.ones_like(q)
+        if offset is None:
+            found = size * np.abs(q)
+        else:
+            middle = 2 ** (_bits(kind) + kind.high - 1)
+            found = size * np.abs(q - middle) + np.abs(scale * middle - offset)[..., None]
+    return found.reshape(shape), size.reshape(shape)
+
+
 def quantised_rows(
     low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
     quant: str = "q4_0", rows: int = 0, check: bool = True,
@@ -200,6 +225,38 @@ def quantised_rows(
         whole = _values(TYPES[quant], stored, record)[0]
         found: Array = whole[np.clip(index, 0, rows - 1)].astype(dtype)
         return found
+
+
+def rope_append_quant(
+    x: Array, positions: Array, scales: Array, low: Array, shape: tuple[int, ...],
+    table: Array | None = None, style: str = "normal", quant: str = "q8_0", room: int = 0,
+    check: bool = True,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Planes of a cache with the keys and values of x, and the queries, float64. `shape` is theirs;
+    a position outside of the cache writes nothing and counts as 0."""
+    queries, width = shape[-3], x.shape[-1]
+    lead, tokens, heads = x.shape[:-3], x.shape[-2], x.shape[-3] - queries
+    q = np.broadcast_to(positions, (*lead, tokens)).astype(np.int64)
+    inside = (q >= 0) & (q < room)
+    turned = x.astype(np.float64)
+    if table is not None:
+        some = slice(0, queries + heads // 2)
+        turned[..., some, :, :] = rope(x[..., some, :, :], np.where(inside, q, 0), table, style)
+    made = quantize(turned[..., queries:, :, :].astype(np.float32), quant)
+    kind = TYPES[quant]
+    stored, record = _unplaned(kind, low, scales, None, low.shape[3])
+    new, marks = _unplaned(kind, made[1], made[0], None, tokens)
+    stored, record = (a.reshape(*lead, heads, *a.shape[1:]).copy() for a in (stored, record))
+    new = new.reshape(*lead, heads, tokens, width)
+    marks = marks.reshape(*lead, heads, tokens, *marks.shape[2:])
+    for at in np.ndindex(q.shape):
+        if inside[at]:
+            to = (*at[:-1], slice(None), q[at])
+            stored[to] = new[(*at[:-1], slice(None), at[-1])]
+            record[to] = marks[(*at[:-1], slice(None), at[-1])]
+    both = [a.reshape(-1, *a.shape[len(lead) + 1 :]) for a in (stored, record)]
+    after = _planes(kind, both[0], both[1])
+    return after[0], after[1], turned[..., :queries, :, :]
 
 
 def _half(word: Array, upper: bool = False) -> Array:

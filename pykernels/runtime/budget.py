@@ -15,6 +15,7 @@ import math
 import os
 import threading
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,9 +25,11 @@ from .blocks import Block, PromisedBlock
 from .buffers import Buffers
 from .log import logger
 
-__all__ = ["UNUSED", "Budget", "asked_budget", "size_class"]
+__all__ = ["UNUSED", "Budget", "asked_budget", "place", "size_class"]
 
 UNUSED = 512  # batches after which a block that waits for reuse is given back
+FITTED = 1 << 20  # bytes from which on a tensor may get a block of a larger class
+WIDEST = 4  # times as large as it needs
 SWEEP = 64  # batches between two looks for such
 
 
@@ -37,6 +40,17 @@ def size_class(nbytes: int) -> int:
         return 256
     step = 1 << max((nbytes - 1).bit_length() - 3, 6)
     return -(-nbytes // step) * step
+
+
+def place(line: Sequence[Block], number: int) -> int:
+    """Where a block of this number belongs among free ones, the largest number first."""
+    if not line or line[-1].number > number:
+        return len(line)
+    return bisect_left(line, -number, key=_behind)
+
+
+def _behind(block: Block) -> int:
+    return -block.number
 
 
 class Budget:
@@ -56,7 +70,10 @@ class Budget:
         self.buffers = buffers
         self._max_size = buffers.largest
         self._lock = lock
-        self._free: dict[int, list[Block]] = {}  # by size, those let go last at the end
+        # By size, the block that was made first at the end. It is the next one that is taken, so
+        # that a loop which makes the same tensors in each turn gets the same blocks for them, and
+        # its launches find their bind groups.
+        self._free: dict[int, list[Block]] = {}
         self._scratch: list[Block | None] = []
         self.limit: float = math.inf
         self.serial = 0
@@ -90,6 +107,8 @@ class Budget:
     def _line(self, size: int, nbytes: int) -> list[Block]:
         """The free blocks of a class, at least one."""
         line = self._free.get(size)
+        if not line and size >= FITTED:
+            line = self._wider(size)
         if not line:
             block = self._new(size, nbytes)
             line = self._free.setdefault(size, [])
@@ -103,6 +122,13 @@ class Budget:
         else:
             self._hits += 1
         return line
+
+    def _wider(self, size: int) -> list[Block] | None:
+        """The free blocks of the nearest larger class, so that memory of another size is used
+        before more is made."""
+        most = WIDEST * size
+        fitting = [n for n, line in self._free.items() if size < n <= most and line]
+        return self._free[min(fitting)] if fitting else None
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:

@@ -17,7 +17,7 @@ from typing import Any
 from pykernels.errors import OutOfMemoryError
 
 from .blocks import Arena, Block, Lease, Pending, PromisedBlock, Storage, storage_of
-from .budget import Budget
+from .budget import Budget, place
 from .buffers import Buffers
 
 __all__ = ["MemoryStats", "Pool"]
@@ -96,14 +96,15 @@ class Pool(Budget):
             self._gone.add(block)
             del self._taken[block]
             self._total -= size
-        elif arena is None:
-            block.arena = None
-            block.settle()
-            del self._taken[block]
-            line += (block,)
         else:
-            self._taken[block] = None
-            line += (block,)
+            at = place(line, block.number)
+            if arena is None:
+                block.arena = None
+                block.settle()
+                del self._taken[block]
+            else:
+                self._taken[block] = None
+            line[at:at] = (block,)
 
     def collect(self) -> None:
         """Take back what tensors have let go of."""
@@ -127,7 +128,7 @@ class Pool(Budget):
                 if self._total > self.limit:
                     self._check_room(size)  # what is promised needs some of the pool
             if self._returned:
-                storage = self._swap(size)
+                storage = self._swap(size) if len(self._returned) == 1 else None
                 if storage is not None:
                     return storage
                 self._collect()
@@ -141,11 +142,14 @@ class Pool(Budget):
         return storage
 
     def _swap(self, size: int) -> Storage | None:
-        """A storage of the block that returned first, if its size fits. So a loop that makes the
-        same tensors again needs no list of free blocks."""
+        """A storage of the only block that returned, if it is the one that would be taken. So a
+        loop that makes the same tensor again needs no list of free blocks."""
         old = self._returned[0]
         block: Any = old.held
         if self._taken.get(block) is not old:
+            return None
+        line = self._free.get(size)
+        if line and line[-1].number < block.number:
             return None
         if block.size != size or not block.reusable or block.arena is not None or block.guarded:
             return None
@@ -353,9 +357,10 @@ class Pool(Budget):
                 self._drop_scratch(i, block)
                 continue
             line = self._free.setdefault(block.size, [])
+            at = place(line, block.number)
             block.since = self.serial
             self._scratch[i] = None
-            line += (block,)
+            line[at:at] = (block,)
 
     def withdraw_scratch(self) -> None:
         """The same for temporaries."""

@@ -13,7 +13,7 @@ from pykernels.runtime.observe import Record, outputs, recording
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Ints, Window, layout
 
-from ._entry import GRADIENT, Bytes, Entry, Place, Written
+from ._entry import GRADIENT, Bytes, Entry, Place, Written, positions
 from ._rooms import Rooms
 from ._sums import Sums
 
@@ -27,13 +27,13 @@ class Taped:
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "_whole", "given")
+    __slots__ = ("_at", "_dys", "_entry", "_sums", "_wanted", "_whole", "given")
 
     def __init__(
         self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
-        self._names = [arg.name for arg in entry.kernel.args]
+        self._at = positions(entry.kernel)
         self._whole: set[str] = set()
         self.given: list[tuple[Place, Tensor, bool]] = []  # True: includes what was given before
 
@@ -45,7 +45,7 @@ class Taped:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its arguments."""
-        return tuple(self._names)
+        return tuple(self._at)
 
     def dy(self, name: str = "dst") -> Any:
         """The gradient of an output, a Tensor; None if no gradient reached it (never for the only
@@ -71,8 +71,8 @@ class Taped:
                 f"[tape] the gradient rule of {self.kernel.name} does not keep {name}"
                 f"{self._entry.at}"
             )
-        own = self._names.index(name) in outputs(self.kernel)
-        if place.record.written_since(self._entry.serial + own, *place.window):
+        own = self._at[name] in outputs(self.kernel)
+        if place.record.written_since(self._entry.serial + own, place.lo, place.hi):
             raise TapeError(
                 f"[tape] the gradient of {self.kernel.name} needs its argument {name}, which was "
                 "written since: work on a copy, or ask for the gradient before" + self._entry.at
@@ -145,7 +145,7 @@ class Taped:
         self.given.append((place, gradient, name in self._whole))
 
     def _place(self, name: str) -> Place | None:
-        return self._entry.places[self._names.index(name)]
+        return self._entry.places[self._at[name]]
 
 
 def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
@@ -177,27 +177,34 @@ class _Reach:
     """The bytes that depend on the sources."""
 
     def __init__(self) -> None:
-        self._windows: dict[Record, set[Window]] = {}
+        self._windows: dict[Record, set[tuple[int, int]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._windows)
 
     def add(self, record: Record, lo: int, hi: int) -> None:
-        self._windows.setdefault(record, set()).add(Window(lo, hi))
+        windows = self._windows.get(record)
+        if windows is None:
+            self._windows[record] = {(lo, hi)}
+        else:
+            windows.add((lo, hi))
 
     def holds(self, place: Place) -> bool:
         """True if a place shares bytes with them."""
-        return place.record in self._windows and self.hits(place.record, *place.window)
+        return place.record in self._windows and self.hits(place.record, place.lo, place.hi)
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
-        windows = self._windows.get(record)
-        window = Window(lo, hi)
-        return windows is not None and any(w.overlaps(window) for w in windows)
+        windows = self._windows.get(record, ())
+        return (lo, hi) in windows or any([a < hi and lo < b for a, b in windows])
 
 
 def gradients(
     entries: Sequence[Entry | Written], losses: Sequence[tuple[Place, Tensor]],
-    sources: Sequence[Place],
+    sources: Sequence[Place], release: bool = False,
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
-    depends on; and the memory from which they were computed."""
+    depends on; and the memory from which they were computed. With `release` an entry keeps nothing
+    once the walk has passed it."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
     sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
@@ -214,18 +221,20 @@ def gradients(
                     raise TapeError(f"[tape] {entry.refusal}")
                 sums.clear(*window)
             continue
-        args, dys, reached = entry.kernel.args, {}, False
+        args, dys = entry.kernel.args, dict[str, Tensor | None]()
         for i in outputs(entry.kernel):
             place = entry.places[i]
             if place is not None:
                 if place.record in pending:
                     _settle(found, sources, sums, [place.bytes])
-                dys[args[i].name] = dy = sums.pop(place)
-                reached = reached or dy is not None
-        if names and reached:
+                dys[args[i].name] = sums.pop(place)
+        if names and any(dy is not None for dy in dys.values()):
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
             for place, grad, whole in _applied(entry, dys, names, sums):
                 (sums.replace if whole else sums.add)(place, grad)
+        if release:
+            dys.clear()
+            entry.release()
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
 
@@ -243,7 +252,7 @@ def _wanted(
     """
     reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:
-        reach.add(source.record, *source.window)
+        reach.add(*source.bytes)
     wanted: list[frozenset[str]] = []
     for entry in entries:
         if isinstance(entry, Written):
@@ -257,25 +266,26 @@ def _wanted(
                     (derived if entry.refusal is GRADIENT else reach).add(*window)
             continue
         flows = [
-            (arg.name, p)
-            for arg, p in zip(entry.kernel.args, entry.places, strict=True)
+            (name, p)
+            for name, p in zip(positions(entry.kernel), entry.places, strict=True)
             if p is not None and p.flows
         ]
-        names = {name for name, p in flows if reach.holds(p)}
-        update = entry.in_place and not any(made.holds(p) for p in entry.outputs)
-        through = set()
-        if not update:
-            through = {name for name, p in flows if derived.holds(p)}
-        wanted.append(frozenset(names | through))
-        for p in entry.outputs:
+        written = entry.outputs
+        names = frozenset([name for name, p in flows if reach.holds(p)])
+        update = entry.in_place and not any([made.holds(p) for p in written])
+        through: frozenset[str] = frozenset()
+        if derived and not update:
+            through = frozenset([name for name, p in flows if derived.holds(p)])
+        wanted.append(names | through if through else names)
+        for p in written:
             writers[p.record] = None if p.record in writers else p
             if not update:
-                made.add(p.record, *p.window)
+                made.add(*p.bytes)
             if p.flows:
                 if names:
-                    reach.add(p.record, *p.window)
+                    reach.add(*p.bytes)
                 if through:
-                    derived.add(p.record, *p.window)
+                    derived.add(*p.bytes)
     return wanted
 
 

@@ -274,7 +274,7 @@ def _whole(places: Sequence[Place]) -> Place:
 
 
 def _overlap(p: Place, q: Place) -> bool:
-    return p.record is q.record and p.window.overlaps(q.window)
+    return p.overlaps(q)
 
 
 def _covered(p: Place, places: Sequence[Place]) -> bool:

@@ -70,7 +70,7 @@ class _Part:
 
     def __init__(self, place: Place, grad: Tensor, fresh: bool = False) -> None:
         order, lay = _order(place.layout), place.layout
-        self.lo, self.hi = place.window
+        self.lo, self.hi = place.lo, place.hi
         self.layout: Layout | None = lay
         self.offset, self.dtype = place.offset, lay.dtype
         self.merged, self.strides, self.dense = order.merged, order.strides, order.dense
@@ -166,7 +166,7 @@ class Sums:
         if len(parts) == 1 and parts[0].is_of(place):
             parts[0].fresh = False
             return parts[0].grad
-        lo, hi = place.window
+        lo, hi = place.lo, place.hi
         found = _overlapping(parts, lo, hi)
         if not found:
             return None
@@ -190,7 +190,7 @@ class Sums:
         if len(self._parts[place.record]) == 1 and self._parts[place.record][0].is_of(place):
             del self._parts[place.record]
             return grad
-        lo, hi = place.window
+        lo, hi = place.lo, place.hi
         order = _order(place.layout)
         parts = self._parts[place.record]
         [one] = _overlapping(parts, lo, hi)

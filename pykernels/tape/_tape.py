@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pykernels.call.autocast import restored
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.runtime.handle import Handle
@@ -166,32 +167,32 @@ class Tape:
     @overload
     def gradient(
         self, loss: Tensor, sources: Tensor, seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> Tensor: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: list[Tensor], seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> list[Tensor]: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: tuple[Tensor, ...], seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> tuple[Tensor, ...]: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: Mapping[str, Tensor], seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> dict[str, Tensor]: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: Any, seed: Any = None, *,
-        unused: Literal["error", "zeros", "none"] = "error",
+        unused: Literal["error", "zeros", "none"] = "error", release: bool = False,
     ) -> Any: ...  # fmt: skip
     @whole
     def gradient(
         self, loss: Tensor, sources: Any, seed: Any = None, *,
-        unused: Literal["error", "zeros", "none"] = "error",
+        unused: Literal["error", "zeros", "none"] = "error", release: bool = False,
     ) -> Any:  # fmt: skip
         """The gradients of a loss with respect to tensors, each of the tensor's shape and dtype.
 
@@ -209,6 +210,8 @@ class Tape:
                 None is 1 for a loss of one element.
             unused: For a source that the loss does not depend on: "error" raises, "zeros" gives
                 zeros, "none" gives None.
+            release: Forget each call once its rule has run, so that its memory is free for the rest
+                of the way: a step takes less. The tape is clear afterwards, after an error too.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.
@@ -225,6 +228,7 @@ class Tape:
             raise ArgumentError(
                 f"[gradient] unused must be 'error', 'zeros' or 'none' but is {unused!r}"
             )
+        release = flag("gradient", "release", release)
         _check(loss, "loss", "gradient")
         tree = _tree(sources)
         named = leaves(tree, "sources", "gradient")
@@ -236,7 +240,13 @@ class Tape:
         with self._backward():
             places = [place_of(t, False) for t in given if t.size]
             first = _seed(loss, seed)
-            results, used = gradients(self._entries, [(place_of(loss, False), first)], places)
+            losses = [(place_of(loss, False), first)]
+            try:
+                results, used = gradients(self._entries, losses, places, release)
+            finally:
+                known = self._known
+                if release:
+                    self.clear()
             found = iter(results)
             each = [next(found) if t.size else t for t in given]
             for (name, _), one in zip(named, each, strict=True):
@@ -245,7 +255,7 @@ class Tape:
                         f"[tape] the loss does not depend on {name}: pass unused='zeros' or "
                         "unused='none' to get zeros or None"
                     )
-            own = iter(self._own([one for one in each if one is not None], first))
+            own = iter(_own([one for one in each if one is not None], first, known))
             final = [None if one is None else next(own) for one in each]
             if unused == "zeros":
                 pairs = zip(final, given, strict=True)
@@ -307,21 +317,6 @@ class Tape:
                     "no argument was watched: watch the tensor earlier, or call watch for none"
                 )
 
-    def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
-        """Contiguous gradients that share no memory with each other or with other tensors."""
-        taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
-        own = []
-        for grad in found:
-            windows = taken.setdefault(grad._storage, [])
-            window = grad._window
-            shared = any(w.overlaps(window) for w in windows)
-            if shared or not grad.contiguous or record_of(grad._storage) in self._known:
-                grad = grad.copy()
-            else:
-                windows.append(window)
-            own.append(grad)
-        return own
-
     # -- called by launches -----------------------------------------------------------------------
 
     def begin(
@@ -329,20 +324,25 @@ class Tape:
         scalars: tuple[float, ...], serial: int,
     ) -> Entry | None:  # fmt: skip
         """A call is about to be recorded."""
-        written = [t for i in outputs(kernel) if (t := tensors[i]) is not None]
+        records = [
+            None if t is None else getattr(t._storage, "record", None) or record_of(t._storage)
+            for t in tensors
+        ]
+        written = [(t, records[i]) for i in outputs(kernel) if (t := tensors[i]) is not None]
         if paused(self):
-            self.written((), [_window(t) for t in written], False)
+            self.written((), [_window(t) for t, _ in written], False)
             return None
         watched = self._watched
         if watched is not None:
-            for t in written:
-                self._refuse_leaf(kernel, t)
-            if not any(record_of(t._storage) in watched for t in tensors if t is not None):
+            for t, record in written:
+                if record in self._leaves:
+                    self._refuse_leaf(kernel, t)
+            if watched.isdisjoint(records):
                 self._miss(kernel, tensors)
                 return None
-            watched |= {record_of(t._storage) for t in written if t._layout.dtype.kind == "f"}
-        entry = Entry(kernel, options, tensors, scalars, serial)
-        self._known |= {p.record for p in entry.places if p is not None}
+            watched.update([r for t, r in written if r and t._layout.dtype.kind == "f"])
+        entry = Entry(kernel, options, tensors, scalars, serial, records)
+        self._known.update([record for record in records if record])
         self._entries.append(entry)
         return entry
 
@@ -434,6 +434,22 @@ def _check(t: object, name: str, op: str) -> None:
             f"[{op}] {name} has elements that share memory (shape {t.shape}, strides "
             f"{t.strides}): pass the tensor of which it is a view"
         )
+
+
+def _own(found: list[Tensor], seed: Tensor, known: set[Record]) -> list[Tensor]:
+    """Contiguous gradients that share no memory with each other or with known tensors."""
+    taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
+    own = []
+    for grad in found:
+        windows = taken.setdefault(grad._storage, [])
+        window = grad._window
+        shared = any(w.overlaps(window) for w in windows)
+        if shared or not grad.contiguous or record_of(grad._storage) in known:
+            grad = grad.copy()
+        else:
+            windows.append(window)
+        own.append(grad)
+    return own
 
 
 def _window(t: Handle) -> StorageWindow:

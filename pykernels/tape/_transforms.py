@@ -83,7 +83,7 @@ def value_and_grad(
                 raise ArgumentError("[grad] with has_aux f must give a pair (loss, aux)")
             loss = value[0]
         _check_result(loss, "grad")
-        return value, tape.gradient(loss, sources, unused="zeros")
+        return value, tape.gradient(loss, sources, unused="zeros", release=True)
 
     return both
 
