@@ -130,7 +130,8 @@ def _graph(
     nodes = [
         Node(
             n["op"], n["inputs"], n["outputs"],
-            {k: _attribute(v) for k, v in n["attributes"].items()}, n["version"], n["name"], None, tuple(n["dtypes"]),
+            {k: _attribute(v) for k, v in n["attributes"].items()}, n["version"], n["name"],
+            None, tuple(n["dtypes"]),
         )
         for n in row["nodes"]
     ]  # fmt: skip
