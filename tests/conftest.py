@@ -52,8 +52,8 @@ ONCE = frozenset(
         "kernels/quant/test_nbits", "kernels/quant/test_types", "models/test_nodes",
         "proofs/test_device_losses", "proofs/test_grid", "proofs/test_laws",
         "onnx/test_contrib", "onnx/test_decisions", "onnx/test_decoders", "onnx/test_fuzz",
-        "onnx/test_model",
-        "onnx/test_networks", "onnx/test_operators", "onnx/test_plans", "onnx/test_quantized_networks", "runtime/test_budget_calls",
+        "onnx/test_model", "onnx/test_networks", "onnx/test_operators", "onnx/test_plans",
+        "onnx/test_quantized_networks", "runtime/test_budget_calls",
         "bench/test_command", "examples/test_decoder", "own/test_load",
     )
 )  # fmt: skip
