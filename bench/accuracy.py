@@ -1,12 +1,13 @@
-"""The errors of elementwise operations on a device, and where they are largest.
+"""The errors of elementwise operations on a device, and the inputs with the largest errors.
 
 python -m bench.accuracy NAME [--driver NAME] [--engine wgpu|dawn] [--only OP ...]
 
-Of each operation on floats, in units in the last place: float32 on a sample of its domain (bits at
-random, evenly spread, small, all that float16 holds, and the ends), float16 on every number of it,
-of two inputs on pairs at random. Half a unit is correct rounding. Numbers and results below 2^-126
-may count as zero, and are left out. Writes bench/results/accuracy/NAME.json, from which ci/docs.py
-makes docs/reference/accuracy.md; exit code 1 if an operation is beyond the bound of its row.
+For each operation on floats it measures errors in units in the last place: in float32 on a sample
+of the domain (random bits, evenly spread, small, all float16 numbers, and the ends), in float16 on
+every number, and for two inputs on random pairs. Half a unit is correct rounding. Inputs and
+results below 2^-126 are left out, because devices may take them for zero. Writes
+bench/results/accuracy/NAME.json, from which ci/docs.py makes docs/reference/accuracy.md; exit code
+1 if an operation is beyond the bound of its row.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 RESULTS = Path(__file__).with_name("results") / "accuracy"
 SIZE = 1 << 20
 NORMAL = 2.0**-126
-# The least numbers of a pair, so that no part of a result is below NORMAL.
+# The smallest numbers of a pair, so that no part of a result is below NORMAL.
 SMALLEST = {1: NORMAL, 2: 2.0**-60}
 
 
@@ -60,8 +61,8 @@ def sample(op: Op, dtype: str, rng: np.random.Generator) -> list[Array]:
 
 
 def errors(got: Array, want: Array) -> Array:
-    """The distance from the exact result, in units in the last place of got's dtype; infinity is
-    the number behind the largest one."""
+    """The distance from the exact result, in units in the last place of got's dtype; infinity
+    counts as the number after the largest one."""
     end = 2.0 ** int(np.finfo(got.dtype).maxexp)
     least = NORMAL if got.dtype == np.float32 else 0.0
     with np.errstate(invalid="ignore"):
@@ -73,7 +74,7 @@ def errors(got: Array, want: Array) -> Array:
 
 
 def measure(dev: pk.Device, op: Op, dtype: str) -> tuple[float, list[float]]:
-    """The largest error of an operation, and the inputs that it is seen with."""
+    """The largest error of an operation, and the inputs that cause it."""
     inputs = sample(op, dtype, np.random.default_rng(0))
     tensors = [dev.tensor(x) for x in inputs]
     dst = dev.empty(inputs[0].shape, dtype)  # type: ignore[arg-type]
@@ -84,7 +85,7 @@ def measure(dev: pk.Device, op: Op, dtype: str) -> tuple[float, list[float]]:
 
 
 def measured(op: Op) -> bool:
-    """Is it an operation on floats that has floats as results?"""
+    """True for an operation from floats to floats."""
     return op.public and "float32" in op.dtypes and op.output == "same" and not op.conditions
 
 

@@ -1,8 +1,8 @@
 """pytest bench: the cases of `pykernels bench` under pytest-benchmark, on the GPU's clock.
 
-pytest-benchmark reads its timer before and after each pedantic round. Ours, `gpu_seconds`, is moved
-on by what the GPU says the round took, one call's worth, so its table and files show GPU time.
-PYKERNELS_BENCH_EDGE=32 cuts sizes, for a software driver.
+pytest-benchmark reads its timer before and after each pedantic round. The timer `gpu_seconds`
+advances by the GPU time of the round, divided by its calls, so that table and files show the GPU
+time of one call. PYKERNELS_BENCH_EDGE=32 reduces sizes for a software driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A step of decoding, cut down to its launches: products with one row, attention, softmax."""
+"""The launches of a decoding step without the rest: products with one row, attention, softmax."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """Blocks of four launches; heads of queries and of keys, their size, and how many keys there
-    are. Each of `layers` has its own weights and keys; the blocks go round them."""
+    """The sizes of a chain: blocks of four launches, heads of queries and of keys, their size, and
+    the number of keys. Each of the `layers` has its own weights and keys; the blocks use the layers
+    in turn."""
 
     blocks: int
     layers: int
@@ -39,8 +40,8 @@ SMALL = Size(blocks=4, layers=2, heads=4, shared=2, head=16, keys=40)
 
 
 class Chain:
-    """200 launches that depend on one another, on the same buffers each time; called to launch
-    them. `result` is what the last one writes."""
+    """200 launches, each reading the result of the one before, on the same buffers in each run; a
+    call launches them. `result` is the output of the last launch."""
 
     def __init__(self, dev: pk.Device, size: Size) -> None:
         self.dev, self.size = dev, size
@@ -70,7 +71,7 @@ class Chain:
         self.run(lambda kernel, names, *tensors: kernel(*tensors))
 
     def run(self, launch: Callable[..., object]) -> None:
-        """Give each call to `launch`: kernel, names of its arguments, their tensors."""
+        """Pass each call to `launch`: the kernel, the names of its arguments, their tensors."""
         kernels, x = pk.kernels, self.token
         for i in range(self.size.blocks):
             wq, k, v, wo = self.layers[i % self.size.layers]
@@ -81,8 +82,8 @@ class Chain:
             x = self.result
 
     def check(self) -> Array:
-        """Compare the launches of each layer with their references; the result of the chain.
-        Raises CheckFailed."""
+        """Compare the launches of each layer with their references. Returns the result of the
+        chain. Raises CheckFailed."""
         left = 4 * self.size.layers
 
         def launch(kernel: Any, names: str, *tensors: pk.Tensor) -> None:
@@ -101,14 +102,15 @@ class Chain:
         return self.result.numpy()
 
     def same(self, want: Array, launch: Callable[[], object], what: str) -> None:
-        """Raise CheckFailed unless a way to launch the chain gives these bits."""
+        """Raise CheckFailed unless this way to launch the chain returns the same bits."""
         self.result.write(np.zeros_like(want))
         launch()
         if not np.array_equal(self.result.numpy().view(np.uint16), want.view(np.uint16)):
             raise CheckFailed(f"[chain] {what}: not the bits of its calls one by one")
 
     def torch(self, torch: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """The same for torch, eager: launches that give the result, and those with its read."""
+        """The chain in eager torch: a function that returns the result, and one that also reads
+        it."""
         layers = [[torch.from_numpy(t.numpy()).cuda() for t in layer] for layer in self.layers]
         token = torch.from_numpy(self.token.numpy()).cuda()
         f, size = torch.nn.functional, self.size

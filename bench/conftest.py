@@ -1,4 +1,4 @@
-"""Options of `pytest bench`: which engine and adapter, which peers, how warm."""
+"""Options of `pytest bench`: engine, adapter, peers, warm-up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wanted_peers(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture(scope="session")
 def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
-    """The device, with its ceilings; all cases' table at the end."""
+    """The device with its ceilings; prints the table of all cases at the end."""
     option = request.config.getoption
     dev = pk.Device(option("adapter"), engine=option("engine"))
     effort = replace(Effort.of(dev), blocks=1)

@@ -43,15 +43,15 @@ print(json.dumps(found))
 
 
 def check_softmax(x: Array, got: Array) -> None:
-    """Raises CheckFailed where `got` is not the softmax of x."""
+    """Raise CheckFailed if `got` is not the softmax of x."""
     found = verdict("softmax", {"x": x}, {}, [got])
     if found.wrong:
         raise CheckFailed(f"[softmax] {found}")
 
 
 def first_calls(dev: pk.Device, small: bool) -> dict[str, float]:
-    """Seconds of the first call of a process, by its parts, and the median of those of new shapes
-    whose shader is known."""
+    """Seconds of the first call of a process, by part, and the median of first calls with a new
+    shape whose shader is compiled already."""
     runs: list[dict[str, float]] = []
     for _ in range(1 if small else 3):
         started = time.perf_counter()
@@ -73,8 +73,8 @@ def first_calls(dev: pk.Device, small: bool) -> dict[str, float]:
 
 
 def memory(dev: pk.Device, small: bool) -> dict[str, int]:
-    """Bytes of the process after each of 1,000 shapes was called once, and after 100,000 calls of
-    them; what the pool says then."""
+    """Bytes of the process after one call of each of 1,000 shapes, and after 100,000 calls; then
+    the counters of the pool."""
     shapes, turns = (50, 4) if small else (1000, 100)
     given = [dev.rand((1 + i, 32), seed=0) for i in range(shapes)]
 
@@ -105,7 +105,7 @@ def _resident() -> int:
 
 
 def threads(dev: pk.Device, small: bool) -> dict[str, float]:
-    """Seconds of a call, the same number of them from one thread and from eight."""
+    """Seconds of a call, for the same number of calls from one thread and from eight."""
     calls = 80 if small else 8000
     pairs = [(dev.rand((8, 128), seed=0), dev.empty((8, 128))) for _ in range(8)]
 

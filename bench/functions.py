@@ -1,4 +1,4 @@
-"""A small call of every public function, tensors in and tensors out: what `bench.prices` times."""
+"""A small call of every public function, tensors in and tensors out, for `bench.prices`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NamedCall: TypeAlias = dict[str, Call]
 
 
 def public() -> list[str]:
-    """The names of all functions of layer two; classes are none of them."""
+    """The names of all functions of layer two, without classes."""
     names = sorted(functional.HOMES)
     return [name for name in names if not isinstance(getattr(functional, name), type)]
 
 
 def functions(dev: pk.Device) -> NamedCall:
-    """A call of each public function; names that mean the same function are the same call."""
+    """A call of each public function; several names of one function have the same call."""
     with dev.batch():
         given = Given(dev)
     found = {
@@ -41,7 +41,7 @@ def functions(dev: pk.Device) -> NamedCall:
 
 
 class Given:
-    """Small tensors, of which the calls take some."""
+    """Small tensors for the calls."""
 
     def __init__(self, dev: pk.Device) -> None:
         self.dev = dev
@@ -60,7 +60,8 @@ class Given:
 
 
 def _elementwise(g: Given) -> NamedCall:
-    """The rows of `ops.toml`, each with as many operands as it has, and functions of several."""
+    """A call for each row of `ops.toml`, with its number of operands, and for functions that
+    combine rows."""
     x, y = g.x, g.y
 
     def row(name: str) -> Call:
@@ -122,7 +123,7 @@ def _products(g: Given) -> NamedCall:
 
 
 def _gates(g: Given) -> tuple[pk.Tensor, pk.Tensor]:
-    """Weights of 16 inputs and 8 cells, views of the same numbers."""
+    """Weights of 16 inputs and 8 cells, all views of the same numbers."""
     return g.x.reshape(64, 16)[:32], g.x.reshape(128, 8)[:32]
 
 

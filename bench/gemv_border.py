@@ -1,8 +1,9 @@
-"""Where a GEMV of few rows is faster than a tile: `python bench/gemv_border.py [--dtype float16]`.
+"""The shapes for which a GEMV of few rows is faster than a tile: `python bench/gemv_border.py
+[--dtype float16]`.
 
-For products of 1 to 8 rows by some columns and k: microseconds of `gemv`, of the smallest tile, and
-which of the two the device's table takes. A line ends in `<--` where the other one takes less than
-0.9 of its time: there the table's `matmul.gemv` takes the wrong one.
+For products of 1 to 8 rows and several columns and k, it prints the microseconds of `gemv` and of
+the smallest tile, and the choice of the device's table. A line ends in `<--` if the other body
+takes less than 0.9 of that time: then the table's `matmul.gemv` chooses wrongly.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TILE = "mul_mat/32"
 def seconds(
     dev: pk.Device, large: pk.Tensor, few: pk.Tensor, dst: pk.Tensor, choice: GemmChoice
 ) -> float:
-    """Of one call among many in a batch: the least of five."""
+    """The seconds of one call among many in a batch: the smallest of five readings."""
     with force(dev, choice):
         kernels.mul_mat(large, few, dst)
         dev.sync()
@@ -44,7 +45,7 @@ def seconds(
 
 
 def compare(dev: pk.Device, dtype: DTypeName, rows: int, cols: int, depth: int, along: bool) -> str:
-    """A line of the table; `along`: k runs along the memory of the larger operand."""
+    """Print a line of the table; `along`: k runs along the memory of the larger operand."""
     few, dst = dev.rand((rows, depth), dtype, seed=1), dev.empty((rows, cols), dtype)
     large = dev.rand((cols, depth) if along else (depth, cols), dtype, seed=2)
     caps = dev._context.caps

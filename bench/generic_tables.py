@@ -1,11 +1,11 @@
-"""Finds the generic tuning tables: values that lose least over modelled devices, on which nobody
-here can measure (pykernels/bench/tune/modelled.py).
+"""Finds the values of the generic tuning tables: those that lose least over modelled devices, which
+cannot be measured here (pykernels/bench/tune/modelled.py).
 
     python -m bench.generic_tables [--write] [large | laptop ...]
 
-It prints what the table loses on each device, beside that of an H200: docs/design/tuning.md has it.
---write puts the values into pykernels/tuning/generic-*.toml, below the line that names this file,
-and the losses of both sets into the page.
+It prints the loss of the table on each device, beside the loss of the H200's table. --write puts
+the values into pykernels/tuning/generic-*.toml, below the line that names this file, and the losses
+of both sets into docs/design/tuning.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ MARK = "# Found by bench/generic_tables.py; docs/design/tuning.md says how."
 BASE = "nvidia-h200"
 PAGE = Path(__file__).parents[1] / "docs" / "design" / "tuning.md"
 GAIN = 0.005
-# What the model knows nothing of: which bodies pay at all, and where gemv meets small tiles.
+# Keys that the model cannot decide: which bodies pay at all, and the border between gemv and small
+# tiles.
 FIXED = ("bodies", "fill", "gemv_rows", "gemv_area", "gemv_depth")
 SETS = {"large": LARGE, "laptop": LAPTOPS}
 
@@ -46,14 +47,14 @@ def times(devices: Sequence[Modelled]) -> list[ModelledTimes]:
 
 
 def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
-    """The table that loses least on them, with the number of multiprocessors and the copies that
-    lose least before anything else is changed."""
+    """The table that loses least on these devices. Its search starts with the number of
+    multiprocessors and the copy rates that lose least by themselves."""
     each = times(devices)
     together, caps = Together(each), caps_of(devices[0])
     here = Where(caps, each[0].questions, together)
 
     def begun(d: Modelled) -> Tuning:
-        """As if all devices were this one, with its rates."""
+        """The first table of the search: the values of one device, with its rates."""
         own = scaled(replace(named(BASE), name=start.name), d.units)
         own = replace(own, device=replace(own.device, copy=d.copy))
         mine = next(t for t in each if t.device is d)
@@ -61,12 +62,12 @@ def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
 
     begins = [begun(d) for d in devices]
     best = min(begins, key=lambda t: loss(caps, t, here.questions, together))
-    # What hardly gains by the model is left as it was measured on one GPU.
+    # A key that gains little by the model keeps the value measured on one GPU.
     return fit([here], best, [], gain=GAIN, fixed=FIXED)
 
 
 def table(devices: Sequence[Modelled], tables: dict[str, Tuning]) -> str:
-    """What the choices of each table lose, by device."""
+    """The loss of each table's choices, by device."""
     lines = [f"| modelled device | {' | '.join(tables)} |", "|---|" + "--:|" * len(tables)]
     sums = dict.fromkeys(tables, 0.0)
     for t in times(devices):
@@ -79,12 +80,12 @@ def table(devices: Sequence[Modelled], tables: dict[str, Tuning]) -> str:
 
 
 def shown(devices: Sequence[Modelled], t: Tuning) -> str:
-    """As docs/design/tuning.md has it."""
+    """The losses as a table for docs/design/tuning.md."""
     return table(devices, {"the generic table": t, "the table of the H200": named(BASE)})
 
 
 def write(name: str, t: Tuning) -> None:
-    """The values below MARK; what is above it stays."""
+    """Write the values below MARK; the lines above stay."""
     file = Path(tuning.__path__[0]) / f"{name}.toml"
     head = file.read_text(encoding="utf-8").partition(MARK)[0]
     own: dict[str, Any] = tuning.changes(
@@ -94,7 +95,7 @@ def write(name: str, t: Tuning) -> None:
 
 
 def write_page(tables: Sequence[str]) -> None:
-    """The tables of losses into the design page."""
+    """Write the tables of losses into the design page."""
     text = PAGE.read_text(encoding="utf-8")
     start, end = text.index("| modelled device |"), text.index("The model is rough")
     parts = (text[:start] + "\n\n".join(tables), text[end:])

@@ -1,10 +1,10 @@
-"""Wall clock of calls, reads and syncs, beside GPU time and raw calls.
+"""Wall-clock time of calls, reads and syncs, beside GPU time and raw calls.
 
     python -m bench.latency [--engine dawn] [--adapter NAME] [--only TEXT] [--small] [--save F.json]
     python -m bench.latency --functions     what functions cost the host, beside a bound
 
-Times are medians of rounds in which all columns are taken in turn, each a loop of calls with one
-sync at its end:
+Times are medians over rounds. A round measures all columns in turn, each as a loop of calls with
+one sync at the end:
 
 GPU     timestamps around whole batches of calls
 raw     the same dispatches by raw calls, bind groups made beforehand, as many submits as ours; for
@@ -43,9 +43,9 @@ from pykernels.bench.peers import Skipped, cuda_loop, cuda_torch
 from pykernels.bench.report import meta
 
 MOST = 4096  # calls of a loop
-FULL = 1000  # dispatches that one batch holds in any case
+FULL = 1000  # a batch holds at least so many dispatches
 
-# Name, kernel, shape of the problem, the same on a software driver, dtype.
+# Name, kernel, shape of the problem, shape on a software driver, dtype.
 KERNELS: list[tuple[str, str, tuple[int, ...], tuple[int, ...], str]] = [
     ("softmax (8, 128)", "softmax", (8, 128), (8, 128), "float32"),
     ("mul_mat 256^3", "mul_mat", (256, 256, 256), (32, 32, 32), "float32"),
@@ -64,7 +64,8 @@ ARRAYS = [("(8, 128)", (8, 128), (8, 128)), ("(1024, 1024)", (1024, 1024), (16, 
 
 @dataclass(frozen=True)
 class Effort:
-    """rounds of each row; seconds of a loop, and of the warm-up before a row."""
+    """The effort of a measurement: rounds of each row, seconds of a loop, and seconds of warm-up
+    before a row."""
 
     rounds: int
     loop: float
@@ -73,7 +74,7 @@ class Effort:
 
 @dataclass
 class Row:
-    """Seconds of a call, one for each round; "" or why torch has none."""
+    """Seconds of a call, one for each round; and the reason if torch has no times, else ""."""
 
     name: str
     calls: int = 0  # of a loop
@@ -89,13 +90,13 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """The wall clock over the larger of the GPU's time and the raw loop."""
+        """The wall-clock time over the larger of GPU time and raw loop."""
         bound = max(median(self.gpu), median(self.raw))
         return median(self.wall) / bound if bound else 0.0
 
 
 def median(times: Sequence[float]) -> float:
-    """0 of nothing."""
+    """The median; 0 for an empty list."""
     return statistics.median(times) if times else 0.0
 
 
@@ -114,14 +115,14 @@ class Bench:
             self.no_torch = str(e)
 
     def run(self) -> None:
-        """Everything whose name contains `only`."""
+        """Measure the rows whose names contain `only`."""
         for name, part in self._parts():
             if self.only in name:
                 print(f"{time.strftime('%X')} {name}", file=sys.stderr, flush=True)
                 part()
 
     def _parts(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        # The process is at its smallest, and no cache is full, before everything else.
+        # Memory is measured first: the process is smallest and caches are empty.
         yield "memory", partial(self._fact, "memory", memory)
         yield "first calls", partial(self._fact, "first calls", first_calls)
         for name, kernel, shape, cut, dtype in KERNELS:
@@ -152,7 +153,7 @@ class Bench:
         self._measure(Row(name, skipped=why), loaded, torch, output)
 
     def functional(self) -> None:
-        """A call of layer two, its output new."""
+        """A call of layer two, which allocates its output."""
         x = self.dev.rand((8, 128), seed=0)
         check_softmax(x.numpy(), pk.softmax(x).numpy())
         torch = None
@@ -163,7 +164,7 @@ class Bench:
         self._measure(row, lambda: pk.softmax(x), torch, None)
 
     def shared(self) -> None:
-        """A call of layer one on a buffer that its caller shares: a submit each."""
+        """A call of layer one on a shared buffer: each call is a submit."""
         x, size = self.dev.rand((8, 128)), 4 * 8 * 128
         buffer = self.dev.wgpu_device.create_buffer(size=size, usage=USAGE)
         y = pk.Tensor.from_buffer(buffer, (8, 128), "float32", device=self.dev)
@@ -173,7 +174,7 @@ class Bench:
         self._measure(row, lambda: pk.kernels.softmax(x, y), None, y, timed=False)
 
     def _peer(self, loaded: Loaded) -> tuple[Sample | None, str]:
-        """torch's loop of the same calls, or why there is none."""
+        """torch's loop of the same calls, or the reason that there is none."""
         try:
             return peers()[loaded.case.kernel]["torch"](loaded).loop, ""
         except Skipped as e:
@@ -183,8 +184,8 @@ class Bench:
         self, row: Row, call: Callable[[], object], torch: Sample | None, output: pk.Tensor | None,
         timed: bool = True,
     ) -> None:  # fmt: skip
-        """All columns in turn, the GPU's time if `timed`. `output` is what the call writes, where
-        that is known."""
+        """Measure all columns in turn, and GPU time if `timed`. `output` is the output of the call,
+        if known."""
         dev, effort = self.dev, self.effort
         ours, gpu, raw = HostSample(dev, call), GpuSample(dev, call), RawLoop(dev, call)
         commands = recorded(dev, call)
@@ -212,7 +213,7 @@ class Bench:
         self.rows.append(row)
 
     def _calls(self, loop: Sample) -> int:
-        """How many calls fill a loop; warms the device up."""
+        """The number of calls in a loop; also warms the device up."""
         ends, n = time.perf_counter() + self.effort.warm, 1
         while True:
             spent = loop(n)
@@ -236,7 +237,7 @@ class Bench:
         return recorded - started, ended - started
 
     def _alternate(self, name: str, wall: Any, raw: Any, torch: Any) -> None:
-        """A row of what ends with a wait each time: functions that are called over and over."""
+        """A row for functions that wait for the device in each call."""
 
         def loop(call: Callable[[], object], n: int) -> float:
             started = time.perf_counter()
@@ -253,7 +254,7 @@ class Bench:
         self.rows.append(row)
 
     def arrays(self, name: str, shape: tuple[int, ...]) -> None:
-        """numpy in and out, against an upload, a call and a read."""
+        """A call from numpy to numpy, beside an upload, a call and a read."""
         x = np.random.default_rng(0).random(shape, np.float32)
         check_softmax(x, pk.softmax(x))
         dev = pk.default_device()
@@ -270,7 +271,7 @@ class Bench:
         self._alternate(f"numpy in and out {name}", lambda: pk.softmax(x), parts, other)
 
     def read(self, name: str, nbytes: int) -> None:
-        """A read into a new array, and into one that is there."""
+        """A read into a new array, and into an existing array."""
         t = self.dev.rand((nbytes // 4,), seed=0)
         want, hand = t.numpy(), RawRead(self.dev, t)
         room = np.empty_like(want)
@@ -288,12 +289,13 @@ class Bench:
             )
 
     def sync(self) -> None:
-        """With nothing to do."""
+        """A sync without pending work."""
         torch = self.torch.cuda.synchronize if self.torch else None
         self._alternate("sync", self.dev.sync, waiter(self.dev), torch)
 
     def chain(self) -> None:
-        """A step of decoding with its read, plain and captured; and without it, the raw loop."""
+        """A decoding step with its read, as calls and captured; and the raw loop without the
+        read."""
         dev = self.dev
         chain = Chain(dev, SMALL if self.small else LARGE)
         want = chain.check()
@@ -326,7 +328,7 @@ HEAD = ("us", "GPU", "raw", "wall", "wall/max", "torch", "record", "+submit", "c
 
 
 def table(bench: Bench) -> Iterator[str]:
-    """Short, for people."""
+    """The rows as a short table to read."""
     width = max(len(r.name) for r in bench.rows) if bench.rows else 0
     yield f"{HEAD[0]:<{width}}" + "".join(f"{h:>10}" for h in HEAD[1:])
     for r in bench.rows:

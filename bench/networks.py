@@ -1,16 +1,16 @@
-"""Whole networks beside torch's: wall clock of steps of decoders, prefills, and ResNet-50.
+"""Whole networks beside torch: wall-clock times of decoder steps, prefills, and ResNet-50.
 
     python -m bench.networks [--engine ENGINE] [--adapter NAME] [--small] [--only TEXT]
                              [--rounds N] [--save FILE]
 
-Outputs are checked first, against the same network in numpy's float64; what they may be off by is
-a few times what rounding every result once does to it. Times are milliseconds of a call, the median
-of rounds in which all columns are taken in turn, each a loop of calls; the token of each step is
-read, as a user would. torch runs eagerly and as a CUDA graph (of a step at one position), with TF32
-off, where it sees a GPU. The GPU's time is one of captured calls, by timestamps. Rows are written
-into FILE, bench/results/networks/<adapter>.json (<adapter>-<engine>.json of other engines than
-wgpu), where those that were not measured stay; of small networks, which `--small` and software
-drivers take, only if --save names one.
+Outputs are checked first, against the same network in numpy's float64. The allowed error is a few
+times the effect of rounding every result once. Times are milliseconds of a call: the median over
+rounds that measure all columns in turn, each as a loop of calls. The token of each step is read, as
+a user would do. If torch has a GPU, it runs eagerly and as a CUDA graph (of a step at one
+position), with TF32 off. GPU time is that of captured calls, by timestamps. Rows are written into
+FILE, by default bench/results/networks/<adapter>.json (<adapter>-<engine>.json for other engines
+than wgpu); rows of that file that were not measured stay. Small networks (`--small`, software
+drivers) are saved only if --save names a file.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ import decoder_numpy
 from decoder import Decoder
 
 Array = np.ndarray[Any, Any]
-# Calls round more often than once for a result: sums of products, norms and attention do.
+# One call rounds more than once: sums of products, norms, attention.
 ROUNDINGS = 8.0
-STEPS = 32  # of a loop of decoder steps, by which the keys become more
+STEPS = 32  # decoder steps of a loop; each adds a key
 COLUMNS = ("uncaptured", "captured", "GPU", "torch", "CUDA graph")
 TABLE = Table("python -m bench.networks", COLUMNS, "torch")
 
@@ -50,7 +50,7 @@ class Bench:
         self.torch, self.no_torch = _torch()
 
     def run(self, only: str = "") -> Iterator[Row]:
-        """Those whose names contain `only`."""
+        """Measure the networks whose names contain `only`."""
         keys = 12 if self.small else 512
         prefix = "tiny-" if self.small else ""
         for shape in (f"{prefix}gpt2", f"{prefix}llama" if self.small else "llama-3.2-1b"):
@@ -170,7 +170,7 @@ class Bench:
 
 
 def _torch() -> tuple[Any, str]:
-    """The module of torch's networks, and why there is none."""
+    """The module of torch's networks, or the reason that there is none."""
     try:
         from bench import networks_torch
     except ImportError:

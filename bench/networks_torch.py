@@ -1,4 +1,5 @@
-"""The networks of bench/networks.py in torch, as its users write them, in as few calls as ours."""
+"""The networks of bench/networks.py in torch, as torch users write them, with as few calls as
+ours."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def prepare() -> None:
-    """float32 as float32, and the fastest convolution searched for."""
+    """Turn TF32 off, and let cuDNN search for the fastest convolution."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     torch.set_grad_enabled(False)
@@ -34,7 +35,7 @@ def tensor(a: Any, dtype: str) -> Any:
 
 
 class Decoder:
-    """As decoder.py has it: queries, keys and values in one product, gate and up in one."""
+    """The decoder of decoder.py: queries, keys and values in one product, gate and up in one."""
 
     def __init__(self, config: Config, weights: Weights, room: int, dtype: str) -> None:
         self.config, self.llama = config, config.family == "llama"
@@ -55,7 +56,7 @@ class Decoder:
         self.cosine, self.sine = tensor(np.cos(both), dtype), tensor(np.sin(both), dtype)
 
     def logits(self, tokens: Any, positions: Any, end: int) -> Any:
-        """(1, vocabulary), with the keys of `end` tokens."""
+        """Logits (1, vocabulary), with the keys of `end` tokens."""
         if self.llama:
             h = F.embedding(tokens, self.w["model.embed_tokens.weight"])
         else:
@@ -104,7 +105,7 @@ class Decoder:
         return h + F.linear(F.silu(gate) * up, self.w[f"{at}.mlp.down_proj.weight"])
 
     def _attend(self, q: Any, k: Any, v: Any, i: int, positions: Any, end: int) -> Any:
-        """(heads, n, depth) each; keys and values join the caches."""
+        """Attention on (heads, n, depth); keys and values are appended to the caches."""
         keys, values = self.caches[i]
         keys.index_copy_(2, positions, k[None])
         values.index_copy_(2, positions, v[None])
@@ -140,7 +141,7 @@ class ResNet:
 def graphed(call: Any) -> Any:
     """The call as a CUDA graph."""
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # caches for later calls are made outside of a graph
+    with torch.cuda.stream(stream):  # creates torch's caches, which a graph must not do
         for _ in range(3):
             call()
     torch.cuda.synchronize()
@@ -150,7 +151,7 @@ def graphed(call: Any) -> Any:
     return graph.replay
 
 
-# -- loops of calls, checked before ---------------------------------------------------------------
+# -- loops of calls, checked first ---------------------------------------------------------------
 
 
 def check(name: str, found: Any, want: Any, allowed: float) -> None:
@@ -162,7 +163,7 @@ def check(name: str, found: Any, want: Any, allowed: float) -> None:
 
 
 def timed(call: Any) -> Any:
-    """n calls and the sync behind them, by the host's clock."""
+    """Seconds of n calls and the sync after them, by the host's clock."""
 
     def loop(n: int) -> float:
         sync()
@@ -176,7 +177,7 @@ def timed(call: Any) -> Any:
 
 
 def loops_of(call: Any) -> dict[str, Any]:
-    """Eager calls, and their graph where there is a GPU."""
+    """Eager calls, and their graph if there is a GPU."""
     found = {"torch": timed(call)}
     if DEVICE == "cuda":
         found["CUDA graph"] = timed(graphed(call))
@@ -184,7 +185,7 @@ def loops_of(call: Any) -> dict[str, Any]:
 
 
 def decode_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
-    """Steps whose tokens are read; as a graph at one position."""
+    """Decoder steps whose tokens are read; as a graph at one position."""
     keys = len(tokens)
     given = torch.tensor(tokens, device=DEVICE)
     places = torch.arange(keys, device=DEVICE)
@@ -220,7 +221,7 @@ def decode_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, An
 
 
 def prefill_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
-    """All tokens at once."""
+    """A prefill: all tokens at once."""
     given = torch.tensor(tokens, device=DEVICE)
     places = torch.arange(len(tokens), device=DEVICE)
 

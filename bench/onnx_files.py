@@ -3,21 +3,22 @@
     python -m bench.onnx_files [FILE ...] [--shape NAME=1,3,48,320] [--engine ENGINE]
                                [--adapter NAME] [--small] [--rounds N] [--save FILE]
 
-Without files: ResNet-50 of the package onnx, with random weights and without its softmax, and the
-networks of PP-OCR in .tools/models (`bash ci/setup.sh` downloads them). Inputs are normal random
-numbers, for text detection a page; their shapes are those of KNOWN below, or `--shape`'s.
+Without files it runs ResNet-50 of the package onnx, with random weights and without its softmax,
+and the networks of PP-OCR in .tools/models (`bash ci/setup.sh` downloads them). Inputs are normal
+random numbers; text detection gets a page of text. The shapes of inputs come from KNOWN below, or
+from `--shape`.
 
-Outputs are checked first, against onnxruntime's on the CPU and by the bounds of
-`pykernels/onnx/checking.py`: ours captured and not, and those of ONNX Runtime's WebGPU provider,
-where a difference that is too large is a note. Times are milliseconds of a call, the median of
-rounds in which all columns are taken in turn, each a loop of calls. A call takes numpy arrays and
-returns numpy arrays, ours and theirs: in Python that provider has no tensors on the device to bind
-inputs to. The GPU's time is one of captured calls without transfers, by timestamps. ONNX Runtime
-optimizes graphs as far as it can.
+Outputs are checked first against onnxruntime on the CPU, within the bounds of
+`pykernels/onnx/checking.py`: ours, captured and not, and those of ONNX Runtime's WebGPU provider,
+whose differences beyond the bounds only give a note. Times are milliseconds of a call: the median
+over rounds that measure all columns in turn, each as a loop of calls. A call takes and returns
+numpy arrays, ours and theirs, because in Python that provider cannot bind inputs to tensors on the
+device. GPU time is that of captured calls without transfers, by timestamps. ONNX Runtime uses all
+of its graph optimizations.
 
-The provider is in the package onnxruntime-webgpu, which has the module of the package onnxruntime:
-install one of them. Without the provider its column is empty. Rows are written as bench.networks
-writes them, into the same file.
+The provider is in the package onnxruntime-webgpu. It contains the same module as the package
+onnxruntime, so install only one of them. Without the provider its column is empty. Rows are written
+as bench.networks writes them, into the same file.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ TABLE = Table("python -m bench.onnx_files", COLUMNS, WEBGPU, 48)
 
 
 def page(shape: Shape, rng: np.random.Generator) -> Array:
-    """A light image with dark bars, as lines of text are. (Of noise the network for detection sees
-    chances below 1e-7, where onnxruntime's sigmoid has no digits left.)"""
+    """A light image with dark bars, like lines of text. (For noise, text detection returns
+    probabilities below 1e-7, where onnxruntime's sigmoid has no exact digits.)"""
     x = 0.9 + 0.05 * rng.standard_normal(shape)
     for row in range(8, shape[2] - 12, 24):
         x[:, :, row : row + 10, 12:-12] -= 1.5 * (rng.random(shape[3] - 24) < 0.6)
@@ -62,8 +63,8 @@ def page(shape: Shape, rng: np.random.Generator) -> Array:
 
 
 class Known(NamedTuple):
-    """Where a file is, the shapes that its inputs get, those of small networks, and what makes
-    other inputs than random ones."""
+    """A known file: its path, the shapes of its inputs, the shapes for `--small`, and a function
+    that makes inputs if they are not random."""
 
     folder: Path
     shapes: Mapping[str, Shape]
@@ -84,8 +85,8 @@ KNOWN = {
 
 
 def read(file: Path) -> onnx.ModelProto:
-    """A file; one of the package onnx, which has no weights, with random ones and without its
-    softmax, as that of such large logits is 1 and zeros."""
+    """Read a file. A file of the package onnx, which has no weights, gets random weights and loses
+    its softmax, because the softmax of its large logits would be one 1 and zeros."""
     model = onnx.load(str(file))
     if file.parent != LIGHT_FOLDER:
         return model
@@ -111,7 +112,7 @@ class Bench:
             self.peers = f"{WEBGPU} is empty: {e}"
 
     def run(self, files: Iterable[Path], shapes: Mapping[str, Shape]) -> Iterator[Row]:
-        """`shapes`: in place of the known ones."""
+        """Measure these files; `shapes` replace the known shapes."""
         for file in files:
             yield self._row(file, shapes)
 
@@ -134,7 +135,7 @@ class Bench:
     def _ours(
         self, row: Row, program: Program, inputs: Mapping[str, Array], want: Mapping[str, Array]
     ) -> dict[str, Loop]:
-        # The second one is captured.
+        # The second call is captured.
         for outputs in (program.run(inputs), program.run(inputs)):
             for d in differences(outputs, want):
                 row.error = max(row.error, d.norm)
@@ -152,7 +153,7 @@ class Bench:
         self, row: Row, model: onnx.ModelProto, inputs: Mapping[str, Array],
         want: Mapping[str, Array],
     ) -> dict[str, Loop]:  # fmt: skip
-        """Of the WebGPU provider, if it runs this network."""
+        """The loops of the WebGPU provider, if it runs this network."""
         if self.ort is None:
             return {}
         try:
@@ -166,7 +167,7 @@ class Bench:
 
 
 def differences(found: Mapping[str, Array], want: Mapping[str, Array]) -> list[checking.Difference]:
-    """Of each output."""
+    """The difference of each output."""
     return [checking.difference(n, "output", found[n], a) for n, a in want.items()]
 
 

@@ -1,5 +1,5 @@
-"""How often the gate of `pykernels bench --against` is right: pairs of the same code, or of a
-body that does 30 % more.
+"""Tests how often `pykernels bench --against` decides correctly: pairs of the same code, or with a
+body that does 30 % more work.
 
     python -m bench.pairs                    20 pairs of the same code: at least 18 end with 0, none
                                              with 1 or 3
@@ -7,9 +7,10 @@ body that does 30 % more.
     python -m bench.pairs --slower           the new version does 30 % more: at least 18 end with 1,
                                              none with 0
 
-Meant for a quiet machine; ends with 1 where that does not hold. Options of `pykernels bench
---against` may follow (--processes, --rounds, --device). Each pair says its exit code and the load.
-Where a host lends its cores by turns, LP_NUM_THREADS=1 keeps lavapipe on one of them.
+Run it on a quiet machine. It ends with 1 if these counts are not reached. Options of `pykernels
+bench --against` may follow (--processes, --rounds, --device). It prints the exit code and the load
+of each pair. On a virtual machine whose cores are shared, LP_NUM_THREADS=1 keeps lavapipe on one
+core.
 """
 
 from __future__ import annotations

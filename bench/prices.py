@@ -1,11 +1,12 @@
-"""What a call of each public function costs the host: time, dispatches, tensors, buffers; and what
-it may cost.
+"""The cost of a call of each public function on the host: time, dispatches, tensors, buffers; and
+the bound of that cost.
 
-Small shapes (`bench.functions`), tensors in and out, warm. Host time is that of a call inside
-`batch()`. The calls of a round alternate with those of `pk.softmax`: the share of it, a dispatch,
-is a median of rounds, which a busy machine changes less than the times. A call of one dispatch and
-one output may take CALL; each further dispatch DISPATCH more, each further output OUTPUT: on the
-machine of the bench, so on another one what counts is the place beside `softmax`.
+Calls are warm, with small shapes (`bench.functions`) and tensors in and out. Host time is that of a
+call inside `batch()`. In a round the calls alternate with calls of `pk.softmax`. The time of a
+dispatch relative to softmax is a median over rounds; a busy machine changes it less than the times.
+A call with one dispatch and one output may take CALL seconds; each further dispatch adds DISPATCH,
+each further output adds OUTPUT. These bounds hold on the machine of the bench; on another machine,
+compare the values relative to `softmax`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["REASONS", "Price", "price", "prices", "table"]
 CALL, DISPATCH, OUTPUT = 5e-6, 2e-6, 1e-6
 ROUNDS, LOOP = 9, 30
 
-# Functions above the bound, and why: names of each reason.
+# Functions above the bound, by reason.
 _WHY = {
     "waits for the device: it reads how many there are, or the answer": (
         "allclose", "masked_select", "nonzero", "unique",
@@ -70,8 +71,8 @@ REASONS = {name: why for why, names in _WHY.items() for name in names}
 
 @dataclass(frozen=True)
 class Price:
-    """Of one call: seconds of host time, dispatches, outputs, buffers that it made, and what a
-    dispatch takes as a share of a `pk.softmax`."""
+    """The price of one call: seconds of host time, dispatches, outputs, new buffers, and the time
+    of a dispatch relative to a `pk.softmax`."""
 
     name: str
     host: float
@@ -95,7 +96,7 @@ def prices(dev: pk.Device, only: str = "", rounds: int = ROUNDS) -> Iterator[Pri
 
 
 def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUNDS) -> Price:
-    """Warmed up, and medians of some rounds."""
+    """The price of a call: medians over several rounds, after a warm-up."""
     for _ in range(3):
         call()
         plain()
@@ -118,7 +119,7 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
 
 
 def _cost(call: Call) -> float:
-    """Seconds of the host for each of a few calls."""
+    """Host seconds of each of a few calls."""
     started = time.perf_counter()
     for _ in range(LOOP):
         call()
@@ -126,14 +127,15 @@ def _cost(call: Call) -> float:
 
 
 def _count(result: object) -> int:
-    """The tensors that a call gives."""
+    """The number of tensors that a call returns."""
     if isinstance(result, (tuple, list)):
         return sum(_count(r) for r in result)
     return int(isinstance(result, pk.Tensor))
 
 
 def table(found: Sequence[Price]) -> Iterator[str]:
-    """Dearest first; what is above the bound has its reason, or none is known."""
+    """The prices as a table, most expensive first. Functions above the bound have a reason, if it
+    is known."""
     yield f"{'function':<32}{'host us':>10}{'x softmax':>11}{'dispatches':>12}{'outputs':>9}" + (
         f"{'new buffers':>13}{'bound us':>10}"
     )

@@ -1,10 +1,11 @@
-"""How a matrix unit sums halves: kept bits, rounding, and the terms that are added together.
+"""Measures how a matrix unit adds float16 products: kept bits, rounding, and the terms that are
+added together.
 
     python -m bench.probe_matrix_units
 
 Each row of a product of 32 k holds one experiment: the first 16 k make the sum so far, the last 16
-are one step of the unit. All numbers are powers of two, so that every product is exact. What it
-says of a device belongs in docs/design/matrix-units.md.
+are one step of the unit. All numbers are powers of two, so that every product is exact. The results
+for a device belong in docs/design/matrix-units.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Sums = Callable[[list[tuple[float, Terms]]], list[float]]
 
 
 def summing(dev: pk.Device) -> Sums:
-    """Sums of experiments: (the sum so far, the products of one step)."""
+    """The results of experiments; each is (the sum so far, the products of one step)."""
 
     def sums(rows: list[tuple[float, Terms]]) -> list[float]:
         left, right = np.zeros((len(rows), 32), np.float16), np.zeros((len(rows), 32), np.float16)
@@ -43,14 +44,15 @@ def summing(dev: pk.Device) -> Sums:
 
 
 def kept_below(sums: Sums) -> int:
-    """Bits below the last place of the largest term that a smaller one may have and still count."""
+    """The number of bits below the last place of the largest term that still count in a smaller
+    term."""
     depth = list(range(20, 40))
     found = sums([(1.0, {0: -(2.0**-e)}) for e in depth])
     return max(e for e, x in zip(depth, found, strict=True) if x != 1.0) - 23
 
 
 def joint(sums: Sums) -> int:
-    """The number of terms of half a last place that move the sum in one step; 0: none do."""
+    """How many terms of half a last place change the sum in one step; 0 if no number does."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 
@@ -74,7 +76,7 @@ def together(sums: Sums) -> list[list[int]]:
     lost = {}
     for start in range(0, len(rows), 32):
         part = rows[start : start + 32]
-        # i: the small one; j and the position after it (not i) cancel.
+        # i is the small product; the products at j and at the next position (not i) cancel.
         found = sums([(0.0, {i: small, j: large, _after(j, i): -large}) for i, j in part])
         lost |= {pair: x == 0.0 for pair, x in zip(part, found, strict=True)}
     groups: list[list[int]] = []

@@ -21,15 +21,15 @@ NEVER = (1 << 64) - 1
 
 
 def recorded(dev: pk.Device, call: Callable[[], object]) -> list[Command]:
-    """Run a call, and give what it dispatched: to be dispatched again before any other launch, as
-    its params stay where they are until then."""
+    """Run a call, and return its dispatches. They must be dispatched again before any other launch,
+    because until then their params stay in place."""
     with dev.batch():
         call()
         return list(dev._context.recorder._queue)
 
 
 def waiter(dev: pk.Device) -> Callable[[], None]:
-    """Waits for all that was submitted."""
+    """A function that waits for all submitted work."""
     engine, raw = dev._context.engine, dev._context.raw
     lib, ffi = engine.lib, engine.ffi
     if engine.name == "wgpu":
@@ -56,8 +56,8 @@ def _future_waiter(engine: Any) -> Callable[[Any], None]:
 
 
 class RawLoop:
-    """The dispatches of a call, repeated: bind groups and params made beforehand, no call of ours
-    in between."""
+    """The dispatches of a call, repeated without code of pykernels in between: bind groups and
+    params are created beforehand."""
 
     def __init__(self, dev: pk.Device, call: Callable[[], object]) -> None:
         self.dev, self.call = dev, call
@@ -68,11 +68,11 @@ class RawLoop:
         self._wait = waiter(dev)
 
     def __call__(self, n: int, submits: int) -> float:
-        """Seconds of n calls in so many submits, and of the wait behind them."""
+        """Seconds of n calls in `submits` submits, including the wait at the end."""
         return self.repeat(recorded(self.dev, self.call), n, submits)
 
     def repeat(self, commands: list[Command], n: int, submits: int) -> float:
-        """Seconds of n times these dispatches."""
+        """Seconds of n repetitions of these dispatches."""
         work = commands * n
         size = -(-len(work) // submits)
         parts = [work[at : at + size] for at in range(0, len(work), size)]
@@ -107,8 +107,8 @@ class RawLoop:
 
 
 class RawRead:
-    """The read path written by hand: a copy into a staging buffer that is kept, a map with one
-    callback for all, a poll on the calling thread, one copy to the host."""
+    """A read path written by hand: a copy into a staging buffer that is reused, a map with one
+    shared callback, a poll on the calling thread, one copy to the host."""
 
     def __init__(self, dev: pk.Device, t: pk.Tensor) -> None:
         context = dev._context
@@ -137,7 +137,7 @@ class RawRead:
         self._done.clear()
 
     def __call__(self, out: Array | None = None) -> Array:
-        """The tensor's elements, in `out` or in a new array."""
+        """Read the tensor into `out` or into a new array."""
         lib, ffi, t = self._engine.lib, self._engine.ffi, self._t
         null, nbytes = ffi.NULL, t.nbytes
         encoder = lib.wgpuDeviceCreateCommandEncoder(self._device, null)

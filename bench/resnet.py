@@ -1,4 +1,5 @@
-"""ResNet-50 (He et al. 2015), batch norms folded, written once for several sets of operations."""
+"""ResNet-50 (He et al. 2015) with folded batch norms, written once for several sets of
+operations."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Size(NamedTuple):
-    """Blocks of each stage, channels of the first one, classes, and the side of a picture."""
+    """The sizes of a network: blocks of each stage, channels of the first stage, classes, side of a
+    picture."""
 
     blocks: tuple[int, ...] = (3, 4, 6, 3)
     channels: int = 64
@@ -24,15 +26,16 @@ class Size(NamedTuple):
 
 
 class Operations(Protocol):
-    """What the network is made of. Pictures are (N, C, H, W)."""
+    """The operations of the network. Pictures are (N, C, H, W)."""
 
     def conv(
         self, x: Any, name: str, stride: int = 1, relu: bool = True, residual: Any = None
     ) -> Any:
-        """A convolution that keeps the size but for its stride, and bias; plus residual."""
+        """A convolution with bias, whose padding keeps the size except for the stride; plus
+        residual."""
 
     def pool(self, x: Any) -> Any:
-        """The largest of 3 x 3, with stride 2."""
+        """The maximum over 3 x 3 windows, with stride 2."""
 
     def classify(self, x: Any) -> Any:
         """The mean over pixels, and the last layer."""
@@ -52,7 +55,7 @@ def logits(ops: Operations, size: Size, x: Any) -> Any:
 
 
 def random_weights(size: Size, seed: int = 0) -> dict[str, Array]:
-    """He's normal weights, the last of each block a quarter of that, and small biases."""
+    """He's normal weights, a quarter of them in the last layer of each block, and small biases."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
 
@@ -80,7 +83,7 @@ def random_weights(size: Size, seed: int = 0) -> dict[str, Array]:
 
 
 class Ours:
-    """On the device that the weights are on."""
+    """The operations on the device of the weights."""
 
     def __init__(self, weights: Mapping[str, pk.Tensor]) -> None:
         self.w = weights
@@ -103,7 +106,7 @@ class Ours:
 
 
 class Numpy:
-    """In the dtype of the weights."""
+    """The operations in numpy, in the dtype of the weights."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self.w = weights

@@ -1,5 +1,5 @@
-"""What benches of whole networks share: rows whose columns are timed in turn, the table that is
-printed, the file that keeps them."""
+"""Shared code of benches of whole networks: rows whose columns are timed in turn, the printed
+table, the saved file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pykernels.bench.report import engine_label, meta
 ROOT = Path(__file__).resolve().parents[1]
 
 Loop = Callable[[int], float]
-SECONDS, BRIEF = 0.3, 0.02  # of a loop, at the most; of small networks
+SECONDS, BRIEF = 0.3, 0.02  # most seconds of a loop; the same for small networks
 
 
 @dataclass
 class Row:
-    """Milliseconds of a call by column, one for each round; the error and what it may be."""
+    """Milliseconds of a call by column, one for each round; the error and its bound."""
 
     name: str
     dispatches: int = 0
@@ -34,11 +34,11 @@ class Row:
     notes: list[str] = field(default_factory=list)  # on peers
 
     def ms(self, column: str) -> float:
-        """The median, 0 without measurements."""
+        """The median of a column, 0 without measurements."""
         return statistics.median(self.times.get(column) or [0.0])
 
     def measure(self, loops: dict[str, Loop], rounds: int, small: bool, most: int = 1 << 16) -> Row:
-        """Take all columns in turn, at most so many calls in a loop."""
+        """Measure all columns in turn, with at most `most` calls in a loop."""
         seconds = BRIEF if small else SECONDS
         counts = {
             name: max(1, min(int(seconds * 2 / loop(2)), most)) for name, loop in loops.items()
@@ -54,8 +54,8 @@ class Table(NamedTuple):
 
     command: str
     columns: tuple[str, ...]
-    peer: str  # the column to compare captured calls with
-    width: int = 30  # of names
+    peer: str  # the column that captured calls are compared with
+    width: int = 30  # width of names
 
     def head(self) -> str:
         columns = "".join(f"{c:>11}" for c in self.columns)
@@ -68,13 +68,13 @@ class Table(NamedTuple):
         return f"{row.name:{self.width}}{row.dispatches:11}{times}{end}"
 
     def save(self, file: Path, dev: pk.Device, rows: list[Row]) -> None:
-        """With the rows that the file has and that were not measured."""
+        """Save the rows. Rows of the file that were not measured stay."""
         known: dict[str, Any] = {}
         if file.exists():
             known = json.loads(file.read_text(encoding="utf-8"))["rows"]
         told = meta([dev], self.command)
         for row in rows:
-            # Peers of other commands are in other environments.
+            # Other commands write rows too, from environments with other peers.
             known[row.name] = asdict(row) | {"date": told["date"], "versions": told["versions"]}
         file.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"meta": told, "rows": known}, indent=1)
@@ -82,7 +82,7 @@ class Table(NamedTuple):
 
 
 def timed(call: Callable[[], object]) -> Loop:
-    """n calls that end when their results are on the host, by its clock."""
+    """Seconds of n calls until their results are on the host, by its clock."""
 
     def loop(n: int) -> float:
         started = time.perf_counter()
@@ -94,7 +94,7 @@ def timed(call: Callable[[], object]) -> Loop:
 
 
 def arguments(doc: str | None) -> argparse.ArgumentParser:
-    """The options of all."""
+    """The options that all commands have."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )

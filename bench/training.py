@@ -1,16 +1,17 @@
-"""Training steps beside torch's: wall clock, uncaptured and captured, outputs checked first.
+"""Training steps beside torch: wall-clock times, as calls and captured, after a check of the
+outputs.
 
     python -m bench.training [--adapter NAME] [--small] [--rounds N] [--only TEXT]
 
 Each step is forward, gradients and Adam: the networks of examples/, the LeNet with 128 pictures,
 the transformer with 4 layers 256 wide, 16 x 256 characters, and with GPT-2's shape and vocabulary,
-8 x 512 and 1 x 128 tokens. Times are milliseconds of a step, the median of rounds in which all
-columns are taken in turn, each a loop of steps with one sync at its end; that of the GPU is one of
-captured steps, by timestamps. torch runs with TF32 off, on a GPU where it sees one: eagerly; on a
-GPU as a CUDA graph, too; and with autocast to float16 and a scaled loss. Without torch its columns
-are empty, and nothing is compared. Memory is MiB: the peak of calls, what is in use with a captured
-step and the least that its lifetimes allow, and torch's peak of eager steps. `--small` is for
-software drivers.
+8 x 512 and 1 x 128 tokens. Times are milliseconds of a step: the median over rounds that measure
+all columns in turn, each as a loop of steps with one sync at the end. GPU time is that of captured
+steps, by timestamps. torch runs with TF32 off, on a GPU if it has one: eagerly, on a GPU also as a
+CUDA graph, and with autocast to float16 and a scaled loss. Without torch its columns are empty, and
+nothing is compared. Memory is in MiB: the peak of calls; the memory in use with a captured step,
+and the least that its lifetimes allow; and torch's peak of eager steps. `--small` is for software
+drivers.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ else:
 
 RATE = 1e-3
 CHECKED = 5  # steps whose losses must agree
-SECONDS = 0.3  # of a loop
+SECONDS = 0.3  # seconds of a loop
 MIB = 2**20
 LARGE = transformer.Size(width=256, heads=4, hidden=1024, layers=4)
 SMALL = transformer.Size(width=32, heads=2, hidden=64, layers=4)
@@ -82,7 +83,7 @@ def gpt2_loss(
 
 
 def gpt2_logits(w: dict[str, Any], x: Any, size: transformer.Size) -> Any:
-    """The same network of torch."""
+    """The same network in torch."""
     return from_torch.transformer_logits(tied(w), x, size)
 
 
@@ -116,7 +117,8 @@ def characters(small: bool) -> Problem:
 
 
 def problems(small: bool) -> list[Callable[[], Problem]]:
-    """The four. Each is made when its turn comes: the large ones take gigabytes."""
+    """The four problems. Each is created when its turn comes, because the large ones take
+    gigabytes."""
 
     def pictures() -> Problem:
         found, shown = digits.draw(digits.TRAINING, 8 if small else 128, seed=1)
@@ -132,7 +134,7 @@ def problems(small: bool) -> list[Callable[[], Problem]]:
 
 
 class Ours:
-    """A step that gives its loss, as a tensor."""
+    """A training step, which returns its loss as a tensor."""
 
     def __init__(self, dev: pk.Device, p: Problem) -> None:
         self.problem = p
@@ -145,12 +147,12 @@ class Ours:
         with pk.Tape() as tape:
             tape.watch(self.flat)
             loss = self.problem.loss(self.weights, self.x, self.y)
-        self.optimizer.step(tape.gradient(loss, [self.flat]))
+        self.optimizer.step(tape.gradient(loss, [self.flat], release=True))
         return loss
 
 
 class Torch:
-    """The same for torch. `half`: with autocast to float16, the loss scaled."""
+    """The same step in torch. `half`: with autocast to float16 and a scaled loss."""
 
     def __init__(self, p: Problem, half: bool = False, capturable: bool = False) -> None:
         self.problem, self.half = p, half
@@ -189,21 +191,22 @@ class Torch:
             step()
 
         def replay(kept: object = step) -> None:
-            """The graph reads the weights and moments of `kept`, but does not keep them."""
+            """A function that replays the graph. The graph uses the weights and moments of `kept`,
+            so `kept` must stay alive."""
             found.replay()
 
         return replay
 
 
 def check(name: str, found: list[float], want: list[float]) -> None:
-    """Rounding changes such losses by about a millionth (examples/curves), a wrong gradient by far
-    more."""
+    """Compare the losses. Rounding changes them by about a millionth (examples/curves), a wrong
+    gradient by far more."""
     if not np.allclose(found, want, rtol=1e-5):
         raise SystemExit(f"{name}: the losses are {found} but others are {want}")
 
 
 def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
-    """n steps and the sync behind them, by the host's clock."""
+    """Seconds of n steps and the sync after them, by the host's clock."""
     sync = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
 
     def loop(n: int) -> float:
@@ -218,8 +221,8 @@ def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
 
 
 def taken(adapter: str | None, p: Problem) -> tuple[float, float, float]:
-    """MiB: the peak of steps by calls; in use with a captured step; the least that its lifetimes
-    allow. On a device of their own."""
+    """MiB on a separate device: the peak of steps as calls, the memory in use with a captured step,
+    and the least that its lifetimes allow."""
     with pk.Device(adapter=adapter) as dev:
         step = Ours(dev, p)
         for _ in range(2):
@@ -236,7 +239,7 @@ def taken(adapter: str | None, p: Problem) -> tuple[float, float, float]:
 
 
 def torch_taken(p: Problem) -> float | None:
-    """MiB: torch's peak of eager steps, where it has a GPU."""
+    """MiB: torch's peak of eager steps, if it has a GPU."""
     if torch is None or not torch.cuda.is_available():
         return None
     torch.cuda.empty_cache()
@@ -250,7 +253,7 @@ def torch_taken(p: Problem) -> float | None:
 
 
 def measure(dev: pk.Device, p: Problem, rounds: int, memory: tuple[float | None, ...]) -> None:
-    """Check, time, and print a row."""
+    """Check a problem, time it, and print its row."""
     eager, captured = Ours(dev, p), Ours(dev, p)
     losses = [eager().item() for _ in range(CHECKED)]
     theirs = None if torch is None else Torch(p)

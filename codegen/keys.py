@@ -42,6 +42,7 @@ TABLES: dict[str, dict[str, Takes]] = {
         "type": TEXT, "value": TEXT, "default": NUMBER, "arg": FLAG, "of": TEXT, "when": TEXT,
         "doc": TEXT,
     },
+    "an axis": {"values": ANY, "pick": TEXT},
     "an option": {"type": TEXT, "default": ANY, "doc": TEXT},
     "axis": {"moves": LIST, "last_only": LIST},
 }  # fmt: skip

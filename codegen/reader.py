@@ -1,7 +1,8 @@
 """Reads the spec block of a kernel source and knows file and line of each key.
 
 A line `// include NAME` stands for the lines of the table NAME of `blocks.toml` in the family's
-folder, or else in `kernels/lib`.
+folder, or else in `kernels/lib`. A key of several names, `params."across down"`, says the same of
+each; an axis may have its pick beside its values.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = ["BLOCKS", "Reader"]
 
 BLOCKS = "blocks.toml"  # of a family, or of lib: lines that several specs include
 INCLUDE = re.compile(r"// include (\w+)")
+_NAMED = ("axes", "inputs", "outputs", "params", "options")  # tables whose keys may name several
 
 
 class Reader:
@@ -51,6 +53,35 @@ class Reader:
             found = re.search(r"at line (\d+)", str(e))
             at = min(int(found[1]), len(self.block)) + 1 if found else 1
             self.fail(at, f"the spec block is no TOML: {e}")
+        for table in _NAMED:
+            if isinstance(self.data.get(table), dict):
+                self.data[table] = self._each(table, self.data[table])
+        self._pick_of_axes()
+
+    def _each(self, table: str, given: dict[str, Any]) -> dict[str, Any]:
+        """A table in which each key is one name."""
+        found: dict[str, Any] = {}
+        for key, value in given.items():
+            for name in key.split() or [key]:
+                if name in found:
+                    self.fail(self.line(table, name), f"{table}.{name} is said twice")
+                found[name] = dict(value) if isinstance(value, dict) else value
+        return found
+
+    def _pick_of_axes(self) -> None:
+        """Put the pick that an axis has beside its values where the others are."""
+        axes = self.data.get("axes")
+        for name, value in axes.items() if isinstance(axes, dict) else ():
+            if not isinstance(value, dict):
+                continue
+            self.checked(value, "an axis", "axes", name)
+            for key in ("values", "pick"):
+                if key not in value:
+                    self.fail(self.line("axes", name), f"axes.{name} has no {key!r}")
+            picks = self.data.setdefault("pick", {})
+            if isinstance(picks, dict) and name in picks:
+                self.fail(self.line("pick", name), f"pick.{name} is said twice")
+            axes[name], picks[name] = value["values"], value["pick"]
 
     def _included(self, lines: Sequence[str]) -> tuple[list[str], list[tuple[str, int]]]:
         """The text of the block with all that it includes, and file and line of each line."""
@@ -78,11 +109,15 @@ class Reader:
 
     def line(self, *keys: str) -> int:
         """The line of a key, counted from the first of the file, with what the block includes."""
-        dotted = r"\s*\.\s*".join(re.escape(k) for k in keys)
+        *tables, last = map(re.escape, keys)
+        named = rf'(?:{last}|"(?:[^"]* )?{last}(?: [^"]*)?")'
+        dotted = r"\s*\.\s*".join([*tables, named])
         starts = re.compile(rf"\s*{dotted}\s*[.=]").match
         for i, text in enumerate(self.block, 2):
             if starts(text):
                 return i
+        if keys[0] == "pick" and len(keys) == 2:  # beside the values
+            return self.line("axes", last)
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 
     def fail(self, line: int, message: str) -> NoReturn:

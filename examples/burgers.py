@@ -5,8 +5,8 @@
 
 It learns u(x, t) for u_t + u u_x = NU u_xx on -1 < x < 1 and 0 < t < 1, with u(x, 0) = -sin(pi x)
 and u = 0 at both ends (Raissi, Perdikaris and Karniadakis, 2019). The loss has second derivatives
-in x, and its gradient goes back through them. Nothing shows it the solution, which Cole and Hopf's
-transform gives and the result is compared with.
+in x, and its gradient goes back through them. Training does not use the solution. The result is
+compared with it at the end; Cole and Hopf's transform gives it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import pykernels as pk
 Array = np.ndarray[Any, Any]
 
 NU = 0.05 / np.pi
-POINTS, EDGES = 1024, 128  # of a step: inside, and on each of the three sides
-EDGE = 10.0  # weight of the edges: with 1, a flat u is a long stop on the way
+POINTS, EDGES = 1024, 128  # points of a step: inside, and on each of the three sides
+EDGE = 10.0  # weight of the edges; with 1, training stays at a flat u for long
 WIDTH, LAYERS = 24, 3
 RATE, WARM_UP = 5e-3, 50
-WANTED = 0.1  # relative error after the steps that are the default
+WANTED = 0.1  # relative error after the default number of steps
 
 
 def initial_weights(seed: int = 0) -> dict[str, Array]:
@@ -46,7 +46,7 @@ def initial_weights(seed: int = 0) -> dict[str, Array]:
 
 
 def network(w: Weights, x: pk.Tensor, t: pk.Tensor) -> pk.Tensor:
-    """u at the points (x, t); all have the shape (N, 1)."""
+    """u at the points (x, t); u, x and t have the shape (N, 1)."""
     h = pk.concatenate([x, t], axis=1)
     for n in range(LAYERS):
         h = pk.tanh(pk.linear(h, w[f"w{n}"], w[f"b{n}"]))
@@ -57,7 +57,7 @@ def residual(w: Weights, x: pk.Tensor, t: pk.Tensor) -> pk.Tensor:
     """u_t + u u_x - NU u_xx at each point."""
 
     def slopes(x: pk.Tensor, t: pk.Tensor) -> tuple[pk.Tensor, Any]:
-        # Points do not see each other, so the gradient of the sum has the derivative at each.
+        # u at a point depends on that point alone, so the gradient of the sum holds its derivative.
         def total(x: pk.Tensor, t: pk.Tensor) -> tuple[pk.Tensor, pk.Tensor]:
             u = network(w, x, t)
             return pk.sum(u), u
@@ -70,14 +70,15 @@ def residual(w: Weights, x: pk.Tensor, t: pk.Tensor) -> pk.Tensor:
 
 
 def loss(w: Weights, inside: pk.Tensor, edges: pk.Tensor, known: pk.Tensor) -> pk.Tensor:
-    """The mean square of the residual, and EDGE times that of what is wrong on the edges."""
+    """The mean square of the residual, plus EDGE times the mean square of the errors on the
+    edges."""
     equation = residual(w, inside[:, :1].copy(), inside[:, 1:].copy())
     u = network(w, edges[:, :1].copy(), edges[:, 1:].copy())
     return pk.mean(pk.square(equation)) + EDGE * pk.mean(pk.square(u - known))
 
 
 def points(rng: np.random.Generator, inside: int, edges: int) -> tuple[Array, Array, Array]:
-    """Random points (x, t) inside and on three sides, and u on those."""
+    """Random points (x, t) inside and on three sides, and u on the sides."""
     x, t = rng.uniform(-1, 1, (inside, 1)), rng.uniform(0, 1, (inside, 1))
     start, times = rng.uniform(-1, 1, (edges, 1)), rng.uniform(0, 1, (2 * edges, 1))
     ends = np.repeat([[-1.0], [1.0]], edges, axis=0)
@@ -103,7 +104,7 @@ def grid(size: int = 101) -> tuple[Array, Array]:
 
 
 def solve(steps: int, inside: int = POINTS, edges: int = EDGES) -> tuple[Weights, list[float]]:
-    """The weights after some steps, each on other points, and the losses."""
+    """The weights after some steps, each on new points, and the losses."""
     rng = np.random.default_rng(0)
     batches = [points(rng, inside, edges) for _ in range(steps)]
     training = Training(initial_weights(), loss, *batches[0])
@@ -118,7 +119,7 @@ def predict(w: Weights, x: Array, t: Array) -> Array:
 
 
 def relative_error(found: Array, want: Array) -> float:
-    """Of all points together."""
+    """The relative error over all points together."""
     return float(np.linalg.norm(found - want) / np.linalg.norm(want))
 
 

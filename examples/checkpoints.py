@@ -1,6 +1,6 @@
-"""Shapes of language models, and their weights: random ones, or those of safetensors files.
+"""Shapes of language models, and their weights: random, or from safetensors files.
 
-Names are those of Hugging Face's checkpoints of gpt2 and llama.
+The names of weights are those in Hugging Face's checkpoints of gpt2 and llama.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Config(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """Of a head."""
+        """The width of a head."""
         return self.width // self.heads
 
 
@@ -90,7 +90,8 @@ def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
-    """Normal weights that keep the variance, near 1 in norms and near 0 as biases; float32."""
+    """Random float32 weights: normal with a variance that products keep, near 1 in norms, biases
+    near 0."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
     for name, shape in shapes_of(config).items():
@@ -106,8 +107,8 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
 
 
 def rope_factors(config: Config) -> Array | None:
-    """What frequencies are divided by, one for each pair, None for 1 (Llama 3.1: long waves by
-    the factor, short ones not at all, those between by some of both)."""
+    """The divisor of the frequency of each pair; None if all are 1. Llama 3.1 divides long waves by
+    the factor, leaves short waves, and blends the two in between."""
     if config.rope_factor == 1.0:
         return None
     w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
@@ -120,7 +121,7 @@ def rope_factors(config: Config) -> Array | None:
 def read(files: Iterable[Path], config: Config) -> dict[str, Array]:
     """The weights of safetensors files, as they are stored, bfloat16 as float32.
 
-    ValueError for what is no such file, and for weights that are missing or of another shape.
+    ValueError if a file is no safetensors file, or if weights are missing or have another shape.
     """
     found: dict[str, Array] = {}
     for file in files:
@@ -135,7 +136,8 @@ def read(files: Iterable[Path], config: Config) -> dict[str, Array]:
 
 
 def _read(file: Path) -> dict[str, Array]:
-    """A file: the length of a header in 8 bytes, the header in JSON, and the bytes it tells of."""
+    """The arrays of one file: 8 bytes with the length of the header, the header in JSON, the bytes
+    of the arrays."""
     raw = np.memmap(file, np.uint8, "r")
     try:
         (length,) = struct.unpack("<Q", raw[:8].tobytes())

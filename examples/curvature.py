@@ -25,7 +25,7 @@ import pykernels as pk
 Array = np.ndarray[Any, Any]
 
 PICTURES = 200
-TOLERANCE, MOST = 1e-2, 200  # of a residual relative to the value, and products for a value
+TOLERANCE, MOST = 1e-2, 200  # largest residual relative to the value, and most products for a value
 
 
 class Pair(NamedTuple):
@@ -69,7 +69,8 @@ class Curvature:
 def eigenvalues(
     curvature: Curvature, count: int, tolerance: float = TOLERANCE, most: int = MOST
 ) -> list[Pair]:
-    """The eigenvalues of largest magnitude, each by power iteration apart from those before it."""
+    """The eigenvalues of largest magnitude, by power iterations that leave out the vectors found
+    before."""
     pairs: list[Pair] = []
     for n in range(count):
         v = _unit(_apart(pk.randn(curvature.flat.shape, seed=n + 1), pairs))
@@ -94,7 +95,7 @@ def _unit(v: pk.Tensor) -> pk.Tensor:
 
 
 def _apart(v: pk.Tensor, pairs: Sequence[Pair]) -> pk.Tensor:
-    """v without its share in these vectors."""
+    """v without its components along these vectors."""
     for pair in pairs:
         v = v - _dot(v, pair.vector) * pair.vector
     return v

@@ -1,4 +1,4 @@
-"""The networks of decoder.py in numpy: what they mean."""
+"""The networks of decoder.py in numpy, as a reference."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from checkpoints import Array, Config, Weights, rope_factors
 
 
 def logits(config: Config, weights: Weights, tokens: Array, dtype: Any = np.float64) -> Array:
-    """The logits behind each of the tokens, (n, vocabulary), float64.
+    """The logits after each token, (n, vocabulary), float64.
 
-    Every result is rounded to `dtype`; sums are float32 for float16. So the same in two dtypes
-    tells how much rounding matters to a network.
+    Every result is rounded to `dtype`; sums are float32 for float16. So the difference between two
+    dtypes shows how sensitive a network is to rounding.
     """
     wide = np.dtype(np.float32 if dtype == np.float16 else dtype)
     w = {name: np.asarray(a, dtype).astype(wide, copy=False) for name, a in weights.items()}
@@ -57,7 +57,8 @@ def logits(config: Config, weights: Weights, tokens: Array, dtype: Any = np.floa
 
 
 def turned(config: Config, x: Array) -> Array:
-    """Rotary positions of all heads, halves of a head as pairs."""
+    """All heads rotated by their positions; a pair is an element of the first half of a head and
+    one of the second."""
     n, pairs = len(x), config.depth // 2
     factors = rope_factors(config)
     w = config.rope_base ** (-2.0 * np.arange(pairs) / config.depth)
@@ -69,7 +70,7 @@ def turned(config: Config, x: Array) -> Array:
 
 
 def attended(config: Config, q: Array, k: Array, v: Array, rounded: Any) -> Array:
-    """Causal attention, in which each head of keys and values serves some of the queries."""
+    """Causal attention; several query heads share each head of keys and values."""
     n = len(q)
     q, k, v = (x.reshape(n, -1, config.depth).swapaxes(0, 1) for x in (q, k, v))
     k, v = (np.repeat(x, config.heads // config.kv_heads, axis=0) for x in (k, v))

@@ -2,9 +2,9 @@
 
     python examples/digits.py [--save digits.png]
 
-Each digit of each font becomes a field of signed distances once. A sample is such a field seen
-through a random affine transform (rotation, shear, scale, shift), thickened or thinned by a random
-stroke, with noise on top. Fonts for testing are others than those for training.
+Each digit of each font becomes a field of signed distances once. A sample is such a field after a
+random affine transform (rotation, shear, scale, shift), made thicker or thinner by a random amount,
+with noise added. Testing uses other fonts than training.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIZE = 28
 GRID, REACH = (
     48,
     0.65,
-)  # points of a field, which go from -REACH to REACH; digits have a height of 1
+)  # points along an axis of a field, from -REACH to REACH; digits have a height of 1
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 TRAINING = (
     "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique",
@@ -44,7 +44,7 @@ HELD_OUT = (
 
 
 def draw(fonts: tuple[str, ...], count: int, seed: int) -> tuple[Array, Array]:
-    """Pictures (count, 1, SIZE, SIZE), float32 from 0 to about 1, and what they show, int32."""
+    """Pictures (count, 1, SIZE, SIZE), float32 from 0 to about 1, and their digits, int32."""
     rng = np.random.default_rng(seed)
     font, digits = rng.integers(len(fonts), size=count), rng.integers(10, size=count)
 
@@ -56,7 +56,7 @@ def draw(fonts: tuple[str, ...], count: int, seed: int) -> tuple[Array, Array]:
     stroke = random(-0.012, 0.03)  # on either side, relative to height
     ink, noise = random(0.6, 1), random(0, 0.12)
 
-    # Where each pixel lies in the field of its digit: the transform backwards.
+    # The inverse transform gives the place of each pixel in the field of its digit.
     rows, cols = np.mgrid[:SIZE, :SIZE] - (SIZE - 1) / 2
     down, right = rows - random(-2.5, 2.5), cols - random(-2.5, 2.5)
     y = (np.cos(angle) * down - np.sin(angle) * right) / height
@@ -92,7 +92,8 @@ def fields(fonts: tuple[str, ...]) -> Array:
 
 
 def signed_distance(outline: Outline) -> Array:
-    """How far GRID x GRID points are from an outline, positive inside, relative to its height."""
+    """The distances of GRID x GRID points from an outline, relative to its height, positive
+    inside."""
     rings = outline.to_polygons(closed_only=True)
     corners = np.concatenate(rings)
     low, high = corners.min(0), corners.max(0)

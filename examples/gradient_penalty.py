@@ -3,9 +3,9 @@
     pip install matplotlib
     python examples/gradient_penalty.py [--steps N] [--save FOLDER]
 
-The points lie around eight places on a circle. The critic's slope is held near 1 between real
-points and made ones (Gulrajani et al., 2017): its loss contains its own gradient, so the gradient
-of the loss is one of second order. All points are drawn on the device, new ones in each replay.
+The points lie around eight places on a circle. The critic's slope is held near 1 between real and
+generated points (Gulrajani et al., 2017): its loss contains its own gradient, so training needs
+second derivatives. All points are drawn on the device, new ones in each replay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pykernels as pk
 
 Array = np.ndarray[Any, Any]
 
-MODES, SPREAD = 8, 0.05  # places on a circle of radius 1, and how far points lie from them
+MODES, SPREAD = 8, 0.05  # places on a circle of radius 1, and the spread of points around them
 NOISE, WIDTH = 4, 64
 BATCH, CRITICS = 256, 5  # steps of the critic for each step of the generator
 PENALTY = 1.0
@@ -51,7 +51,7 @@ class Network:
         return pk.linear(x, views[4], views[5])
 
     def descend(self, loss: Callable[[], pk.Tensor]) -> pk.Tensor:
-        """A step of Adam; the loss before it."""
+        """A step of Adam. Returns the loss before the step."""
         with pk.Tape() as tape:
             tape.watch(self.flat)
             value = loss()
@@ -76,7 +76,7 @@ class Game:
             self.generator.descend(lambda: -pk.mean(self.critic(self.made())))
 
     def real(self) -> pk.Tensor:
-        """Points to learn from."""
+        """Points of the data."""
         places = pk.embedding(self._places, pk.randint(0, MODES, (self._batch,)))
         return places + SPREAD * pk.randn(places.shape)
 
@@ -90,7 +90,8 @@ class Game:
         return pk.sqrt(pk.sum(gradient * gradient, axis=1) + 1e-12)
 
     def between(self) -> tuple[pk.Tensor, pk.Tensor, pk.Tensor]:
-        """Real points, made ones, and a random place on the line from each to its partner."""
+        """Real points, generated points, and a random point on the line between the two of each
+        pair."""
         real, made = self.real(), pk.stop_gradient(self.made())
         share = pk.rand((self._batch, 1))
         return real, made, real + share * (made - real)
@@ -108,12 +109,13 @@ class Game:
 
     @property
     def distance(self) -> float:
-        """The critic's estimate of Wasserstein's distance, less the penalty, before its step."""
+        """The critic's estimate of Wasserstein's distance minus the penalty, before the step."""
         return -self._critic_loss.item()
 
 
 def energy_distance(a: Array, b: Array) -> float:
-    """A distance of two sets of points, 0 where they have one distribution (Szekely and Rizzo)."""
+    """The energy distance of two sets of points, 0 if they have the same distribution (Szekely and
+    Rizzo)."""
 
     def mean(a: Array, b: Array) -> float:
         return float(np.linalg.norm(a[:, None] - b, axis=-1).mean())
@@ -122,7 +124,7 @@ def energy_distance(a: Array, b: Array) -> float:
 
 
 def play(steps: int, game: Game) -> list[float]:
-    """Take the steps, and show how far it is. The critic's distances."""
+    """Take the steps with a progress bar. Returns the critic's distances."""
     distances: list[float] = []
     with click.progressbar(range(steps), label="training") as bar:
         for _ in bar:
@@ -132,7 +134,7 @@ def play(steps: int, game: Game) -> list[float]:
 
 
 def plot(path: Path, game: Game, distances: Sequence[float]) -> None:
-    """Real and made points over the critic's values, and the distance over the steps."""
+    """Real and generated points over the critic's values, and the distance over the steps."""
     figure = Figure(figsize=(10, 4.4), layout="tight")
     left, right = figure.subplots(1, 2)
     x, y = np.meshgrid(np.linspace(-1.6, 1.6, 80), np.linspace(-1.6, 1.6, 80))

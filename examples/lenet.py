@@ -3,8 +3,8 @@
     pip install matplotlib
     python examples/lenet.py [--save FOLDER]
 
-It sees each of 10,000 pictures (examples/digits.py) once, and is tested on 2,000 of other fonts, of
-which it reads 97 % or more. It has fewer channels than LeNet-5: a CPU trains it in a minute.
+It trains once on each of 10,000 pictures (examples/digits.py), and then reads 97 % or more of 2,000
+pictures of other fonts. It has fewer channels than LeNet-5, so a CPU trains it in a minute.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Array = np.ndarray[Any, Any]
 
 PICTURES, BATCH = 10_000, 25
 STEPS = PICTURES // BATCH
-RATE, WARM_UP = 8e-3, 20  # steps until the rate has its height, from which it falls to 0
+RATE, WARM_UP = 8e-3, 20  # the rate rises for so many steps, and then falls to 0
 WANTED = 0.97
 
 
 def initial_weights(seed: int = 0) -> dict[str, Array]:
-    """Uniform weights that keep the variance, biases of 0."""
+    """Uniform weights with a variance that layers keep, biases of 0."""
     rng = np.random.default_rng(seed)
     shapes = {"conv1": (4, 1, 5, 5), "conv2": (16, 4, 5, 5), "hidden": (120, 256), "out": (10, 120)}
     weights = {}
@@ -65,14 +65,14 @@ def loss(w: Weights, x: pk.Tensor, y: pk.Tensor) -> pk.Tensor:
 
 
 def read(w: Weights, pictures: Array) -> Array:
-    """The digits that the network sees, a batch at a time."""
+    """The digits that the network reads, batch by batch."""
     parts = np.split(pictures, range(BATCH, len(pictures), BATCH))
     device = w["conv1"].device
     return np.concatenate([logits(w, device.tensor(x)).numpy().argmax(-1) for x in parts])
 
 
 def plot_mistakes(path: Path, pictures: Array, shown: Array, seen: Array) -> None:
-    """Up to 40 pictures that were taken for other digits."""
+    """Up to 40 pictures that the network reads wrongly."""
     wrong = np.flatnonzero(shown != seen)[:40]
     figure = Figure(figsize=(10, 5), layout="tight")
     for n, axes in zip(wrong, figure.subplots(4, 10).flat, strict=False):

@@ -4,9 +4,10 @@
     python examples/mixed_precision.py [--size small] [--steps N] [--save FOLDER]
 
 Weights, moments and norms are float32; products and attention compute in float16. The loss is
-multiplied by a factor, so that small gradients are not 0 in float16; a step whose gradients are
-infinite is left out and halves the factor. The step is captured, and decides this on the device.
-The network predicts characters; 12 layers 768 wide want a GPU, `--size small` a CPU.
+multiplied by a factor, so that small gradients do not become 0 in float16. If gradients are
+infinite, the step changes no weight and halves the factor; the captured step decides this on the
+device. The network predicts characters. The default of 12 layers of width 768 needs a GPU; `--size
+small` runs on a CPU.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ DECAY, LARGEST_NORM = 0.1, 1.0
 
 
 class Training:
-    """A step on batches of a text, captured: `step` gives the loss and the factor of it.
+    """A captured step on batches of a text. `step` returns the loss and the factor of the loss.
 
     `half`: compute in float16; else in float32, with a factor of 1.
     """
@@ -65,7 +66,7 @@ class Training:
         self.scale = pk.LossScale(scale if half else 1.0, interval=100 if half else 1 << 30)
         shape = run.batch, run.context
         self.x, self.y = device.zeros(shape, "int32"), device.zeros(shape, "int32")
-        self.loss()  # makes tables, which a capture cannot
+        self.loss()  # creates tables, which a capture cannot do
         with device.capture() as self._step:
             self._loss = self._train()
 
@@ -86,7 +87,7 @@ class Training:
         return loss
 
     def step(self, text: Array) -> tuple[float, float]:
-        """Learn from random pieces of the text. Loss and factor before the step."""
+        """Train on random pieces of the text. Returns the loss and the factor before the step."""
         first = self._rng.integers(len(text) - self.run.context, size=(self.run.batch, 1))
         pieces = text[first + np.arange(self.run.context + 1)]
         self.x.write(pieces[:, :-1])
@@ -97,7 +98,7 @@ class Training:
 
 
 def plot(path: Path, losses: list[float], factors: list[float], bigram: float) -> None:
-    """The loss of each step beside that of bigrams, and the factor of it."""
+    """The loss and the factor of each step, and the loss of bigrams."""
     figure = Figure(figsize=(6, 4), layout="tight")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     above.plot(losses, linewidth=1)

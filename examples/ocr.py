@@ -1,12 +1,12 @@
-"""Reads the text of a picture with three networks of PaddleOCR: where lines are, which of them are
-upside down, and what they say.
+"""Reads the text of a picture with three networks of PaddleOCR. They find the lines, the lines that
+are upside down, and the letters.
 
     pip install onnx onnxruntime matplotlib
     pip download --no-deps rapidocr-onnxruntime && unzip rapidocr_onnxruntime-*.whl
     python examples/ocr.py rapidocr_onnxruntime/models [--save ocr.png]
 
-The picture is drawn here. All three run on pykernels' functions, and all three in onnxruntime: both
-must read the same.
+The script draws the picture. All three networks run with pykernels and with onnxruntime, and both
+must read the same text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NAMES = {
 
 
 class Box(NamedTuple):
-    """Of a line, in pixels."""
+    """The box of a line, in pixels."""
 
     left: int
     top: int
@@ -60,7 +60,7 @@ class Box(NamedTuple):
 
 
 def draw() -> Image.Image:
-    """The picture: four lines, one of which is turned by 180 degrees."""
+    """The picture: four lines; one is rotated by 180 degrees."""
     picture = Image.new("RGB", SIZE, (244, 240, 230))
     for text, font, size, corner, turned in LINES:
         face = ImageFont.truetype(str(FONTS / f"{font}.ttf"), size)
@@ -72,15 +72,16 @@ def draw() -> Image.Image:
 
 
 def as_input(pictures: list[Image.Image], width: int = 0) -> Array:
-    """(N, 3, H, W) from -1 to 1, blue first; zeros to the right of narrow ones."""
+    """Pictures as (N, 3, H, W) from -1 to 1, blue first; narrow pictures get zeros at their
+    right."""
     rows = [np.asarray(p, np.float32)[:, :, ::-1].transpose(2, 0, 1) / 127.5 - 1 for p in pictures]
     full = max(width, *(r.shape[2] for r in rows))
     return np.stack([np.pad(r, ((0, 0), (0, 0), (0, full - r.shape[2]))) for r in rows])
 
 
 def boxes_of(chances: Array) -> list[Box]:
-    """Lines, from the chance of each pixel to belong to one: connected areas, and what the network
-    was taught to leave out around them."""
+    """The boxes of lines, from the probability that a pixel is in a line: connected areas, and a
+    margin, because the network was trained on smaller areas."""
     left = chances > 0.3
     found = []
     while left.any():
@@ -101,7 +102,7 @@ def boxes_of(chances: Array) -> list[Box]:
 
 
 def connected(mask: Array, start: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The pixels that are connected with one; they leave the mask."""
+    """The pixels that are connected with a pixel; they are removed from the mask."""
     found, waiting = [], [(start[0], start[1])]
     mask[start] = False
     while waiting:
@@ -120,7 +121,7 @@ def read(
     """Lines and their texts, from top to bottom."""
     boxes = boxes_of(networks["detect"](as_input([picture]))[0, 0])
     lines = [picture.crop(b) for b in boxes]
-    # (N, 2): chances to be upright, and to be upside down.
+    # (N, 2): probabilities of upright and upside down
     turned = networks["turn"](as_input([p.resize((192, 48)) for p in lines])).argmax(1)
     upright = [p.rotate(180) if t else p for p, t in zip(lines, turned, strict=True)]
     widths = [round(48 * p.width / p.height) for p in upright]
@@ -130,7 +131,7 @@ def read(
 
 
 def decode(chances: Array, alphabet: str) -> str:
-    """A letter for each step but those that repeat the one before, and no letter for 0."""
+    """A letter for each step, but none for 0 and none for a step that repeats the step before."""
     steps = chances.argmax(-1)
     kept = steps[(steps != np.roll(steps, 1)) | (np.arange(len(steps)) == 0)]
     return "".join(alphabet[s - 1] for s in kept if s)

@@ -3,8 +3,8 @@
     pip install onnx onnxruntime
     python examples/onnx_model.py MODEL.onnx
 
-Inputs are normal random numbers. A file may leave dimensions open: `--shape x=1,3,48,320` sets
-them. `pykernels onnx` does the same and more.
+Inputs are normal random numbers. `--shape x=1,3,48,320` sets dimensions that a file leaves open.
+The command `pykernels onnx` does the same and more.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ except ModuleNotFoundError as e:
 import pykernels as pk
 
 POINTS, HEIGHT = 64, 128
-TOP = 0.06  # of what the camera sees, which begins at 0
+TOP = 0.06  # upper end of the camera's range, which begins at 0
 
 
 def main() -> None:
@@ -35,14 +35,14 @@ def main() -> None:
     renderer = gfx.WgpuRenderer(canvas, pixel_ratio=1)
     start = np.zeros((POINTS, 3), np.float32)
     start[:, 0] = np.arange(POINTS)
-    # What a tensor on it needs: to be bound by kernels, and to be read back.
+    # The usages that a tensor on the buffer needs: bound by kernels, and read back.
     positions = gfx.Buffer(start, usage=wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC)
     material = gfx.PointsMaterial(size=4, color="#fff", aa=False)
     scene = gfx.Scene().add(gfx.Points(gfx.Geometry(positions=positions), material))
     camera = gfx.OrthographicCamera(POINTS, TOP, maintain_aspect=False)
     camera.local.position = (POINTS / 2 - 0.5, TOP / 2, 0)
     canvas.request_draw(lambda: renderer.render(scene, camera))
-    canvas.draw()  # pygfx makes its GPU buffers when it draws them first
+    canvas.draw()  # pygfx creates its GPU buffers when it first draws
 
     dev = pk.default_device()
     buffer = positions._wgpu_object
@@ -56,7 +56,7 @@ def main() -> None:
     drawn = 1 - ((rows + 0.5) * lit).sum(0) / lit.sum(0) / HEIGHT
     wanted = heights.numpy() / TOP
     print(f"drew {POINTS} points on {dev.info['name']}, heights up to {wanted.max() * TOP:.4f}")
-    # Within two pixels: points at the rim are cut in half.
+    # Two pixels of tolerance: points at the border are cut in half.
     if np.abs(drawn - wanted).max() > 2 / HEIGHT:
         raise SystemExit("the picture is not what the kernel computed")
     if args.save:

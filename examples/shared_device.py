@@ -4,7 +4,7 @@
 
 pykernels works on wgpu's default device. A kernel writes into a storage buffer made with plain
 wgpu; a render pass of the same device reads it in its fragment shader. examples/pygfx_points.py
-does the like with pygfx.
+does the same with pygfx.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What both training examples share: a captured step, a loop with a progress bar, a plot."""
+"""Shared code of the training examples: a captured step, a loop with a progress bar, a plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Weights = dict[str, pk.Tensor]
 
 
 class Training:
-    """Weights, and a step of Adam that is captured once and replayed for each batch.
+    """Weights, and a step of Adam that is captured once and then replayed for each batch.
 
     `loss(weights, *inputs)` computes the loss of a batch; all batches have the shapes and dtypes of
     `inputs`.
@@ -36,9 +36,9 @@ class Training:
         flat, views = pk.flatten_parameters(list(weights.values()))
         self.weights = dict(zip(weights, views, strict=True))
         self._inputs = [device.tensor(x) for x in inputs]
-        self._rate = device.zeros(())  # numbers of a captured step that change are tensors
+        self._rate = device.zeros(())  # a number that changes between replays must be a tensor
         optimizer = pk.Adam(flat, lr=self._rate)
-        loss(self.weights, *self._inputs)  # makes tables, which a capture cannot
+        loss(self.weights, *self._inputs)  # creates tables, which a capture cannot do
         with device.capture() as self._step:
             with pk.Tape() as tape:
                 tape.watch(flat)
@@ -46,7 +46,7 @@ class Training:
             optimizer.step(tape.gradient(self._loss, [flat]))
 
     def step(self, batch: Sequence[Array], rate: float) -> float:
-        """Update the weights. The loss of the batch before that."""
+        """Update the weights. Returns the loss of the batch before the update."""
         for tensor, values in zip(self._inputs, batch, strict=True):
             tensor.write(values)
         pk.kernels.fill(self._rate, rate)
@@ -54,7 +54,7 @@ class Training:
         return self._loss.item()
 
     def run(self, batches: Iterable[Sequence[Array]], rates: Sequence[float]) -> list[float]:
-        """Take a step for each batch, and show how far it is. Their losses."""
+        """Take a step for each batch, with a progress bar. Returns the losses."""
         losses: list[float] = []
         with click.progressbar(
             batches,
@@ -73,7 +73,8 @@ def train(
     batches: Sequence[Sequence[Array]],
     rates: Sequence[float],
 ) -> tuple[Weights, list[float]]:
-    """The weights after a step for each batch, and the losses. Says how long it took."""
+    """The weights after a step for each batch, and the losses. Prints the time that training
+    took."""
     start = time.perf_counter()
     training = Training(weights, loss, *batches[0])
     losses = [training.step(batches[0], rates[0])]
@@ -88,7 +89,7 @@ def train(
 
 
 def rates(steps: int, height: float, warm_up: int) -> Array:
-    """The learning rate of each step: it rises to its height, then falls to 0."""
+    """The learning rate of each step: it rises to its maximum, then falls to 0."""
     step = np.arange(steps)
     return height * np.minimum(1, (step + 1) / warm_up) * (1 - step / steps)
 
@@ -96,7 +97,7 @@ def rates(steps: int, height: float, warm_up: int) -> Array:
 def plot_losses(
     path: Path, losses: Sequence[float], levels: dict[str, float] | None = None
 ) -> None:
-    """The loss of each step, its mean over twenty of them, and levels to compare it with."""
+    """The loss of each step, its mean over twenty steps, and levels for comparison."""
     figure = Figure(figsize=(6, 3), layout="tight")
     axes = figure.subplots()
     axes.plot(losses, linewidth=0.5, color="0.6")

@@ -3,8 +3,9 @@
     pip install matplotlib
     python examples/transformer.py [--save FOLDER]
 
-It reads docs/, nine tenths of each page, until it predicts the other tenths better than a bigram
-model does, which knows how often each character follows each other one. At the end it writes.
+It trains on nine tenths of each page of docs/, until it predicts the other tenth better than a
+bigram model, which knows how often each character follows each other character. At the end it
+writes text.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ Array = np.ndarray[Any, Any]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 CONTEXT, BATCH, STEPS = 16, 32, 200
-RATE, WARM_UP = 1e-2, 20  # steps until the rate has its height, from which it falls to 0
+RATE, WARM_UP = 1e-2, 20  # the rate rises for so many steps, and then falls to 0
 ROPE_BASE = 100.0
 
 
 class Size(NamedTuple):
-    """Of the network."""
+    """The size of the network."""
 
     width: int
     heads: int
@@ -41,13 +42,13 @@ SIZE = Size(width=32, heads=2, hidden=64, layers=1)
 
 
 def encode(text: str) -> Array:
-    """Places in CHARACTERS, int32; that of "?" for what is not there."""
+    """Positions in CHARACTERS, int32; other characters get the position of "?"."""
     codes = np.frombuffer(text.encode("ascii", "replace"), np.uint8).astype(np.int32)
     return np.where(codes == ord("\n"), 0, np.clip(codes - 31, 1, 95))
 
 
 def read_docs() -> tuple[Array, Array]:
-    """What to learn, and what to predict."""
+    """The text for training, and the text for testing."""
     learned, held_out = [], []
     for page in sorted(DOCS.glob("*/*.md")):
         text = encode(page.read_text(encoding="utf-8"))
@@ -58,7 +59,7 @@ def read_docs() -> tuple[Array, Array]:
 
 
 def bigram_entropy(learned: Array, held_out: Array) -> float:
-    """The cross entropy of the bigram model, counts from 1 on."""
+    """The cross entropy of the bigram model, whose counts start at 1."""
     counts = np.ones((len(CHARACTERS), len(CHARACTERS)))
     np.add.at(counts, (learned[:-1], learned[1:]), 1)
     chances = counts / counts.sum(1, keepdims=True)
@@ -66,7 +67,7 @@ def bigram_entropy(learned: Array, held_out: Array) -> float:
 
 
 def initial_weights(size: Size = SIZE, seed: int = 0) -> dict[str, Array]:
-    """Normal weights that keep the variance; ones and zeros of layer norms."""
+    """Normal weights with a variance that layers keep; ones and zeros for layer norms."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
 
@@ -92,7 +93,7 @@ def initial_weights(size: Size = SIZE, seed: int = 0) -> dict[str, Array]:
 
 
 def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Array]]:
-    """Pieces of the text, (BATCH, CONTEXT), and what follows each character of them."""
+    """Pieces of the text, (BATCH, CONTEXT), and the character after each of their characters."""
     rng = np.random.default_rng(seed)
     for _ in range(steps):
         first = rng.integers(len(text) - CONTEXT, size=(BATCH, 1))
@@ -101,7 +102,7 @@ def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Arr
 
 
 def logits(w: Weights, x: pk.Tensor, size: Size = SIZE) -> pk.Tensor:
-    """Characters (N, T) to (N, T, all characters): what may follow each of them."""
+    """Logits of the next character after each of the characters (N, T): (N, T, all characters)."""
     n, context = x.shape
     places = pk.arange(context, dtype="int32", device=x.device)
     h = pk.embedding(w["characters"], x)
@@ -134,13 +135,14 @@ def entropy(w: Weights, text: Array) -> float:
 
 
 def write(w: Weights, starts: Array, length: int, seed: int = 0) -> list[str]:
-    """Texts that go on from each start (BATCH, CONTEXT)."""
+    """Texts that continue each start (BATCH, CONTEXT)."""
     rng = np.random.default_rng(seed)
     device = w["head"].device
     texts = starts
     for _ in range(length):
         last = logits(w, device.tensor(texts[:, -CONTEXT:]))[:, -1].numpy()
-        drawn = last / 0.7 + rng.gumbel(size=last.shape)  # its largest is a draw from the softmax
+        # The position of the largest element is a draw from the softmax.
+        drawn = last / 0.7 + rng.gumbel(size=last.shape)
         texts = np.concatenate([texts, drawn.argmax(-1).astype(np.int32)[:, None]], axis=1)
     return ["".join(CHARACTERS[c] for c in text[CONTEXT:]) for text in texts]
 

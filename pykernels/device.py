@@ -22,10 +22,7 @@ from pykernels.runtime.protocols import GPUBuffer, GPUDevice
 from pykernels.tensors.host import array_of, bytes_of, shape_of, type_name
 from pykernels.tensors.layout import (
     contiguous_layout,
-    contiguous_strides,
     expands_to,
-    extent,
-    layout,
 )
 from pykernels.tensors.methods import TensorMethods
 from pykernels.tensors.selecting import put
@@ -34,30 +31,29 @@ from pykernels.tensors.views import Index
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
-from .contract import SUBGROUP_MATRIX
 from .dtypes import DTypeLike, DTypeName, dtype_of
 from .errors import (
-    ArgumentError,
     DeviceLostError,
     DTypeError,
-    LimitError,
-    NoAdapterError,
     ShapeError,
 )
 from .plans.random.state import STATE
-from .runtime import matrix
-from .runtime.adapters import AdapterType, choose, of_type, tell_software
-from .runtime.capture import Program, capturing
+from .runtime.adapters import AdapterType, tell_software
+from .runtime.capture import capturing
 from .runtime.context import Context
 from .runtime.ending import watch
-from .runtime.engine import Engine, EngineName, engine_of, get_engine, refuse_process
+from .runtime.engine import Engine, EngineName, engine_of
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.log import logger
+from .runtime.opening import opened, shared_device
+from .runtime.processes import refuse_process
+from .runtime.program import Program
 from .runtime.whole import whole
 from .steps import cdiv
 from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
+from .tensors.strides import of_buffer
 
 __all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 
@@ -95,21 +91,7 @@ class Device(DeviceControl):
         matrix_units: bool = False,
         type: AdapterType | None = None,
     ) -> None:
-        if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
-            raise ArgumentError(
-                f"[device] adapter must be None, a number or a part of a name but is {adapter!r}"
-            )
-        if not (engine is None or isinstance(engine, str)):
-            raise ArgumentError(f"[device] engine must be 'wgpu' or 'dawn' but is {engine!r}")
-        e = get_engine("wgpu" if engine is None else engine)
-        allowed = matrix_units and matrix.allow(e)
-        chosen = choose(of_type(e.adapters(), type, e), adapter, e)
-        if matrix_units:
-            matrix.require(chosen, allowed)
-        try:
-            raw = e.open(chosen, checks, (SUBGROUP_MATRIX.name,) if matrix_units else ())
-        except (e.error_class, RuntimeError) as error:
-            raise NoAdapterError(f"the adapter gives no device: {error}") from None
+        e, raw = opened(adapter, engine, checks, matrix_units, type)
         self._init(e, raw, checks, owned=True)
 
     @classmethod
@@ -325,30 +307,8 @@ class Tensor(TensorMethods):
         given = Device.from_wgpu(owner) if device is None else device_of(device)
         context = given._context
         storage = context.adopt(buffer)
-        dims = shape_of(shape)
-        dt = dtype_of(dtype)
-        steps = contiguous_strides(dims, dt.itemsize) if strides is None else tuple(strides)
-        if len(steps) != len(dims):
-            raise ShapeError(f"[from_buffer] {len(dims)} sizes but {len(steps)} strides")
-        for what, value in (("offset", offset), *(("stride", s) for s in steps)):
-            if not isinstance(value, (int, np.integer)) or value % dt.itemsize:
-                raise ShapeError(
-                    f"[from_buffer] {what} must be a multiple of the item size {dt.itemsize} "
-                    f"but is {value!r}"
-                )
-        offset, steps = int(offset), tuple(int(s) for s in steps)
-        lo, hi = extent(dims, steps, dt.itemsize)
-        size = buffer.size
-        if offset < 0 or offset + lo < 0 or offset + hi > size:
-            raise ShapeError(
-                f"[from_buffer] bytes {offset + lo} to {offset + hi} leave the buffer of {size}"
-            )
-        if -(-(offset + hi) // 4) * 4 > size:
-            raise LimitError(
-                f"[from_buffer] the view ends in the last {size % 4} bytes of a buffer whose size "
-                f"({size}) is no multiple of 4: they cannot be bound"
-            )
-        return _Tensor(context, storage, offset, layout(dims, steps, dt))
+        lay, start = of_buffer(buffer.size, shape_of(shape), dtype_of(dtype), offset, strides)
+        return _Tensor(context, storage, start, lay)
 
     @property
     def device(self) -> Device:
@@ -478,31 +438,10 @@ def default_device() -> Device:
     with _default_lock:
         device = _default.get("device")
         if device is None or device._context.dead:
-            name, with_units = _asked_engine()
-            engine = get_engine(name)
-            allowed = with_units and matrix.allow(engine)
-            first = choose(of_type(engine.adapters(), None, engine), None, engine)
-            if with_units:
-                matrix.require(first, allowed)
-            raw = engine.default_device((SUBGROUP_MATRIX.name,) if with_units else ())
-            device = Device.from_wgpu(raw)
+            device = Device.from_wgpu(shared_device())
             tell_software(device.info)
             _default["device"] = device
         return device
-
-
-def _asked_engine() -> tuple[EngineName, bool]:
-    """The engine of the default device, and whether to open its matrix units."""
-    known: dict[str, tuple[EngineName, bool]] = {
-        "": ("wgpu", False), "wgpu": ("wgpu", False), "dawn": ("dawn", False),
-        "dawn-matrix": ("dawn", True),
-    }  # fmt: skip
-    asked = os.environ.get("PYKERNELS_ENGINE", "")
-    if asked not in known:
-        raise NoAdapterError(
-            f"[device] PYKERNELS_ENGINE must be wgpu, dawn or dawn-matrix but is {asked!r}"
-        )
-    return known[asked]
 
 
 def _known(device: GPUDevice) -> Device | None:
@@ -522,10 +461,6 @@ def device_of(device: Device | None) -> Device:
             f"device must be a pykernels.Device or None but is {device!r}: pk.Device(...) makes one"
         )
     return device
-
-
-def _is_index(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _after_fork() -> None:

@@ -59,10 +59,10 @@ class File(Mapping[str, "QTensor | Tensor"]):
         return halves._with(contiguous_layout(shape, dtype))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries  # without the copy that Mapping makes
+        return name in self._entries  # Mapping's own method would copy the tensor
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # without a look at weights
+        return self is other  # Mapping's own method would compare weights
 
     def __hash__(self) -> int:
         return id(self)
@@ -108,9 +108,9 @@ def load(path: str | PathLike[str], device: Device | None = None) -> File:
         device: where its tensors go; None is the default device.
 
     Raises:
-        ImportError: the package `gguf` is not there.
-        ArgumentError: the file is none of this format.
-        OSError: it cannot be read.
+        ImportError: the package `gguf` is not installed.
+        ArgumentError: the file is no GGUF file.
+        OSError: the file cannot be read.
     """
     return File(path, device)
 

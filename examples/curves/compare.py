@@ -2,9 +2,10 @@
 
     python examples/curves/compare.py
 
-A loss may differ from torch's in float64 by as much as FACTOR times what rounding did to torch's in
-float32 (`spread`, see from_torch.py): sums in another order and functions that are exact to a few
-units in the last place begin with errors of the same kind, and training makes them grow alike.
+A loss may differ from torch's loss in float64 by FACTOR times `spread`, the effect of rounding on
+torch's losses in float32 (see from_torch.py). Sums in another order, and functions that are exact
+to a few units in the last place, start with errors of the same kind, and training makes them grow
+at the same rate.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FACTOR = 10
 
 
 def compare(run: start.Start, curve: dict[str, Any]) -> bool:
-    """Do the losses agree?"""
+    """True if the losses agree."""
     name = run.example.__name__
     for what, found in run.sums.items():
         if not np.isclose(found, curve[what], rtol=1e-6):

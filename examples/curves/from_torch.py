@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python examples/curves/from_torch.py    # beside torch, which pykernels never needs
 
-`losses` are torch's in float64. `spread` is the largest difference from them, so far, of eight runs
-in float32 whose first weights are off by up to one part in 2^23: what rounding alone does to this
-curve. The transformer's text is kept with its losses, as docs/ changes.
+`losses` are torch's in float64. `spread` shows the effect of rounding alone: the largest difference
+up to that step between these losses and eight runs in float32, whose first weights are changed by
+up to one part in 2^23. The transformer's text is stored with its losses, because docs/ changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def lenet_logits(w: Weights, x: torch.Tensor) -> torch.Tensor:
 
 
 def rope(x: torch.Tensor) -> torch.Tensor:
-    """Pairs of the columns i and width / 2 + i, turned by the angle place * base^(-2 i / width)."""
+    """Pairs of the columns i and width / 2 + i, rotated by the angle place * base^(-2 i /
+    width)."""
     half = x.shape[-1] // 2
     place, pair = (torch.arange(n, dtype=x.dtype, device=x.device) for n in (x.shape[-2], half))
     angle = place[:, None] * transformer.ROPE_BASE ** (-pair / half)
@@ -77,7 +78,7 @@ def train(logits: Logits, weights: dict[str, Any], run: start.Start, dtype: Any)
 
 
 def curve(logits: Logits, run: start.Start) -> dict[str, Any]:
-    """What is stored."""
+    """The contents of a file."""
     rng = np.random.default_rng(0)
     exact = np.array(train(logits, run.weights, run, torch.float64))
     spread = np.zeros(len(exact))

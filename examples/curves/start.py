@@ -21,7 +21,7 @@ STEPS = 40
 
 
 class Start(NamedTuple):
-    """`sums` tell whether two of them are the same."""
+    """The start of a curve; two starts are the same if their `sums` are equal."""
 
     example: ModuleType
     weights: dict[str, Any]

@@ -1,6 +1,6 @@
-// A picture times a window of (2 RADIUS + 1) x (2 RADIUS + 1) weights at each pixel (a correlation,
-// as in neural networks); pixels of the edge repeat beyond it. A workgroup computes 16 x 16 pixels:
-// it loads them and a halo of RADIUS around them into its memory first.
+// Filters a picture with a window of (2 RADIUS + 1) x (2 RADIUS + 1) weights (a correlation, as in
+// neural networks); beyond the edges, the pixels of the edge repeat. A workgroup computes 16 x 16
+// pixels: it loads them and a halo of RADIUS around them into its memory first.
 
 struct Params {
   picture_offset: u32, weights_offset: u32, out_offset: u32,

@@ -1,6 +1,7 @@
 // Equalises the histogram of a picture with brightness 0 to 1. `count` adds to counts how many
-// pixels have each of 256 levels; a workgroup counts in its own memory first. `spread` gives each
-// level the share of pixels that are darker: each workgroup adds up the 256 counts for itself.
+// pixels have each of 256 levels; a workgroup counts in its own memory first. `spread` assigns to
+// each level the share of pixels that are darker; each workgroup computes the running sum of the
+// 256 counts itself.
 
 struct Params { picture_offset: u32, counts_offset: u32, levels_offset: u32, out_offset: u32, n: u32 }
 

@@ -1,9 +1,11 @@
-"""A folder of kernels of one's own: loaded, checked beside numpy, timed, and used on a picture.
+"""A folder with the user's own kernels: loaded, checked against numpy, timed, and used on a
+picture.
 
     python examples/own_kernels/own_kernels.py [--size 100003] [--save picture.png]
 
-Five kernels stand for what kernels of one's own often have: two outputs, an optional input, f16,
-an output in place, a reduction over workgroups. Three compute what people write such kernels for.
+Five kernels show what own kernels often have: two outputs, an optional input, f16, an output in
+place, a reduction over workgroups. Three others are typical uses: a sparse product, a convolution,
+a histogram.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from pykernels import bench
 Array = np.ndarray[Any, Any]
 
 HERE = Path(__file__).resolve().parent
-RADIUS, TILE = 2, 16  # of the window of weights, and pixels of a workgroup
-BESIDE = 7  # the value in memory before and behind a tensor, which must stay
+RADIUS, TILE = 2, 16  # radius of the window of weights, and pixels of a workgroup along an axis
+BESIDE = 7  # the value in memory before and after a tensor, which must not change
 
 peaks = pk.raw_kernel(HERE / "peaks.wgsl")
 blend = pk.raw_kernel(HERE / "blend.wgsl")
@@ -41,18 +43,19 @@ convolve = pk.raw_kernel(HERE / "convolve.wgsl", constants={"RADIUS": RADIUS})
 
 
 def groups(n: int, size: int, most: int = 64) -> int:
-    """Workgroups of so many invocations for n elements, whose invocations then take several."""
+    """The number of workgroups of this size for n elements; above a limit each invocation takes
+    several elements."""
     return min(-(-n // size), most)
 
 
 def norm(x: pk.Tensor, sums: pk.Tensor, out: pk.Tensor) -> Any:
-    """Two launches: a sum of each workgroup, and the root of their sum."""
+    """Two launches: the sum of each workgroup, then the root of the total."""
     partial_squares(x, sums, n=x.size, grid=sums.size)
     return finish_norm(sums, out, n=sums.size, grid=1)
 
 
 def equalise(picture: pk.Tensor, counts: pk.Tensor, out: pk.Tensor) -> Any:
-    """The histogram, and the picture with the shades that it gives."""
+    """The histogram, and the picture with the brightness that the histogram assigns."""
     counts[...] = 0
     grid = groups(picture.size, 256)
     count_levels(picture, counts, n=picture.size, grid=grid)
@@ -60,7 +63,7 @@ def equalise(picture: pk.Tensor, counts: pk.Tensor, out: pk.Tensor) -> Any:
 
 
 def filtered(picture: pk.Tensor, weights: pk.Tensor, out: pk.Tensor) -> Any:
-    """The picture, height x width, times the window of weights at each pixel."""
+    """The picture (height x width), filtered with a window of weights."""
     height, width = picture.shape
     grid = (-(-width // TILE), -(-height // TILE))
     return convolve(picture, weights, out, width=width, height=height, grid=grid)
@@ -68,7 +71,7 @@ def filtered(picture: pk.Tensor, weights: pk.Tensor, out: pk.Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A call with the arrays that it takes: inputs, then outputs as they are before the call."""
+    """A call with its arrays: the inputs, then the outputs with their contents before the call."""
 
     name: str
     call: Callable[..., Any]
@@ -79,7 +82,7 @@ class Case:
 
 
 def cases(n: int) -> Iterator[Case]:
-    """Each kernel on about n elements, with what numpy says."""
+    """A case of each kernel on about n elements, with numpy's results."""
     rng = np.random.default_rng(n)
     f32 = np.float32
     x, y, mask = (rng.random(n, f32) for _ in range(3))
@@ -144,7 +147,7 @@ def cases(n: int) -> Iterator[Case]:
 
 
 def equalised(picture: Array) -> Array:
-    """What `equalise` computes, in numpy."""
+    """`equalise` in numpy."""
     levels = (picture * 255 + 0.5).astype(int)
     below = np.bincount(levels.ravel(), minlength=256).cumsum()
     darkest = below[below > 0][0]
@@ -152,7 +155,7 @@ def equalised(picture: Array) -> Array:
 
 
 def correlated(picture: Array, weights: Array) -> Array:
-    """What `filtered` computes, in numpy."""
+    """`filtered` in numpy."""
     padded = np.pad(picture.astype(float), RADIUS, mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, weights.shape)
     return np.asarray((windows * weights).sum((-2, -1)))
@@ -163,7 +166,7 @@ RELIEF = np.add.outer(range(-RADIUS, RADIUS + 1), range(-RADIUS, RADIUS + 1)).as
 
 
 def hills(width: int, height: int) -> Array:
-    """A picture in haze, whose pixels have few of 256 levels, from 0 to 1."""
+    """A hazy picture from 0 to 1, which uses few of 256 levels."""
     across, down = np.linspace(0, 1, width), np.linspace(0, 1, height)[:, None]
     scene = 0.62 - 0.05 * down + np.zeros((height, width))
     scene += 0.05 * np.exp(-((across - 0.7) ** 2 + (down - 0.2) ** 2) / 0.004)  # the sun
@@ -176,7 +179,7 @@ def hills(width: int, height: int) -> Array:
 
 
 def placed(dev: pk.Device, array: Array, first: int) -> tuple[pk.Tensor, pk.Tensor]:
-    """A tensor on memory with more before and behind it, and all of that memory."""
+    """A tensor inside a larger allocation, and the whole allocation."""
     memory = dev.full(first + array.size + 5, BESIDE, array.dtype.name)
     view = memory[first : first + array.size].reshape(array.shape)
     view[...] = array
@@ -184,7 +187,7 @@ def placed(dev: pk.Device, array: Array, first: int) -> tuple[pk.Tensor, pk.Tens
 
 
 def check(dev: pk.Device, case: Case, first: int) -> None:
-    """The call with tensors that begin at the element `first` of their memory, beside numpy."""
+    """Compare the call with numpy, on tensors that start at element `first` of their allocation."""
     pairs = [placed(dev, a, first) for a in (*case.inputs, *case.outputs)]
     found = case.call(*(view for view, _ in pairs))
     found = found if isinstance(found, tuple) else (found,)
@@ -200,7 +203,7 @@ def check(dev: pk.Device, case: Case, first: int) -> None:
 
 
 def measured(dev: pk.Device, case: Case) -> bench.Measurement:
-    """Its time, by the statistics of `pykernels bench`."""
+    """The time of a case, by the statistics of `pykernels bench`."""
     tensors = [dev.tensor(a) for a in (*case.inputs, *case.outputs)]
     return bench.measure(case.call, *tensors, check=lambda *_: case.want, atol=case.atol)
 
@@ -208,7 +211,7 @@ def measured(dev: pk.Device, case: Case) -> bench.Measurement:
 def write_png(path: Path, picture: Array) -> None:
     """A picture of bytes, height x width, as PNG."""
     height, width = picture.shape
-    # Each row has the number 1 first: its bytes are differences to their left neighbours.
+    # Each row starts with the number 1: its bytes are differences from their left neighbours.
     rows = np.diff(picture, axis=1, prepend=np.uint8(0))
     rows = np.concatenate([np.full((height, 1), 1, np.uint8), rows], 1)
     chunks = (
@@ -224,7 +227,7 @@ def write_png(path: Path, picture: Array) -> None:
 
 
 def draw(dev: pk.Device, width: int = 240, height: int = 180) -> Array:
-    """The hills, equalised, and then in relief, side by side as bytes."""
+    """The hills, the equalised hills and their relief, side by side as bytes."""
     scene = dev.tensor(hills(width, height))
     clear, relief = dev.empty(scene.shape), dev.empty(scene.shape)
     with dev.batch():  # one submit

@@ -13,7 +13,10 @@
 // pick.D = "dtype(dst)"
 // pick.LENGTHS = "dtype(lengths)"
 // pick.VEC = "4"
-// when = ["(MMA == 'emulated') == (TILE == 'emulated')"]
+// when = [
+//   "(MMA == 'emulated') == (TILE == 'emulated')",
+//   "MMA != 'cooperative_matrix' or (D == 'f32' and LENGTHS == '')",  # for naga's verdict only
+// ]
 // fragments = "'f16'"
 // inputs.q = { dtype = "u32", vec = "VEC", axes = "b h s d", doc = "(batch, heads, queries, depth) in words of two halves, rows of whole units of 16 bytes; so are k and v" }
 // inputs.k = { dtype = "u32", vec = "VEC", axes = "b h t d" }

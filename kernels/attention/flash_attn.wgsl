@@ -31,6 +31,7 @@
 // options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): keys before and after p; None is open." }
 // options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: the factor of the mask by head; 8 is usual, 0 is no ALiBi (slope 1)." }
 // options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is no bound." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "Of matrix units: 'fast' sums float16 values in one piece, 'high' within the bound of float32 sums, as None does." }
 // bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // include sizes

@@ -5,23 +5,16 @@
 // Sums are f32, added as trees; their order depends on shapes, strides and device only."""
 // source = "torch.nn.functional.conv2d (meaning)"
 // configs.sum256 = { UNROLL = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(dy)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.V = [1, 4]
-// axes.SUM = "configs"
+// axes.SUM = { values = "configs", pick = "'sum256'" }
 // when = ["T == 'f16' or D == 'f32'"]
-// pick.T = "dtype(dy)"
-// pick.D = "dtype(dst)"
-// pick.SUM = "'sum256'"
 // inputs.dy = { dtype = "T", vec = "V", axes = "n h w o", doc = "(N, O, OH, OW)" }
 // outputs.dst = { dtype = "D", index = false, axes = "s o", doc = "(O,)" }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy." }
 // iterate = "rows"
-// params.channels = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.across = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.is_partial = { type = "u32" }
+// params."channels lane_bits across split_depth is_partial" = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "dy.size"
 // grid = "across * cdiv(it.rows, split_depth)"

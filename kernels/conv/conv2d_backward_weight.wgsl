@@ -11,16 +11,12 @@
 // configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8, PAD = 4 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8, PAD = 4 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8, PAD = 4 }
-// axes.Y = ["f32", "f16"]
-// axes.X = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.Y = { values = ["f32", "f16"], pick = "dtype(dy)" }
+// axes.X = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
 // axes.FORM = ["any", "fours"]
-// axes.XV = [1, 4]
-// axes.YV = [1, 4]
-// pick.Y = "dtype(dy)"
-// pick.X = "dtype(x)"
-// pick.D = "dtype(dst)"
+// axes."XV YV" = [1, 4]
 // when = [
 //   "X == Y and (X == 'f16' or D == 'f32')",
 //   "FORM == 'fours' or (XV == 1 and TILE != '64x128')",
@@ -33,20 +29,10 @@
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
 // options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy and x." }
-// params.rows = { type = "u32" }
-// params.cols = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.kernel_w = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.members = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
+// params."rows cols channels kernel_w depth split_depth members across down" = { type = "u32" }
 // include pixels
 // include windows
-// params.tap_h = { type = "u32" }
-// params.tap_w = { type = "u32" }
-// params.is_partial = { type = "u32" }
+// params."tap_h tap_w is_partial" = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dy.size * dst.shape[1] * dst.shape[2] * dst.shape[3]"
 // uses = ["tile/outer_product", "tile/split_k", "pixels"]

@@ -3,17 +3,12 @@
 // part_of = "conv2d"
 // configs.rows = { LAST = false, R = 4, W = 4, threads = 128 }
 // configs.channels = { LAST = true, R = 2, W = 2, threads = 128 }
-// axes.A = ["f32", "f16"]
-// axes.B = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
-// axes.V = [4]
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.B = { values = ["f32", "f16"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.V = { values = [4], pick = "4" }
 // axes.FORM = "configs"
-// axes.BV = [1, 4]
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
-// pick.V = "4"
-// pick.BV = "4 if CFG.LAST else 1"
+// axes.BV = { values = [1, 4], pick = "4 if CFG.LAST else 1" }
 // when = ["BV == (4 if CFG.LAST else 1)", "B == 'f32' or not CFG.LAST"]
 // inputs.a = { dtype = "A", vec = "V", axes = "n g c h w", doc = "The image." }
 // inputs.b = { dtype = "B", vec = "BV", axes = "g o c h w", doc = "The weights; in form 'channels' as rows of taps in vectors of channels." }
@@ -25,10 +20,7 @@
 // params.row_blocks = { type = "u32", value = "cdiv(dst.shape[3], CFG.R)" }
 // params.col_blocks = { type = "u32", value = "cdiv(dst.shape[4], CFG.W)" }
 // params.items = { type = "u32", value = "dst.shape[0] * (dst.shape[1] // 4 if CFG.LAST else dst.shape[1]) * cdiv(dst.shape[3], CFG.R) * cdiv(dst.shape[4], CFG.W)" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.x_first = { type = "u32" }
+// params."height width y_first x_first" = { type = "u32" }
 // include epilogue
 // uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if CFG.LAST else dst.shape[1]) * cdiv(dst.shape[3], CFG.R) * cdiv(dst.shape[4], CFG.W), CFG.threads)"

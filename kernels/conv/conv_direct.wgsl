@@ -3,15 +3,11 @@
 // part_of = "conv2d"
 // configs.1x4 = { OB = 1, R = 4, threads = 256 }
 // configs.4x1 = { OB = 4, R = 1, threads = 256 }
-// axes.A = ["f32", "f16"]
-// axes.B = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
-// axes.BLOCK = "configs"
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.B = { values = ["f32", "f16"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.BLOCK = { values = "configs", pick = "'4x1' if dst.shape[2] > 1 else '1x4'" }
 // axes.K3 = [false, true]
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
-// pick.BLOCK = "'4x1' if dst.shape[2] > 1 else '1x4'"
 // when = ["CFG.OB == 1 or not K3"]
 // inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
 // inputs.b = { dtype = "B", axes = "g o c h w", doc = "The weights." }
@@ -24,13 +20,9 @@
 // params.row_blocks = { type = "u32", value = "cdiv(dst.shape[3], CFG.R)" }
 // params.out_w = { type = "u32", value = "dst.shape[4]" }
 // params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4]" }
-// params.channels_last = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.kernel_h = { type = "u32" }
-// params.kernel_w = { type = "u32" }
+// params."channels_last channels kernel_h kernel_w" = { type = "u32" }
 // include windows
-// params.tap_h = { type = "u32" }
-// params.tap_w = { type = "u32" }
+// params."tap_h tap_w" = { type = "u32" }
 // include epilogue
 // uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4], CFG.threads)"

@@ -4,29 +4,17 @@
 // configs.taps3 = { K = 3, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // configs.taps4 = { K = 4, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // configs.taps7 = { K = 7, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
-// axes.A = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.KERNEL = "configs"
 // axes.DV = [1, 4]
-// pick.A = "dtype(a)"
-// pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'"]
 // inputs.a = { dtype = "A", axes = "n g c h w", doc = "The gradient of the output." }
 // inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "In vectors of pixels where DV is 4." }
-// params.across = { type = "u32" }
-// params.row_blocks = { type = "u32" }
-// params.image_groups = { type = "u32" }
-// params.group_groups = { type = "u32" }
-// params.images = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.out_h = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.x_first = { type = "u32" }
+// params."across row_blocks image_groups group_groups images channels height width" = { type = "u32" }
+// params."out_h out_w y_first x_first" = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }

@@ -1,24 +1,15 @@
 // /// kernel
 // doc = "Weights of conv2d in the order of its product: rows of taps and channels, output channels last."
 // part_of = "conv2d"
-// axes.W = ["f32", "f16"]
-// axes.V = [4]
-// pick.W = "dtype(w)"
-// pick.V = "4"
+// axes.W = { values = ["f32", "f16"], pick = "dtype(w)" }
+// axes.V = { values = [4], pick = "4" }
 // inputs.w = { dtype = "W", axes = "g o c h w", doc = "(groups, O, C, KH, KW)" }
 // outputs.dst = { dtype = "f32", vec = "V", doc = "(groups, KH * KW * C, O in whole vectors)" }
 // params.rows = { type = "u32", value = "w.shape[1]" }
 // params.depth = { type = "u32", value = "dst.shape[1]" }
 // params.quads = { type = "u32", value = "dst.shape[2] // 4" }
 // params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], 16) * 4" }
-// params.n0 = { type = "u32" }
-// params.n1 = { type = "u32" }
-// params.e0 = { type = "u32" }
-// params.e1 = { type = "u32" }
-// params.e2 = { type = "u32" }
-// params.d0 = { type = "u32" }
-// params.d1 = { type = "u32" }
-// params.d2 = { type = "u32" }
+// params."n0 n1 e0 e1 e2 d0 d1 d2" = { type = "u32" }
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], 16) * 4, 256)"
 // ///
 

@@ -1,17 +1,12 @@
 // /// kernel
 // doc = "Split-K: the sum over the splits of partial sums, times a factor."
 // part_of = "conv2d_backward_weight"
-// axes.D = ["f32", "f16"]
-// axes.WG = [256]
-// pick.D = "dtype(dst)"
-// pick.WG = "256"
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.partials = { dtype = "f32", index = false, doc = "(splits, rows, taps, channels)" }
 // outputs.dst = { dtype = "D", doc = "(rows, channels, taps)" }
 // iterate = "nd"
-// params.splits = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.taps = { type = "u32" }
-// params.channels = { type = "u32" }
+// params."splits lane_bits taps channels" = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/split_k"]
 // grid = "cdiv(it.total << lane_bits, WG)"

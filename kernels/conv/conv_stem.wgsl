@@ -9,33 +9,18 @@
 // configs.32x128_k3s2 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 3, S = 2, CS = 2 }
 // configs.32x128_k5s1 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 5, S = 1, CS = 2 }
 // configs.32x128_k7s2 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 7, S = 2, CS = 1 }
-// axes.A = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
 // axes.DV = [1, 4]
 // axes.LAST = [false, true]
-// pick.A = "dtype(a)"
-// pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'", "DV == 4 or not LAST"]
 // inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
 // inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "Where DV is 4 in vectors of pixels, or of channels if LAST." }
-// params.rows = { type = "u32" }
-// params.down = { type = "u32" }
-// params.across = { type = "u32" }
-// params.row_blocks = { type = "u32" }
-// params.row_groups = { type = "u32" }
-// params.image_groups = { type = "u32" }
-// params.group_groups = { type = "u32" }
-// params.images = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.out_h = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.x_first = { type = "u32" }
+// params."rows down across row_blocks row_groups image_groups group_groups images" = { type = "u32" }
+// params."channels height width out_h out_w y_first x_first" = { type = "u32" }
 // include epilogue
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"

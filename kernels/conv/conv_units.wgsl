@@ -1,43 +1,15 @@
 // /// kernel
 // doc = "Images as matrix units read them: padded, the channels of a pixel next to each other."
 // part_of = "conv2d"
-// axes.XP = [1, 2]
-// axes.YP = [1, 2]
-// axes.V = [4]
-// pick.V = "4"
+// axes."XP YP" = [1, 2]
+// axes.V = { values = [4], pick = "4" }
 // inputs.x = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w" }
 // inputs.y = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w", optional = true }
 // outputs.dst = { dtype = "u32", vec = "V", doc = "Of x, then of y: (groups, N, rows, columns, channels), in words of two halves" }
-// params.x_images = { type = "u32" }
-// params.x_channels = { type = "u32" }
-// params.x_height = { type = "u32" }
-// params.x_width = { type = "u32" }
-// params.x_top = { type = "u32" }
-// params.x_left = { type = "u32" }
-// params.x_first = { type = "u32" }
-// params.x_across = { type = "u32" }
-// params.x_plane = { type = "u32" }
-// params.x_out_w = { type = "u32" }
-// params.x_out_plane = { type = "u32" }
-// params.x_units = { type = "u32" }
-// params.x_near = { type = "u32" }
-// params.x_items = { type = "u32" }
-// params.x_groups = { type = "u32" }
-// params.y_images = { type = "u32" }
-// params.y_channels = { type = "u32" }
-// params.y_height = { type = "u32" }
-// params.y_width = { type = "u32" }
-// params.y_top = { type = "u32" }
-// params.y_left = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.y_across = { type = "u32" }
-// params.y_plane = { type = "u32" }
-// params.y_out_w = { type = "u32" }
-// params.y_out_plane = { type = "u32" }
-// params.y_units = { type = "u32" }
-// params.y_near = { type = "u32" }
-// params.y_items = { type = "u32" }
-// params.y_start = { type = "u32" }
+// params."x_images x_channels x_height x_width x_top x_left x_first x_across x_plane" = { type = "u32" }
+// params."x_out_w x_out_plane x_units x_near x_items x_groups y_images y_channels" = { type = "u32" }
+// params."y_height y_width y_top y_left y_first y_across y_plane y_out_w y_out_plane" = { type = "u32" }
+// params."y_units y_near y_items y_start" = { type = "u32" }
 // grid = "x_groups + cdiv(y_items, 256)"
 // ///
 

@@ -2,24 +2,15 @@
 // doc = "conv2d_backward_weight for few channels in a group: one sum for each weight."
 // part_of = "conv2d_backward_weight"
 // configs.taps9 = { TAPS = 9, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.CHUNK = "configs"
-// pick.T = "dtype(x)"
-// pick.CHUNK = "'taps9'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.CHUNK = { values = "configs", pick = "'taps9'" }
 // inputs.dy = { dtype = "T", axes = "n g o h w" }
 // inputs.x = { dtype = "T", axes = "n g c h w" }
 // outputs.partials = { dtype = "f32", doc = "(splits, groups, O of a group, KH, KW, C of a group)" }
-// params.rows = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.kernel_w = { type = "u32" }
-// params.taps = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.members = { type = "u32" }
+// params."rows channels kernel_w taps depth split_depth members" = { type = "u32" }
 // include pixels
 // include windows
-// params.tap_h = { type = "u32" }
-// params.tap_w = { type = "u32" }
+// params."tap_h tap_w" = { type = "u32" }
 // uses = ["pixels"]
 // grid = "cdiv(depth, split_depth) * members * rows * channels * cdiv(taps, CFG.TAPS)"
 // ///

@@ -7,33 +7,18 @@
 // configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 32, threads = 256 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
-// axes.AV = [4]
-// axes.BV = [4]
+// axes."AV BV" = { values = [4], pick = "4" }
 // axes.DV = [1, 4]
-// pick.AV = "4"
-// pick.BV = "4"
 // when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", axes = "g n h w c", doc = "The packed image (conv_units), in words of two halves." }
 // inputs.b = { dtype = "u32", vec = "BV", axes = "g r c", doc = "dy: rows of pixels of all images, in words of two halves." }
 // outputs.dst = { dtype = "f32", vec = "DV", axes = "s g r c", doc = "Partial sums: (splits, groups, O, taps and channels)" }
-// params.rows = { type = "u32" }
-// params.cols = { type = "u32" }
-// params.own_channels = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.splits = { type = "u32" }
-// params.slice = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
-// params.channels = { type = "u32" }
+// params."rows cols own_channels depth split_depth splits slice across down channels" = { type = "u32" }
 // params.kernel_w = { type = "u32" }
 // include pixels
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.tap_h = { type = "u32" }
-// params.tap_w = { type = "u32" }
+// params."stride_h stride_w tap_h tap_w" = { type = "u32" }
 // uses = ["tile/split_k", "tile/swizzle", "pixels", "mma/${MMA}", "tile/mma_loader", "mma_window", "tile/mma_product"]
 // grid = "b.shape[0] * splits * across * down"
 // ///

@@ -7,17 +7,13 @@
 // configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // configs.128x64 = { BM = 128, BN = 64, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // configs.128x128 = { BM = 128, BN = 128, BK = 16, threads = 256, TM = 8, TN = 8, LM = 4, LN = 8 }
-// axes.A = ["f32", "f16"]
-// axes.B = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.B = { values = ["f32", "f16"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
 // axes.FORM = ["any", "taps", "vec"]
 // axes.AV = [1, 2, 4]
-// axes.BV = [1, 4]
-// axes.DV = [1, 4]
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
+// axes."BV DV" = [1, 4]
 // when = [
 //   "A == 'f16' or D == 'f32'",
 //   "B == 'f32' or (A == 'f16' and FORM == 'any' and BV == 1)",
@@ -31,28 +27,9 @@
 // inputs.b = { dtype = "B", vec = "BV", axes = "g r c", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of channels where DV is 4." }
-// params.rows = { type = "u32" }
-// params.pixels = { type = "u32" }
-// params.plane = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.splits = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
+// params."rows pixels plane out_w depth split_depth splits across down" = { type = "u32" }
 // include windows
-// params.n0 = { type = "u32" }
-// params.n1 = { type = "u32" }
-// params.e0 = { type = "u32" }
-// params.e1 = { type = "u32" }
-// params.e2 = { type = "u32" }
-// params.dy1 = { type = "u32" }
-// params.dy2 = { type = "u32" }
-// params.dx0 = { type = "u32" }
-// params.dx1 = { type = "u32" }
-// params.step0 = { type = "u32" }
-// params.step1 = { type = "u32" }
-// params.step2 = { type = "u32" }
+// params."n0 n1 e0 e1 e2 dy1 dy2 dx0 dx1 step0 step1 step2" = { type = "u32" }
 // include epilogue
 // uses = ["tile/epilogue", "image_loader", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "b.shape[0] * splits * across * down"

@@ -3,35 +3,18 @@
 // part_of = "conv2d"
 // configs.64x96 = { BM = 64, BN = 96, BK = 9, threads = 96, TM = 8, TN = 8, LM = 8, LN = 4 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 9, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
-// axes.A = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
 // axes.AV = [2, 4]
-// axes.BV = [4]
-// axes.DV = [4]
-// pick.A = "dtype(a)"
-// pick.D = "dtype(dst)"
-// pick.BV = "4"
-// pick.DV = "4"
+// axes."BV DV" = { values = [4], pick = "4" }
 // when = ["A == 'f16' or D == 'f32'"]
 // inputs.a = { dtype = "A", vec = "AV", axes = "n g c h w", doc = "The image." }
 // inputs.b = { dtype = "f32", vec = "BV", axes = "g k r", doc = "The weights: rows of channels and taps, in vectors of output channels." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels." }
-// params.rows = { type = "u32" }
-// params.pixels = { type = "u32" }
-// params.plane = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.split_channels = { type = "u32" }
-// params.splits = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.tap_h = { type = "u32" }
+// params."rows pixels plane out_w channels split_channels splits across down height" = { type = "u32" }
+// params."width stride_h y_first tap_h" = { type = "u32" }
 // include epilogue
 // uses = ["tile/epilogue", "tile/outer_product", "tile/swizzle"]
 // grid = "b.shape[0] * splits * across * down"

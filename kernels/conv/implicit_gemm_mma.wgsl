@@ -7,17 +7,14 @@
 // configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 32, threads = 256 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
-// axes.D = ["f32", "f16"]
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.COLUMNS = ["pixels", "channels"]
-// axes.AV = [4]
-// axes.BV = [4]
+// axes."AV BV" = { values = [4], pick = "4" }
 // axes.DV = [1, 4]
-// pick.D = "dtype(dst)"
-// pick.AV = "4"
-// pick.BV = "4"
 // when = [
 //   "COLUMNS == 'pixels' or DV == 4",
 //   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
+//   "MMA != 'cooperative_matrix' or (TILE == '64x128' and D == 'f32')",  # for naga's verdict only
 // ]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
@@ -25,23 +22,8 @@
 // inputs.b = { dtype = "u32", vec = "BV", axes = "g k r c", doc = "The packed weights: taps and chunks of channels, rows, channels, in words of two halves." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels, or of channels." }
-// params.rows = { type = "u32" }
-// params.pixels = { type = "u32" }
-// params.plane = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.dst_w = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.splits = { type = "u32" }
-// params.slice = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
-// params.chunks = { type = "u32" }
-// params.kernel_w = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.tap_h = { type = "u32" }
-// params.tap_w = { type = "u32" }
+// params."rows pixels plane out_w dst_w depth split_depth splits slice across down" = { type = "u32" }
+// params."chunks kernel_w stride_h stride_w tap_h tap_w" = { type = "u32" }
 // include epilogue
 // uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "mma_window", "tile/mma_product", "mma_pixels"]
 // grid = "b.shape[0] * splits * across * down"

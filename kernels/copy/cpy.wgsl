@@ -6,15 +6,12 @@
 // float to f16 and bf16 rounds to nearest even (overflow: inf); float to int truncates and
 // saturates (NaN: 0); int to narrower int wraps; to bool is x != 0 (NaN: True). int64 converts to
 // and from int32 only. No arithmetic type is involved: conversions are exact integer operations."""
-// axes.S = [1, 2, 4, 8, 16]
-// axes.D = [1, 2, 4, 8, 16]
+// axes."S D" = [1, 2, 4, 8, 16]
 // when = ["S == D or (S <= 4 and D <= 4) or S * D == 32 and S != 2 and S != 16"]
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>' if S == 8 else 'vec4<u32>'" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if D < 4 else 'u32' if D == 4 else 'vec2<u32>' if D == 8 else 'vec4<u32>'" }
-// params.src_kind = { type = "u32" }
-// params.dst_kind = { type = "u32" }
+// params."src_kind dst_kind" = { type = "u32" }
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["convert", "words"]

@@ -1,18 +1,15 @@
 // /// kernel
 // doc = "Copy a transposed matrix (or a batch of them) in blocks of 4 x 4 or 8 x 8 elements."
 // part_of = "cpy"
-// axes.S = [2, 4]
+// axes.S = { values = [2, 4], pick = "src.dtype.itemsize" }
 // axes.SIDE = [4, 8]
 // when = ["SIDE == 4 or S == 2"]
-// pick.S = "src.dtype.itemsize"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'vec4<u32>' if S * SIDE == 16 else 'vec2<u32>'" }
 // outputs.dst = { dtype = "*", bind = "'vec4<u32>' if S * SIDE == 16 else 'vec2<u32>'" }
 // params.height = { type = "u32", value = "dst.shape[-2] // SIDE" }
 // params.width = { type = "u32", value = "dst.shape[-1] // SIDE" }
-// params.row_bits = { type = "u32" }
-// params.col_bits = { type = "u32" }
+// params."row_bits col_bits" = { type = "u32" }
 // iterate = "tiles"
 // grid = "cdiv(it.batches, WG >> (row_bits + col_bits)) * cdiv(dst.shape[-2], SIDE << row_bits) * cdiv(dst.shape[-1], SIDE << col_bits)"
 // ///

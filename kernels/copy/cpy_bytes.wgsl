@@ -1,13 +1,10 @@
 // /// kernel
 // doc = "Copy contiguous bytes, whatever the two phases within a word."
 // part_of = "cpy"
-// axes.VEC = [1, 4]
-// pick.VEC = "4 if dst.padded and src.padded else 1"
-// axes.SHIFT = [false, true]
-// pick.SHIFT = "VEC == 1 or (src.offset - dst.offset) % 16 != 0"
+// axes.VEC = { values = [1, 4], pick = "4 if dst.padded and src.padded else 1" }
+// axes.SHIFT = { values = [false, true], pick = "VEC == 1 or (src.offset - dst.offset) % 16 != 0" }
 // when = ["VEC == 4 or SHIFT"]
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if SHIFT else 'vec4<u32>'" }
 // outputs.dst = { dtype = "*", bind = "'vec4<u32>' if VEC == 4 else 'u32'" }
 // params.bytes = { type = "u32", value = "dst.nbytes" }

@@ -1,19 +1,14 @@
 // /// kernel
 // doc = "Convert contiguous elements of 1, 2 or 4 bytes."
 // part_of = "cpy"
-// axes.S = [1, 2, 4]
-// pick.S = "src.dtype.itemsize"
-// axes.D = [1, 2, 4]
-// pick.D = "dst.dtype.itemsize"
-// axes.VEC = [1, 4]
-// pick.VEC = "4 if dst.padded and src.padded and dst.offset % (4 * D) == 0 and src.offset % (4 * S) == 0 else 1"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.S = { values = [1, 2, 4], pick = "src.dtype.itemsize" }
+// axes.D = { values = [1, 2, 4], pick = "dst.dtype.itemsize" }
+// axes.VEC = { values = [1, 4], pick = "4 if dst.padded and src.padded and dst.offset % (4 * D) == 0 and src.offset % (4 * S) == 0 else 1" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if VEC * S <= 4 else 'vec4<u32>' if S == 4 else 'vec2<u32>'" }
 // outputs.dst = { dtype = "*", bind = "'u32' if VEC * D <= 4 else 'vec4<u32>' if D == 4 else 'vec2<u32>'" }
 // params.count = { type = "u32", value = "dst.size" }
-// params.src_kind = { type = "u32" }
-// params.dst_kind = { type = "u32" }
+// params."src_kind dst_kind" = { type = "u32" }
 // uses = ["convert", "words"]
 // grid = "cdiv(dst.size, 4 * WG) if VEC == 4 else cdiv(dst.offset % 4 + dst.nbytes, 4 * WG)"
 // ///

@@ -1,15 +1,12 @@
 // /// kernel
 // doc = "Copy rows of contiguous bytes, whatever the two phases within a word."
 // part_of = "cpy"
-// axes.S = [1, 4]
-// pick.S = "src.dtype.itemsize"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.S = { values = [1, 4], pick = "src.dtype.itemsize" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32'" }
 // outputs.dst = { dtype = "*", bind = "'u32' if S == 4 else 'atomic<u32>'" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
-// params.lane_bits = { type = "u32" }
-// params.tiles = { type = "u32" }
+// params."lane_bits tiles" = { type = "u32" }
 // iterate = "rows"
 // uses = ["words"]
 // grid = "tiles * cdiv(it.rows, WG >> lane_bits)"

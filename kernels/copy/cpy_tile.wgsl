@@ -1,22 +1,16 @@
 // /// kernel
 // doc = "Copy and convert a transposed matrix (or a batch of them) through tiles."
 // part_of = "cpy"
-// axes.S = [1, 2, 4, 8, 16]
-// axes.D = [1, 2, 4, 8, 16]
+// axes."S D" = [1, 2, 4, 8, 16]
 // when = ["S == D or (S <= 4 and D <= 4)", "BITS == (10 if D >= 8 else 12)"]
-// axes.BITS = [10, 12]
-// axes.WG = [256]
-// pick.BITS = "10 if dst.dtype.itemsize >= 8 else 12"
-// pick.WG = "256"
+// axes.BITS = { values = [10, 12], pick = "10 if dst.dtype.itemsize >= 8 else 12" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>' if S == 8 else 'vec4<u32>'" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if D < 4 else 'u32' if D == 4 else 'vec2<u32>' if D == 8 else 'vec4<u32>'" }
-// params.src_kind = { type = "u32" }
-// params.dst_kind = { type = "u32" }
+// params."src_kind dst_kind" = { type = "u32" }
 // params.height = { type = "u32", value = "dst.shape[-2]" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
-// params.row_bits = { type = "u32" }
-// params.left = { type = "u32" }
-// params.right = { type = "u32" }
+// params."row_bits left right" = { type = "u32" }
 // iterate = "tiles"
 // uses = ["convert", "words"]
 // grid = "it.batches * cdiv(dst.shape[-2], 1 << row_bits) * cdiv(dst.shape[-1], 1 << (BITS - row_bits))"

@@ -4,8 +4,7 @@
 //
 // A number that 32 bits do not hold raises IndexRangeError at the next synchronisation, once; dst gets its
 // lowest 32 bits."""
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", dtypes = ["int64"], bind = "'vec2<u32>'", expand = "dst" }
 // outputs.dst = { dtype = "i32" }
 // iterate = "nd"

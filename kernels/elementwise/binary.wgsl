@@ -4,16 +4,11 @@
 //
 // `a` and `b` repeat to the shape of `dst` by numpy's rules. Any layout; `dst` may be `a`."""
 // axes.OP = "ops"
-// axes.T = ["f32", "f16", "i32", "u32", "bool"]
-// axes.OUT = ["f32", "f16", "i32", "u32", "bool"]
-// axes.AV = [1, 4]
-// axes.BV = [1, 4]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(a)"
-// pick.OUT = "dtype(dst)"
-// pick.AV = "4 if it.vec(4, ('a', 'b')) and not it.repeats('a') else 1"
-// pick.BV = "4 if it.vec(4, ('a', 'b')) and not it.repeats('b') else 1"
-// pick.VEC = "max(AV, BV)"
+// axes.T = { values = ["f32", "f16", "i32", "u32", "bool"], pick = "dtype(a)" }
+// axes.OUT = { values = ["f32", "f16", "i32", "u32", "bool"], pick = "dtype(dst)" }
+// axes.AV = { values = [1, 4], pick = "4 if it.vec(4, ('a', 'b')) and not it.repeats('a') else 1" }
+// axes.BV = { values = [1, 4], pick = "4 if it.vec(4, ('a', 'b')) and not it.repeats('b') else 1" }
+// axes.VEC = { values = [1, 4], pick = "max(AV, BV)" }
 // when = ["T in ROW.dtypes", "OUT == ROW.out(T)", "VEC == max(AV, BV)"]
 // inputs.a = { dtype = "T", vec = "AV", expand = "dst" }
 // inputs.b = { dtype = "T", vec = "BV", expand = "dst" }

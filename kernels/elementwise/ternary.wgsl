@@ -5,16 +5,11 @@
 //
 // All inputs repeat to the shape of `dst` by numpy's rules. Any layout; `dst` may be `a`."""
 // axes.OP = "ops"
-// axes.T = ["f32", "f16", "i32", "u32", "bool"]
-// axes.CV = [1, 4]
-// axes.AV = [1, 4]
-// axes.BV = [1, 4]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(dst)"
-// pick.CV = "4 if it.vec(4, ('condition', 'a', 'b')) and not it.repeats('condition') else 1"
-// pick.AV = "4 if it.vec(4, ('condition', 'a', 'b')) and not it.repeats('a') else 1"
-// pick.BV = "4 if it.vec(4, ('condition', 'a', 'b')) and not it.repeats('b') else 1"
-// pick.VEC = "max(CV, AV, BV)"
+// axes.T = { values = ["f32", "f16", "i32", "u32", "bool"], pick = "dtype(dst)" }
+// axes.CV = { values = [1, 4], pick = "4 if it.vec(4, ('condition', 'a', 'b')) and not it.repeats('condition') else 1" }
+// axes.AV = { values = [1, 4], pick = "4 if it.vec(4, ('condition', 'a', 'b')) and not it.repeats('a') else 1" }
+// axes.BV = { values = [1, 4], pick = "4 if it.vec(4, ('condition', 'a', 'b')) and not it.repeats('b') else 1" }
+// axes.VEC = { values = [1, 4], pick = "max(CV, AV, BV)" }
 // when = ["T in ROW.dtypes", "VEC == max(CV, AV, BV)"]
 // inputs.condition = { dtype = "bool", vec = "CV", expand = "dst" }
 // inputs.a = { dtype = "T", vec = "AV", expand = "dst" }

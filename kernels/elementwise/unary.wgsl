@@ -4,12 +4,9 @@
 //
 // Any layout; `dst` may be `x`."""
 // axes.OP = "ops"
-// axes.T = ["f32", "f16", "i32", "u32", "bool"]
-// axes.OUT = ["f32", "f16", "i32", "u32", "bool"]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(x)"
-// pick.OUT = "dtype(dst)"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.T = { values = ["f32", "f16", "i32", "u32", "bool"], pick = "dtype(x)" }
+// axes.OUT = { values = ["f32", "f16", "i32", "u32", "bool"], pick = "dtype(dst)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // when = ["T in ROW.dtypes", "OUT == ROW.out(T)"]
 // inputs.x = { dtype = "T", vec = "VEC" }
 // outputs.dst = { dtype = "OUT", vec = "VEC", like = "x", alias = "x" }

@@ -5,16 +5,12 @@
 //
 // Any layout; `dst` may be `x`."""
 // axes.OP = "ops"
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(x)"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // when = ["T in ROW.dtypes"]
 // inputs.x = { dtype = "T", vec = "VEC" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x" }
-// params.c0 = { type = "f32", default = 0.0 }
-// params.c1 = { type = "f32", default = 0.0 }
-// params.c2 = { type = "f32", default = 0.0 }
+// params."c0 c1 c2" = { type = "f32", default = 0.0 }
 // iterate = "nd"
 // vectors = "VEC"
 // grid = "cdiv(it.total, 512 if VEC == 4 else 256)"

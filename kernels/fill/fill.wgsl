@@ -3,10 +3,8 @@
 // Set every element of a view to one scalar, converted to the view's dtype as numpy does.
 //
 // Any strides; elements between the strides keep their value."""
-// axes.SIZE = [1, 2, 4, 8]
-// pick.SIZE = "dst.dtype.itemsize"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.SIZE = { values = [1, 2, 4, 8], pick = "dst.dtype.itemsize" }
+// axes.WG = { values = [256], pick = "256" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if SIZE < 4 else 'u32' if SIZE == 4 else 'vec2<u32>'" }
 // params.value = { type = "bits", of = "dst", arg = true, doc = "A number or bool." }
 // moves_bytes = true

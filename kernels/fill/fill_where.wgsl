@@ -4,10 +4,8 @@
 //
 // Any strides. Elements where the mask is False are not written, so their bits stay, also the bits
 // of NaN."""
-// axes.SIZE = [1, 2, 4, 8]
-// pick.SIZE = "dst.dtype.itemsize"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.SIZE = { values = [1, 2, 4, 8], pick = "dst.dtype.itemsize" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.mask = { dtype = "bool", expand = "dst" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if SIZE < 4 else 'u32' if SIZE == 4 else 'vec2<u32>'" }
 // params.value = { type = "bits", of = "dst", arg = true, doc = "A number or bool." }

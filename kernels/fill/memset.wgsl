@@ -4,10 +4,8 @@
 //
 // Sets every byte of the view, or `size` bytes from its byte `offset` on. Neighbouring bytes in the
 // same word do not change. A byte range needs a contiguous view."""
-// axes.VEC = [1, 4]
-// pick.VEC = "4 if dst.padded else 1"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.VEC = { values = [1, 4], pick = "4 if dst.padded else 1" }
+// axes.WG = { values = [256], pick = "256" }
 // outputs.dst = { dtype = "*", bind = "'vec4<u32>' if VEC == 4 else 'u32'" }
 // params.bytes = { type = "u32", value = "dst.nbytes" }
 // params.value = { type = "bits", of = "uint8", arg = true, doc = "The byte, 0 to 255." }

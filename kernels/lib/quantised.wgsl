@@ -1,11 +1,15 @@
-// What products read of quantised weights. docs/design/quant.md has planes and order of bits.
+// Reads quantised weights for products. docs/design/quant.md describes the planes and the order of
+// bits.
 //
 // A group is 32 numbers of one row. Its couple t is the numbers 2 t and 2 t + 1 as stored (without a
 // sign), in the low and the high half of a word. BITS of them are in the plane `low`, HIGH bits above
 // in `high`. The library `quant`, one file a type, comes before this one.
 //% set BITS, HIGH, VEC, PARTS, WORDS = quant.BITS, quant.HIGH, quant.VEC, quant.PARTS, quant.WORDS
+// A number is scale (q - zero) where a type has zero points: "whole" ones, of the group, or "any", of
+// each scale.
+//% set ZERO = quant.ZERO if quant.ZERO is defined else ""
 
-// The functions load_quants, load_scales, scales_of and offsets_of. EXACT converts halves without the
+// The functions load_quants, load_scales, scales_of, offsets_of and zeros_of. EXACT converts halves without the
 // driver, which may flush subnormal ones.
 //% macro functions(EXACT=false)
 struct Quants {
@@ -36,17 +40,27 @@ struct Scales {
   word${k}: u32,
 //% endfor
 }
-fn load_scales(b: u32, s: u32, n: u32) -> Scales {
+// The words as they lie there. What is loaded while other work goes on is not touched until it is
+// needed: an operation right behind a load waits for it.
+fn load_words(b: u32, s: u32, n: u32) -> Scales {
   let at = p.scales_off + b * p.scales_bs + s * p.scales_gs + ${"n" if quant.SHARE == 1 else "n / %du" % quant.SHARE};
   return Scales(
 //% for k in range(WORDS)
-//% set word = "scales_load(at" ~ (" + %du * p.scales_ws" % k if k else "") ~ ")"
-    ${word if quant.SHARE == 1 else "(" ~ word ~ " >> ((n %% %du) * %du)) & %du" % (quant.SHARE, 32 // quant.SHARE, 2 ** (32 // quant.SHARE) - 1)},
+    scales_load(at${" + %du * p.scales_ws" % k if k}),
 //% endfor
   );
 }
+// Row n's part of them.
+fn own_words(s: Scales, n: u32) -> Scales {
+//% if quant.SHARE == 1
+  return s;
+//% else
+  return Scales((s.word0 >> ((n % ${quant.SHARE}u) * ${32 // quant.SHARE}u)) & ${2 ** (32 // quant.SHARE) - 1}u);
+//% endif
+}
+fn load_scales(b: u32, s: u32, n: u32) -> Scales { return own_words(load_words(b, s, n), n); }
 //% if EXACT
-// Every half as it is, subnormal halves and NaN too: drivers differ in them.
+// Converts every half exactly, also subnormal halves and NaN, which drivers treat differently.
 fn half_of(h: u32) -> f32 {
   let sign = (h & 0x8000u) << 16u;
   let rest = h & 0x7fffu;
@@ -86,7 +100,7 @@ ${base}
 //%- endif
 //%- endmacro
 
-// The same as integers BIAS more than the numbers.
+// The same numbers plus BIAS, as integers.
 //% macro couple(w, t)
 ${quant.decoded(stored(w, t)) if quant.decoded is defined else stored(w, t)}
 //%- endmacro
@@ -103,8 +117,8 @@ ${quant.decoded(stored(w, t)) if quant.decoded is defined else stored(w, t)}
 (vec4<f32>(vec4<u32>(${a} & 0xffffu, ${a} >> 16u, ${b} & 0xffffu, ${b} >> 16u))${" - %d.0f" % quant.BIAS if quant.BIAS else ""})
 //%- endmacro
 
-// Four bytes with a sign, numbers plus WORD_BIAS: those of couple t, and of the couple half a word of
-// `low` further, their even numbers and then their odd numbers. i is 0 to 7.
+// Four signed bytes, numbers plus WORD_BIAS: the two even numbers, then the two odd numbers of
+// couple t and of the couple half a word of `low` further on. i is 0 to 7.
 //% macro word(w, i)
 //% set step = 8 // BITS
 //% set t = (i // step) * 2 * step + i % step

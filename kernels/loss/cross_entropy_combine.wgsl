@@ -2,8 +2,7 @@
 // doc = "The losses of rows of logits from the states of their pieces."
 // part_of = "cross_entropy"
 // configs.row64 = { LANES = 64, threads = 256 }
-// axes.ROW_LANES = "configs"
-// pick.ROW_LANES = "'row64'"
+// axes.ROW_LANES = { values = "configs", pick = "'row64'" }
 // inputs.states = { dtype = "u32", doc = "(..., 6 * pieces), the bits of cross_entropy_rows" }
 // outputs.stats = { dtype = "f32", optional = true, doc = "(..., 2)" }
 // outputs.dst = { dtype = "f32", doc = "(..., 1), or (..., 2) with the weights" }

@@ -3,11 +3,10 @@
 // part_of = "cross_entropy_backward"
 // configs.batch1 = { N = 1, threads = 256 }
 // configs.batch4 = { N = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TARGETS = ["class", "probs", "nll"]
 // axes.VEC = [1, 4]
 // axes.BATCH = "configs"
-// pick.T = "dtype(dst)"
 // when = ["TARGETS != 'nll' or BATCH == 'batch1'"]
 // inputs.x = { dtype = "T", vec = "VEC", when = "TARGETS != 'nll'", optional = true, doc = "(..., classes)" }
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", when = "TARGETS != 'probs'", optional = true, doc = "(..., 1)" }
@@ -20,16 +19,12 @@
 // iterate = "rows"
 // params.classes = { type = "u32", value = "dst.shape[-1]" }
 // params.cols = { type = "u32", value = "dst.shape[-1] // VEC" }
-// params.lanes_apart = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
+// params."lanes_apart lane_bits pieces" = { type = "u32" }
 // params.has_total = { type = "u32", value = "1 if total else 0" }
 // params.has_weight = { type = "u32", value = "1 if weight else 0" }
 // params.target_words = { type = "u32", value = "target.dtype.itemsize // 4 if target else 1" }
-// params.ignore_lo = { type = "u32" }
-// params.ignore_hi = { type = "u32" }
-// params.hard = { type = "f32" }
-// params.spread = { type = "f32" }
+// params."ignore_lo ignore_hi" = { type = "u32" }
+// params."hard spread" = { type = "f32" }
 // uses = ["cross_entropy"]
 // grid = "cdiv(it.rows, CFG.threads >> lane_bits) * pieces"
 // ///

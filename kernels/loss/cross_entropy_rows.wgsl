@@ -4,10 +4,9 @@
 // source = "Milakov and Gimelshein 2018 (online form)"
 // configs.batch1 = { N = 1, threads = 256 }
 // configs.batch8 = { N = 8, threads = 256 }
-// axes.T = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.VEC = [1, 4]
 // axes.BATCH = "configs"
-// pick.T = "dtype(x)"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., classes)" }
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(..., 1)" }
 // inputs.weight = { dtype = "T", optional = true, index = false, axes = "c", doc = "(classes,)" }
@@ -16,18 +15,13 @@
 // iterate = "rows"
 // params.classes = { type = "u32", value = "x.shape[-1]" }
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }
-// params.lanes_apart = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
-// params.depth = { type = "u32" }
+// params."lanes_apart lane_bits pieces depth" = { type = "u32" }
 // params.weighted = { type = "u32", value = "1 if dst.shape[-1] == 2 else 0" }
 // params.has_stats = { type = "u32" }
 // params.has_weight = { type = "u32", value = "1 if weight else 0" }
 // params.target_words = { type = "u32", value = "target.dtype.itemsize // 4" }
-// params.ignore_lo = { type = "u32" }
-// params.ignore_hi = { type = "u32" }
-// params.hard = { type = "f32" }
-// params.spread = { type = "f32" }
+// params."ignore_lo ignore_hi" = { type = "u32" }
+// params."hard spread" = { type = "f32" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // faults = true

@@ -2,15 +2,12 @@
 // doc = "The sum, or the mean, of losses, or the sums of pieces of them."
 // part_of = "cross_entropy"
 // configs.terms = { threads = 256 }
-// axes.SIZE = "configs"
-// pick.SIZE = "'terms'"
+// axes.SIZE = { values = "configs", pick = "'terms'" }
 // inputs.losses = { dtype = "f32", doc = "(count, 2), contiguous: a loss, and what it counts in a mean" }
 // outputs.total = { dtype = "f32", optional = true, doc = "(): what the mean divides by" }
 // outputs.dst = { dtype = "f32", doc = "(): the result; or for pieces (pieces, 2)" }
 // params.count = { type = "u32", value = "losses.shape[0]" }
-// params.depth = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.is_mean = { type = "u32" }
+// params."depth is_partial is_mean" = { type = "u32" }
 // params.has_total = { type = "u32", value = "1 if total else 0" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // grid = "max(cdiv(losses.shape[0], depth), 1)"

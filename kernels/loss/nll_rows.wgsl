@@ -2,10 +2,8 @@
 // doc = "The loss of rows of logarithms of probabilities: the one of the row's class."
 // part_of = "nll_loss"
 // configs.rows = { threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.SIZE = "configs"
-// pick.T = "dtype(x)"
-// pick.SIZE = "'rows'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.SIZE = { values = "configs", pick = "'rows'" }
 // inputs.x = { dtype = "T", doc = "(..., classes)" }
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(..., 1)" }
 // inputs.weight = { dtype = "T", optional = true, index = false, axes = "c", doc = "(classes,)" }
@@ -15,8 +13,7 @@
 // params.weighted = { type = "u32", value = "1 if dst.shape[-1] == 2 else 0" }
 // params.has_weight = { type = "u32", value = "1 if weight else 0" }
 // params.target_words = { type = "u32", value = "target.dtype.itemsize // 4" }
-// params.ignore_lo = { type = "u32" }
-// params.ignore_hi = { type = "u32" }
+// params."ignore_lo ignore_hi" = { type = "u32" }
 // faults = true
 // uses = ["cross_entropy"]
 // grid = "cdiv(it.rows, CFG.threads)"

@@ -2,35 +2,29 @@
 // doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
 // part_of = "mul_mat"
 // configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4 }
-// axes.A = ["u32"]
-// axes.B = ["f16"]
-// axes.D = ["f32", "f16"]
-// axes.AV = [4]
-// axes.BV = [4]
+// axes.A = { values = ["u32"], pick = "dtype(a)" }
+// axes.B = { values = ["f16"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes."AV BV" = [4]
 // axes.DV = [1, 4]
-// axes.TILE = "configs"
-// pick.TILE = "'64x128'"
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
+// axes.TILE = { values = "configs", pick = "'64x128'" }
 // inputs.a = { dtype = "A", vec = "AV", doc = "(..., K, M), eight halves a vector" }
 // inputs.b = { dtype = "B", vec = "BV", doc = "(..., K, N) in whole vectors" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // include part
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
-// params.blocks = { type = "u32" }
+// params."across down blocks" = { type = "u32" }
 // include epilogue
 // params.scale = { type = "f32", default = 1.0 }
 // uses = ["tile/epilogue", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "it.batches * across * down"
 // ///
 
-// As gemm_tile. A packed multiply-add takes one row and two neighbouring columns: rows lie twice
-// in workgroup memory, as splatting them later would halve its rate, and one vector load brings
-// eight columns or four rows. After 16 p.blocks of k the f16 sums are added to f32 ones and cleared.
+// The algorithm is that of gemm_tile. A packed multiply-add takes one row and two neighbouring
+// columns. Rows are stored twice in workgroup memory, because copying a row into both halves of a
+// vector inside the loop would halve the rate. One vector load brings eight columns or four rows.
+// After each 16 p.blocks of k the f16 sums are added to f32 sums and set to 0.
 //
 // The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
 // takes twice the registers, so that fewer workgroups share a multiprocessor.

@@ -7,17 +7,14 @@
 // configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 64, threads = 128 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
-// axes.D = ["f32", "f16"]
-// axes.AT = [false, true]
-// axes.BT = [false, true]
-// axes.SLICES = [false, true]
-// axes.AV = [4]
-// axes.BV = [4]
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes."AT BT SLICES" = [false, true]
+// axes."AV BV" = { values = [4], pick = "4" }
 // axes.DV = [1, 4]
-// pick.AV = "4"
-// pick.BV = "4"
-// pick.D = "dtype(dst)"
-// when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
+// when = [
+//   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
+//   "MMA != 'cooperative_matrix' or (TILE == '64x128' and D == 'f32')",  # for naga's verdict only
+// ]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", doc = "(..., M, K), or (..., K, M) where AT, in words of two halves" }
@@ -26,19 +23,17 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // include part
-// params.slice = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
+// params."slice across down" = { type = "u32" }
 // include epilogue
 // params.scale = { type = "f32", default = 1.0 }
 // uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product"]
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x WN,
-// from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. Operands
-// are read eight halves at a time, along k or (AT, BT) along their own axis. SLICES: sums of more than
-// `slice` k are added up in plain f32.
+// One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x
+// WN, from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers.
+// Operands are read eight halves at a time, along k or (AT, BT) along their own axis. SLICES: after
+// each `slice` k, the sums are added in plain f32.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
 // whole chunks stay below the split's end, the others are clamped to its last k and masked; stores are

@@ -35,7 +35,7 @@
 // grid = "it.batches * across * down"
 // ///
 
-// As gemm_mma, with units of sixteen bytes along k of both operands, and sums that are exact.
+// The algorithm is that of gemm_mma, with 16-byte units along k of both operands, and exact sums.
 //
 // Bounds, for unchecked compilation: as in gemm_mma.
 //% set ACROSS = CFG.BK // mma.UNIT

@@ -12,11 +12,12 @@
 // pick.BV = "4"
 // pick.DV = "4"
 // pick.D = "dtype(dst)"
-// axes.TYPE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"]
+// axes.TYPE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "nbits4", "nbits8", "nbits4_16", "nbits8_16"]
 // axes.LV = [2, 4]
 // when = [
 //   "LV == (2 if TYPE in ('q2_k', 'q3_k') else 4)",
-//   "(CFG.BM == 32 and CFG.BN == 32) if MMA == 'emulated' else CFG.BN > 32",
+//   "(CFG.BN == 32 and D == 'f32') if MMA == 'emulated' else CFG.BN > 32",
+//   "MMA != 'cooperative_matrix' or (CFG.BM == 128 and D == 'f32')",  # for naga's verdict only
 // ]
 // inputs.low = { dtype = "u32", index = false, readonly = true, vec = "LV", axes = "b g p n" }
 // inputs.scales = { dtype = "u32", index = false, readonly = true, axes = "b g w n" }

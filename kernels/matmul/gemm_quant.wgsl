@@ -45,7 +45,8 @@ ${quantised.functions()}
 //% macro store_stage(half)
 //% for i in range(4)
     {
-      let v = ${quantised.four("words", 4 * half + i)|trim} * scale[${half}]${" + offset[%d]" % half if quant.OFFSET};
+//% set integers = quantised.four("words", 4 * half + i)|trim
+      let v = ${"(%s - zero[%d])" % (integers, half) if quantised.ZERO else integers} * scale[${half}]${" + offset[%d]" % half if quant.OFFSET};
 //% for e in range(4)
       a_tile[${4 * i + e}][li >> 2u][li & 3u] = v[${e}];
 //% endfor
@@ -109,16 +110,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var b_v${u}: vec4<${B}>;
 //% endfor
   var words = load_quants(0u, first_group, n);
-  var record = load_scales(0u, first_group / ${quant.BLOCK // 32}u, n);
+  var record = load_words(0u, first_group / ${quant.BLOCK // 32}u, n);
   ${load_rows("0u")}
 
   ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
   ${outer_product.accumulators(CFG.TM, CFG.TN)}
   for (var k = first_group; k < end_group; k += 1u) {
     let unit = (k - first_group) * ${32 // EACH}u;
-    let scale = scales_of(record, k % ${quant.BLOCK // 32}u);
+    let own = own_words(record, n);
+    let scale = scales_of(own, k % ${quant.BLOCK // 32}u);
+//% if quantised.ZERO
+    let zero = zeros_of(own, k % ${quant.BLOCK // 32}u);
+//% endif
 //% if quant.OFFSET
-    let offset = offsets_of(record, k % ${quant.BLOCK // 32}u);
+    let offset = offsets_of(own, k % ${quant.BLOCK // 32}u);
 //% endif
     workgroupBarrier();  // the last tiles have been read
     ${store_stage(0)}
@@ -130,7 +135,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();
     if (k + 1u < end_group) {
       words = load_quants(0u, k + 1u, n);
-      record = load_scales(0u, (k + 1u) / ${quant.BLOCK // 32}u, n);
+      record = load_words(0u, (k + 1u) / ${quant.BLOCK // 32}u, n);
       ${load_rows("unit + %du" % (32 // EACH))}
     }
     ${multiply()}

@@ -6,14 +6,9 @@
 // configs.128x128 = { BM = 128, BN = 128, BK = 16, WM = 64, WN = 32, threads = 256 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
-// axes.AS = [1, 2]
-// axes.AV = [4]
-// axes.BV = [4]
-// axes.DV = [1, 4]
-// pick.AS = "1 if a_top is None else 2"
-// pick.AV = "4"
-// pick.BV = "4"
-// pick.DV = "4 if partials.vectorizable(4) else 1"
+// axes.AS = { values = [1, 2], pick = "1 if a_top is None else 2" }
+// axes."AV BV" = { values = [4], pick = "4" }
+// axes.DV = { values = [1, 4], pick = "4 if partials.vectorizable(4) else 1" }
 // when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BM > 64 else 16384"
@@ -23,9 +18,7 @@
 // inputs.b_top = { dtype = "f32", readonly = true, doc = "The largest |b| of each n, (..., N, 1) broadcast to dst" }
 // outputs.partials = { dtype = "f32", vec = "DV", doc = "(splits, ..., N, M)" }
 // include part
-// params.slice = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
+// params."slice across down" = { type = "u32" }
 // uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product", "planes"]
 // grid = "it.batches * across * down"
 // ///

@@ -2,19 +2,15 @@
 // doc = "Large products of mul_mat: tiles of 64 rows and 128 columns of dst, two tiles of operands in turn."
 // part_of = "mul_mat"
 // configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
-// axes.A = ["f32", "u32"]
-// axes.B = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "u32"], pick = "dtype(a)" }
+// axes.B = { values = ["f32", "f16"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.AV = [4]
 // axes.BV = [1, 4]
 // axes.BT = [false, true]
 // axes.DV = [1, 4]
 // axes.DT = [false, true]
-// axes.TILE = "configs"
-// pick.TILE = "'64x128'"
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
+// axes.TILE = { values = "configs", pick = "'64x128'" }
 // when = [
 //   "(A, B, D) in (('f32', 'f32', 'f32'), ('u32', 'f16', 'f32'), ('u32', 'f16', 'f16'), ('u32', 'f32', 'f32'))",
 //   "BV == 4 or not BT",
@@ -26,8 +22,7 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M), or (..., M, N) where DT" }
 // include part
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
+// params."across down" = { type = "u32" }
 // include epilogue
 // params.scale = { type = "f32", default = 1.0 }
 // uses = ["tile/epilogue", "tile/outer_product", "tile/split_k", "tile/swizzle"]

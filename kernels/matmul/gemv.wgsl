@@ -4,16 +4,12 @@
 // configs.rows1 = { ROWS = 1, VECTORS = false, COLS = 4, threads = 256 }
 // configs.rows4 = { ROWS = 4, VECTORS = true, COLS = 4, threads = 256 }
 // configs.rows8 = { ROWS = 8, VECTORS = false, COLS = 4, threads = 256 }
-// axes.A = ["f32", "f16", "u32"]
-// axes.B = ["f32", "f16", "u32"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "f16", "u32"], pick = "dtype(a)" }
+// axes.B = { values = ["f32", "f16", "u32"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.AT = [false, true]
-// axes.AV = [1, 4]
-// axes.BV = [1, 4]
+// axes."AV BV" = [1, 4]
 // axes.HELD = "configs"
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
 // when = [
 //   "(A, B, D) in (('f32', 'f32', 'f32'), ('f16', 'f16', 'f32'), ('f16', 'f16', 'f16'), ('f16', 'f32', 'f32'), ('u32', 'f32', 'f32'), ('u32', 'u32', 'f32'), ('u32', 'u32', 'f16'), ('u32', 'f16', 'f32'), ('u32', 'f16', 'f16'))",
 //   "AV == (1 if A == 'f16' else 4) or (A, AV) == ('f32', 1)",

@@ -28,7 +28,7 @@
 // ///
 
 // As gemv_quant, with one row of b, whose numbers are bytes with a scale for each group: a group is
-// eight packed dot products, of integers and exact. A weight is scale (q - WORD_BIAS) + offset, of
+// eight packed dot products, of integers and exact. A weight is scale (q - WORD_BIAS - zero) + offset, of
 // which the constant parts count with the sums of b's bytes.
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32
@@ -52,7 +52,11 @@ ${quantised.functions()}
         f32(${half_of_dots(u, half)}),
 //% endfor
       );
+//% if quantised.ZERO
+      var v = (dots - (zeros_of(s${u}, ${j}) + ${quant.WORD_BIAS}.0f) * own.yz) * scales;
+//% else
       var v = ${"(dots - %d.0f * own.yz)" % quant.WORD_BIAS if quant.WORD_BIAS else "dots"} * scales;
+//% endif
 //% if quant.OFFSET
       v = fma(offsets_of(s${u}, ${j}), own.yz, v);
 //% endif

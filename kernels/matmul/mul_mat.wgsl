@@ -10,18 +10,15 @@
 // configs.64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
 // configs.16x64 = { BM = 16, BN = 64, BK = 16, threads = 32, TM = 4, TN = 8, LM = 4, LN = 8 }
 // configs.32x128 = { BM = 32, BN = 128, BK = 16, threads = 64, TM = 8, TN = 8, LM = 4, LN = 8 }
-// axes.A = ["f32", "f16"]
-// axes.B = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
+// axes.A = { values = ["f32", "f16"], pick = "dtype(a)" }
+// axes.B = { values = ["f32", "f16"], pick = "dtype(b)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
 // axes.AV = [1, 2, 4]
 // axes.AT = [false, true]
 // axes.BV = [1, 2, 4]
 // axes.BT = [false, true]
 // axes.DV = [1, 4]
-// pick.A = "dtype(a)"
-// pick.B = "dtype(b)"
-// pick.D = "dtype(dst)"
 // when = [
 //   "(A, B, D) in (('f32', 'f32', 'f32'), ('f16', 'f16', 'f32'), ('f16', 'f16', 'f16'), ('f16', 'f32', 'f32'))",
 //   "AV == 4 if AT else AV in (1, 2)",

@@ -2,21 +2,15 @@
 // doc = "f32 matrices as two planes of halves, as gemm_split multiplies them."
 // part_of = "mul_mat"
 // configs.32x64 = { BM = 32, BN = 64, threads = 256 }
-// axes.TILE = "configs"
-// axes.DV = [4]
-// pick.TILE = "'32x64'"
-// pick.DV = "4"
+// axes.TILE = { values = "configs", pick = "'32x64'" }
+// axes.DV = { values = [4], pick = "4" }
 // inputs.x = { dtype = "f32", readonly = true, doc = "(..., N, K), or (..., K, M) with k_rows" }
 // inputs.top = { dtype = "f32", readonly = true, doc = "The largest |x| of each row, or of each column with k_rows, broadcast to x" }
 // outputs.dst = { dtype = "u32", vec = "DV", doc = "(..., N, K), or (..., K, M), in words of two halves, K twice as long: 16 of the high plane, then of the low one; zeros to whole 16 k and whole units of 8 columns" }
 // iterate = "tiles"
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }
-// params.rows = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
-// params.k_rows = { type = "u32" }
-// params.flip = { type = "u32" }
+// params."rows across down k_rows flip" = { type = "u32" }
 // uses = ["planes"]
 // grid = "it.batches * across * down"
 // ///

@@ -2,19 +2,16 @@
 // doc = "Split-K: the sum over the splits, and the epilogue of mul_mat."
 // part_of = "mul_mat"
 // configs.sum256 = { threads = 256 }
-// axes.D = ["f32", "f16"]
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.V = [1, 4]
-// axes.SUM = "configs"
-// pick.D = "dtype(dst)"
-// pick.SUM = "'sum256'"
+// axes.SUM = { values = "configs", pick = "'sum256'" }
 // pick.V = "4 if partials.size > 1 and dst.contiguous and dst.size % 4 == 0 and dst.aligned(4 * dst.dtype.itemsize, ()) else 1"
 // inputs.partials = { dtype = "f32", vec = "V", index = false, doc = "(splits, elements of dst)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "V" }
 // iterate = "nd"
-// params.splits = { type = "u32" }
-// params.lane_bits = { type = "u32" }
+// params."splits lane_bits" = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
 // params.activation = { type = "u32" }

@@ -7,16 +7,14 @@
 // IndexRangeError once, at the next synchronisation; negative indices do not count from the end."""
 // source = "torch gather, numpy take_along_axis"
 // axes.S = [1, 2, 4, 8]
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'", over = "src.with_layout(dst.shape, src.strides[:-1])" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'" }
 // options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.last = { type = "u32" }
+// params."limit last" = { type = "u32" }
 // params.pitch = { type = "u32", value = "src.strides[-1] // src.dtype.itemsize % (1 << 32)" }
 // iterate = "nd"
 // faults = true

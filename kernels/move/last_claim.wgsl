@@ -1,15 +1,11 @@
 // /// kernel
 // doc = "A hash table of the places that an index names, each with one more than its last element."
 // part_of = "last_index"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // outputs.table = { dtype = "*", bind = "'atomic<u32>'", over = "table.with_layout(index.shape, (0,) * index.ndim)" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.length = { type = "u32" }
-// params.inner = { type = "u32" }
-// params.slots = { type = "u32" }
+// params."limit length inner slots" = { type = "u32" }
 // iterate = "nd"
 // faults = true
 // uses = ["indices", "places"]

@@ -1,16 +1,12 @@
 // /// kernel
 // doc = "The indices that a table of places has as the last of their place; others become -1."
 // part_of = "last_index"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // inputs.table = { dtype = "*", bind = "'u32'", over = "table.with_layout(index.shape, (0,) * index.ndim)" }
 // outputs.kept = { dtype = "i32" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.length = { type = "u32" }
-// params.inner = { type = "u32" }
-// params.slots = { type = "u32" }
+// params."limit length inner slots" = { type = "u32" }
 // iterate = "nd"
 // uses = ["indices", "places"]
 // grid = "cdiv(it.total, WG)"

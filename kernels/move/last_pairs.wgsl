@@ -1,15 +1,11 @@
 // /// kernel
 // doc = "Each index compared with those behind it along an axis: the last of equal ones stays, others become -1."
 // part_of = "last_index"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // outputs.kept = { dtype = "i32" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.length = { type = "u32" }
-// params.inner = { type = "u32" }
-// params.pitch = { type = "u32" }
+// params."limit length inner pitch" = { type = "u32" }
 // iterate = "nd"
 // faults = true
 // uses = ["indices"]

@@ -10,15 +10,10 @@
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // inputs.offsets = { dtype = "*", dtypes = ["int32"], bind = "'u32'", index = false, axes = "n" }
 // outputs.dst = { dtype = "*", dtypes = ["int32"], bind = "'u32'", index = false, axes = "a n" }
-// params.keep_lo = { type = "u32" }
-// params.keep_hi = { type = "u32" }
+// params."keep_lo keep_hi" = { type = "u32" }
 // params.count = { type = "u32", value = "dst.shape[1]" }
 // params.axes = { type = "u32", value = "dst.shape[0]" }
-// params.size1 = { type = "u32" }
-// params.size2 = { type = "u32" }
-// params.size3 = { type = "u32" }
-// params.size4 = { type = "u32" }
-// params.size5 = { type = "u32" }
+// params."size1 size2 size3 size4 size5" = { type = "u32" }
 // iterate = "nd"
 // moves_bytes = true
 // uses = ["nonzero"]

@@ -1,13 +1,11 @@
 // /// kernel
 // doc = "Count the elements of each chunk that are not zero."
 // part_of = "nonzero_offsets"
-// axes.S = [1, 2, 4, 8]
+// axes.S = { values = [1, 2, 4, 8], pick = "src.dtype.itemsize" }
 // include chunk
-// pick.S = "src.dtype.itemsize"
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // outputs.offsets = { dtype = "i32", index = false, axes = "n" }
-// params.keep_lo = { type = "u32" }
-// params.keep_hi = { type = "u32" }
+// params."keep_lo keep_hi" = { type = "u32" }
 // iterate = "nd"
 // uses = ["nonzero"]
 // grid = "cdiv(it.total, CFG.UNROLL * CFG.threads)"

@@ -1,8 +1,7 @@
 // /// kernel
 // doc = "Sum counts up in place: offsets[i] becomes offsets[1] + ... + offsets[i], offsets[0] zero."
 // part_of = "nonzero_offsets"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // outputs.offsets = { dtype = "i32", axes = "n" }
 // params.count = { type = "u32", value = "offsets.shape[0]" }
 // grid = "1"

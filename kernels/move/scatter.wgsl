@@ -9,8 +9,7 @@
 // That takes passes over the index, which `distinct` leaves out."""
 // source = "torch scatter, numpy put_along_axis"
 // axes.S = [1, 2, 4, 8]
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", keeps = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }

@@ -2,8 +2,7 @@
 // doc = "Add integers to the places along one axis that an index gives, by atomic additions."
 // part_of = "scatter_add"
 // configs.each16 = { UNROLL = 16, threads = 256 }
-// axes.SHARE = "configs"
-// pick.SHARE = "'each16'"
+// axes.SHARE = { values = "configs", pick = "'each16'" }
 // inputs.src = { dtype = "*", bind = "'u32'" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }

@@ -1,15 +1,12 @@
 // /// kernel
 // doc = "Indices along one axis as rows of sort keys: those out of range as the first number that is."
 // part_of = "scatter_add"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
 // outputs.keys = { dtype = "u32", index = false, doc = "(rows, padded)" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.inner = { type = "u32" }
-// params.length = { type = "u32" }
-// params.padded = { type = "u32" }
+// params.index_signed = { type = "u32", value = "1 if index.dtype.kind == 'i' else 0" }
+// params."limit inner length padded" = { type = "u32" }
 // iterate = "nd"
 // faults = true
 // uses = ["indices"]
@@ -40,6 +37,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = outer * p.inner + (e - line * p.inner);
   keys_store(p.keys_off + row * p.padded + (line - outer * p.length), select(p.limit, value.x, inside));
   if (!inside) {
-    ${indices.report("e", "value.x", "value.y")}
+    // What of the first word says the sign, where there is no second.
+    let sign = select(0u, 0xffffffffu, (value.x >= 0x80000000u) & (p.index_signed == 1u));
+    fault(e, value.x, select(value.y, sign, p.index_words == 1u));
   }
 }

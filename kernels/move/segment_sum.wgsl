@@ -2,10 +2,8 @@
 // doc = "Add the sums of runs of equal keys to dst; what the pieces of a long row cut becomes a shorter row."
 // part_of = "scatter_add"
 // configs.tile2048 = { PER = 8, threads = 256 }
-// axes.FIRST = [false, true]
-// axes.LAST = [false, true]
-// axes.TILE = "configs"
-// pick.TILE = "'tile2048'"
+// axes."FIRST LAST" = [false, true]
+// axes.TILE = { values = "configs", pick = "'tile2048'" }
 // inputs.keys = { dtype = "u32" }
 // inputs.order = { dtype = "i32", when = "FIRST", optional = true, doc = "Where the values of the keys are; without it where the keys are" }
 // inputs.values = { dtype = "f32" }
@@ -14,8 +12,7 @@
 // outputs.dst = { dtype = "f32" }
 // iterate = "rows"
 // params.length = { type = "u32", value = "keys.shape[-1]" }
-// params.pieces = { type = "u32" }
-// params.lane_bits = { type = "u32" }
+// params."pieces lane_bits" = { type = "u32" }
 // params.limit = { type = "u32", value = "dst.shape[-1]" }
 // uses = ["scan"]
 // grid = "pieces * cdiv(it.rows, CFG.threads >> lane_bits)"

@@ -6,19 +6,14 @@
 // `upper` true it is src where j >= i + diagonal. The elements are copied bit for bit."""
 // source = "numpy tril and triu, ggml diag_mask_inf and diag_mask_zero"
 // axes.W = [1, 2, 4, 8, 16]
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if W <= 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if W < 4 else 'u32' if W == 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
 // options.upper = { type = "bool", default = false, doc = "Keep the elements above the diagonal." }
 // options.diagonal = { type = "int", default = 0, doc = "The last kept diagonal, or the first with `upper`; 0 is the main diagonal." }
 // params.height = { type = "u32", value = "dst.shape[-2]" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
-// params.lane_bits = { type = "u32" }
-// params.across = { type = "u32" }
-// params.shift = { type = "u32" }
-// params.item = { type = "u32" }
-// params.flip = { type = "u32" }
+// params."lane_bits across shift item flip" = { type = "u32" }
 // params.value = { type = "bits", of = "dst", default = 0, doc = "The number for the other side." }
 // moves_bytes = true
 // iterate = "tiles"

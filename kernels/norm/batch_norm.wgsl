@@ -7,8 +7,7 @@
 // source = "Ioffe and Szegedy 2015"
 // bodies = ["norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }
-// inputs.mean = { dtype = "f32", doc = "(C,)" }
-// inputs.variance = { dtype = "f32", doc = "(C,)" }
+// inputs."mean variance" = { dtype = "f32", doc = "(C,)" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "x" }

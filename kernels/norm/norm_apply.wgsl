@@ -2,13 +2,9 @@
 // doc = "(x - pivot - offset) * factor * weight + bias, where the factor comes of the sum of squares."
 // part_of = "layer_norm"
 // configs.batch4 = { N = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// axes.SV = [1, 4]
-// axes.WV = [1, 4]
-// axes.BATCH = "configs"
-// pick.T = "dtype(x)"
-// pick.BATCH = "'batch4'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes."VEC SV WV" = [1, 4]
+// axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["VEC == 4 or (SV == 1 and WV == 1)", "SV == 1 or WV == 4"]
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
@@ -19,8 +15,7 @@
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.lane_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
+// params."lane_bits pieces" = { type = "u32" }
 // params.count = { type = "f32" }
 // params.has_pivot = { type = "u32", value = "1 if pivot else 0" }
 // params.has_offset = { type = "u32", value = "1 if offset else 0" }

@@ -2,16 +2,11 @@
 // doc = "dx of a norm from the statistics of x and the sums of weight * dy, alone and times what the norm gives."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// axes.SV = [1, 4]
-// axes.WV = [1, 4]
-// axes.BATCH = "configs"
-// pick.T = "dtype(x)"
-// pick.BATCH = "'batch4'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes."VEC SV WV" = [1, 4]
+// axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["VEC == 4 or (SV == 1 and WV == 1)", "SV == 1 or WV == 4"]
-// inputs.dy = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
-// inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
+// inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., cols), or repeated along columns (where SV < VEC)" }
@@ -20,8 +15,7 @@
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "dy" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.lane_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
+// params."lane_bits pieces" = { type = "u32" }
 // params.count = { type = "f32" }
 // params.apart = { type = "u32" }
 // params.has_pivot = { type = "u32", value = "1 if pivot else 0" }

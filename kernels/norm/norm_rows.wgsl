@@ -8,15 +8,11 @@
 // configs.row1024 = { LANES = 256, N = 4 }
 // configs.row4096 = { LANES = 256, N = 16 }
 // axes.NORM = ["layer", "rms"]
-// axes.T = ["f32", "f16"]
-// axes.W = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// axes.WV = [1, 4]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.W = { values = ["f32", "f16"], pick = "dtype(weight if weight else bias) or 'f32'" }
+// axes."VEC WV" = [1, 4]
 // axes.LENGTH = "configs"
-// axes.WG = [256]
-// pick.T = "dtype(x)"
-// pick.W = "dtype(weight if weight else bias) or 'f32'"
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // when = [
 //   "W == 'f32' or (T == 'f16' and WV == 4)",
 //   "VEC == 4 or (WV == 1 and LENGTH in ('row16', 'row256', 'row4096'))",
@@ -31,8 +27,7 @@
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // params.count = { type = "f32", value = "it.cols" }
-// params.inner = { type = "u32" }
-// params.affine_rows = { type = "u32" }
+// params."inner affine_rows" = { type = "u32" }
 // params.lanes_apart = { type = "u32", value = "1 if it.columns_apart('x') else 0" }
 // params.per_group = { type = "u32", value = "WG // CFG.LANES" }
 // params.has_residual = { type = "u32", value = "1 if residual else 0" }

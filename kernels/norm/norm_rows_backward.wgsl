@@ -9,14 +9,11 @@
 // configs.row2048 = { LANES = 256, N = 8 }
 // configs.row4096 = { LANES = 256, N = 16 }
 // axes.NORM = ["layer", "rms"]
-// axes.T = ["f32", "f16"]
-// axes.W = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.W = { values = ["f32", "f16"], pick = "dtype(weight) or 'f32'" }
 // axes.VEC = [1, 4]
 // axes.LENGTH = "configs"
-// axes.WG = [256]
-// pick.T = "dtype(x)"
-// pick.W = "dtype(weight) or 'f32'"
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // when = [
 //   "W == 'f32' or (T == 'f16' and VEC == 4)",
 //   "VEC == 4 or LENGTH in ('row16', 'row256', 'row4096')",
@@ -35,9 +32,7 @@
 // params.per_group = { type = "u32", value = "WG // CFG.LANES" }
 // params.has_weight = { type = "u32", value = "1 if weight else 0" }
 // params.has_ds = { type = "u32", value = "1 if ds else 0" }
-// params.has_partials = { type = "u32" }
-// params.workgroups = { type = "u32" }
-// params.l2 = { type = "u32" }
+// params."has_partials workgroups l2" = { type = "u32" }
 // params.eps = { type = "f32" }
 // uses = ["reduce", "norm"]
 // grid = "workgroups"

@@ -1,19 +1,14 @@
 // /// kernel
 // doc = "What batch_norm_training keeps of the statistics of a batch."
 // part_of = "batch_norm_training"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.pivot = { dtype = "f32", axes = "c", doc = "(C,): the mean is pivot + offset" }
-// inputs.offset = { dtype = "f32", axes = "c", doc = "(C,)" }
-// inputs.squares = { dtype = "f32", axes = "c", doc = "(C,)" }
-// outputs.running_mean = { dtype = "f32", in_place = true, axes = "c", doc = "(C,)" }
-// outputs.running_variance = { dtype = "f32", in_place = true, axes = "c", doc = "(C,)" }
+// inputs."offset squares" = { dtype = "f32", axes = "c", doc = "(C,)" }
+// outputs."running_mean running_variance" = { dtype = "f32", in_place = true, axes = "c", doc = "(C,)" }
 // outputs.saved = { dtype = "f32", axes = "w c", doc = "(3, C): mean, what its rounding left, squares" }
 // params.channels = { type = "u32", value = "pivot.shape[0]" }
-// params.has_running = { type = "u32" }
-// params.has_saved = { type = "u32" }
-// params.degrees = { type = "f32" }
-// params.momentum = { type = "f32" }
+// params."has_running has_saved" = { type = "u32" }
+// params."degrees momentum" = { type = "f32" }
 // grid = "cdiv(pivot.shape[0], WG)"
 // ///
 

@@ -2,15 +2,11 @@
 // doc = "Sums down columns for the gradients of a norm: of dy, and of dy times what the norm gives."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// axes.SV = [1, 4]
-// axes.BATCH = "configs"
-// pick.T = "dtype(x)"
-// pick.BATCH = "'batch4'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes."VEC SV" = [1, 4]
+// axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["SV <= VEC"]
-// inputs.dy = { dtype = "T", vec = "VEC", doc = "(..., rows, cols)" }
-// inputs.x = { dtype = "T", vec = "VEC", doc = "(..., rows, cols)" }
+// inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., rows, cols)" }
 // inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., rows, cols), or repeated along columns (where SV < VEC)" }
@@ -18,10 +14,7 @@
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "x.shape[-2]" }
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }
-// params.across_bits = { type = "u32" }
-// params.tiles = { type = "u32" }
-// params.pieces = { type = "u32" }
-// params.depth = { type = "u32" }
+// params."across_bits tiles pieces depth" = { type = "u32" }
 // params.count = { type = "f32" }
 // params.has_pivot = { type = "u32", value = "1 if pivot else 0" }
 // params.has_offset = { type = "u32", value = "1 if offset else 0" }

@@ -2,25 +2,18 @@
 // doc = "Sums along rows for the gradients of a norm: of g = weight * dy and g times what the norm gives, and of dy alone."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// axes.WV = [1, 4]
-// axes.BATCH = "configs"
-// pick.T = "dtype(x)"
-// pick.BATCH = "'batch4'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes."VEC WV" = [1, 4]
+// axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["WV <= VEC"]
-// inputs.dy = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
-// inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
-// inputs.pivot = { dtype = "f32", index = false, optional = true, doc = "Lies as squares do." }
-// inputs.offset = { dtype = "f32", index = false, optional = true, doc = "Lies as squares do." }
+// inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
+// inputs."pivot offset" = { dtype = "f32", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.squares = { dtype = "f32", doc = "(..., 1)" }
 // inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), repeated along columns where WV < VEC" }
 // outputs.sums = { dtype = "f32", doc = "(..., 4 * pieces): g, g times what the norm gives, dy, dy times that" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }
-// params.lane_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
-// params.depth = { type = "u32" }
+// params."lane_bits pieces depth" = { type = "u32" }
 // params.count = { type = "f32" }
 // params.has_pivot = { type = "u32", value = "1 if pivot else 0" }
 // params.has_offset = { type = "u32", value = "1 if offset else 0" }

@@ -8,9 +8,8 @@
 // axes.OP = ["max", "avg"]
 // include types
 // axes.WINDOW = "configs"
-// axes.V = [1, 4]
+// axes.V = { values = [1, 4], pick = "4 if dst.vectorizable(4) else 1" }
 // pick.T = "dtype(dy)"
-// pick.V = "4 if dst.vectorizable(4) else 1"
 // inputs.dy = { dtype = "T", doc = "(..., OH, OW)" }
 // inputs.index = { dtype = "i32", optional = true, when = "OP == 'max'", doc = "(..., OH, OW)" }
 // outputs.dst = { dtype = "T", vec = "V", doc = "(..., H, W)" }

@@ -14,25 +14,10 @@
 // params.rows = { type = "u32", value = "dy.shape[2]" }
 // params.cols = { type = "u32", value = "dy.shape[3]" }
 // params.items = { type = "u32", value = "dst.size" }
-// params.channels_first = { type = "u32" }
-// params.step_h = { type = "u32" }
-// params.step_w = { type = "u32" }
-// params.last_h = { type = "u32" }
-// params.last_w = { type = "u32" }
-// params.unit_h = { type = "u32" }
-// params.unit_w = { type = "u32" }
-// params.pad_h = { type = "i32" }
-// params.pad_w = { type = "i32" }
-// params.back_step_h = { type = "u32" }
-// params.back_step_w = { type = "u32" }
-// params.back_unit_h = { type = "u32" }
-// params.back_unit_w = { type = "u32" }
-// params.before_h = { type = "u32" }
-// params.before_w = { type = "u32" }
-// params.reach_h = { type = "u32" }
-// params.reach_w = { type = "u32" }
-// params.after_h = { type = "u32" }
-// params.after_w = { type = "u32" }
+// params."channels_first step_h step_w last_h last_w unit_h unit_w" = { type = "u32" }
+// params."pad_h pad_w" = { type = "i32" }
+// params."back_step_h back_step_w back_unit_h back_unit_w before_h before_w reach_h" = { type = "u32" }
+// params."reach_w after_h after_w" = { type = "u32" }
 // include counted
 // uses = ["pool"]
 // grid = "cdiv(dst.size, 256)"

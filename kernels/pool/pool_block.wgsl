@@ -20,8 +20,7 @@
 // params.items = { type = "u32", value = "it.batches * cdiv(dst.shape[-2], CFG.R) * (dst.shape[-1] // D)" }
 // params.height = { type = "i32", value = "x.shape[-2]" }
 // params.width = { type = "i32", value = "x.shape[-1]" }
-// params.pad_h = { type = "i32" }
-// params.pad_w = { type = "i32" }
+// params."pad_h pad_w" = { type = "i32" }
 // include counted
 // iterate = "tiles"
 // uses = ["pool"]

@@ -14,17 +14,8 @@
 // params.height = { type = "i32", value = "x.shape[2]" }
 // params.width = { type = "i32", value = "x.shape[3]" }
 // params.items = { type = "u32", value = "dst.size" }
-// params.channels_first = { type = "u32" }
-// params.step_h = { type = "u32" }
-// params.step_w = { type = "u32" }
-// params.last_h = { type = "u32" }
-// params.last_w = { type = "u32" }
-// params.unit_h = { type = "u32" }
-// params.unit_w = { type = "u32" }
-// params.pad_h = { type = "i32" }
-// params.pad_w = { type = "i32" }
-// params.dilation_h = { type = "i32" }
-// params.dilation_w = { type = "i32" }
+// params."channels_first step_h step_w last_h last_w unit_h unit_w" = { type = "u32" }
+// params."pad_h pad_w dilation_h dilation_w" = { type = "i32" }
 // include counted
 // uses = ["pool"]
 // grid = "cdiv(dst.size, 256)"

@@ -8,9 +8,10 @@
 // include quantised
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }
 // axes.D = [2, 4]
-// axes.V = [1, 4]
+// axes.V = [4]
 // axes.SHARE = "configs"
 // pick.D = "dst.dtype.itemsize"
+// pick.V = "4"
 // pick.SHARE = "'rows32'"
 // include planes
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", axes = "b n k", doc = "(..., rows, K)" }

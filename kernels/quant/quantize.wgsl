@@ -9,10 +9,11 @@
 // axes.TYPE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl", "mxfp4"]
 // axes.LV = [4]
 // axes.T = ["f32", "f16"]
-// axes.V = [1, 4]
+// axes.V = [4]
 // axes.SHARE = "configs"
 // pick.LV = "4"
 // pick.T = "dtype(x)"
+// pick.V = "4"
 // pick.SHARE = "'rows32'"
 // inputs.x = { dtype = "T", vec = "V", axes = "a r k", doc = "(..., rows, K)" }
 // include written
@@ -47,18 +48,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let n = p.first_row + r;
   let source = p.x_off + b * p.x_as + min(r, p.rows - 1u) * p.x_rs;
   let k = min(g, p.groups_k - 1u) * 32u;
-//% if V == 4
 //% for i in range(8)
   let v${i} = x_load(source + (k / 4u + ${i}u) * p.x_ks);
 //% for e in range(4)
   numbers[${4 * i + e}] = select(0.0f, v${i}[${e}], live);
 //% endfor
 //% endfor
-//% else
-//% for i in range(32)
-  numbers[${i}] = select(0.0f, x_load(source + (k + ${i}u) * p.x_ks), live);
-//% endfor
-//% endif
   var record = make_block();
   if (!live) { record = 0u; }
 //% for t in range(16)

@@ -10,8 +10,7 @@
 // inputs.state = { dtype = "u32", optional = true, index = false, axes = "w", doc = "(6,): two words of the key, four of the counter." }
 // outputs.dst = { dtype = "*", dtypes = ["bool", "float32", "float16", "bfloat16", "uint8"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S * V == 4 else 'atomic<u32>'" }
 // params.has_state = { type = "u32", value = "1 if state else 0" }
-// params.first = { type = "u32" }
-// params.kind = { type = "u32" }
+// params."first kind" = { type = "u32" }
 // params.p = { type = "f32", arg = true, doc = "The probability of `value`; from 1 on always, from 0 down (and NaN) never." }
 // params.value = { type = "f32", default = 1.0, doc = "The value of elements that are not 0." }
 // params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }

@@ -2,10 +2,8 @@
 // doc = "Draw a piece of each row by the sums of their weights, then a column of it."
 // part_of = "categorical"
 // configs.pieces256 = { threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.SIZE = "configs"
-// pick.T = "dtype(logits)"
-// pick.SIZE = "'pieces256'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(logits)" }
+// axes.SIZE = { values = "configs", pick = "'pieces256'" }
 // inputs.logits = { dtype = "T" }
 // inputs.tokens = { dtype = "i32", optional = true }
 // inputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): as categorical_sums leaves them; up to `threads` pieces" }
@@ -13,13 +11,10 @@
 // outputs.dst = { dtype = "i32", doc = "(..., 1)" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "logits.shape[-1]" }
-// params.pieces = { type = "u32" }
-// params.each = { type = "u32" }
-// params.first = { type = "u32" }
+// params."pieces each first" = { type = "u32" }
 // params.has_tokens = { type = "u32", value = "1 if tokens else 0" }
 // params.has_state = { type = "u32", value = "1 if state else 0" }
-// params.temperature = { type = "f32", arg = true }
-// params.top_p = { type = "f32", arg = true }
+// params."temperature top_p" = { type = "f32", arg = true }
 // params.seed = { type = "bits", of = "int64", arg = true }
 // uses = ["logits", "philox", "reduce"]
 // grid = "it.rows"

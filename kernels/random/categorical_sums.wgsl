@@ -2,16 +2,13 @@
 // doc = "Maximum and sum of weights of one piece of a row of logits."
 // part_of = "categorical"
 // configs.piece256 = { threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.SIZE = "configs"
-// pick.T = "dtype(logits)"
-// pick.SIZE = "'piece256'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(logits)" }
+// axes.SIZE = { values = "configs", pick = "'piece256'" }
 // inputs.logits = { dtype = "T" }
 // outputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): maximum, and sum, which is below 0 where there is a NaN or +inf" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
-// params.pieces = { type = "u32" }
-// params.each = { type = "u32" }
+// params."pieces each" = { type = "u32" }
 // params.temperature = { type = "f32", arg = true }
 // uses = ["logits", "reduce"]
 // grid = "it.rows * pieces"

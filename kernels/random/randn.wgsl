@@ -13,8 +13,7 @@
 // inputs.state = { dtype = "u32", optional = true, index = false, axes = "w", doc = "(6,): two words of the key, four of the counter." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16", "bfloat16"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S == 4 else 'atomic<u32>'" }
 // params.has_state = { type = "u32", value = "1 if state else 0" }
-// params.first = { type = "u32" }
-// params.kind = { type = "u32" }
+// params."first kind" = { type = "u32" }
 // params.zero = { type = "u32", value = "0" }
 // params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true

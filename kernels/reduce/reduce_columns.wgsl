@@ -3,28 +3,17 @@
 // part_of = "sum"
 // configs.batch8 = { N = 8, threads = 256 }
 // axes.OP = "reductions"
-// axes.T = ["f32", "f16", "i32", "u32", "bool"]
-// axes.PACKED = [false, true]
-// axes.VEC = [1, 4]
-// axes.BATCH = "configs"
-// pick.T = "dtype(x)"
-// pick.PACKED = "dst.dtype.itemsize < 4"
-// pick.VEC = "4 if x.vectorizable(4) else 1"
-// pick.BATCH = "'batch8'"
+// axes.T = { values = ["f32", "f16", "i32", "u32", "bool"], pick = "dtype(x)" }
+// axes.PACKED = { values = [false, true], pick = "dst.dtype.itemsize < 4" }
+// axes.VEC = { values = [1, 4], pick = "4 if x.vectorizable(4) else 1" }
+// axes.BATCH = { values = "configs", pick = "'batch8'" }
 // when = ["T in ROW.dtypes", "not PACKED or ROW.packed(T)"]
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., depth, cols)" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if PACKED else 'u32'", doc = "(..., 1, cols), or for pieces (..., words of a state * pieces, cols)" }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "x.shape[-2]" }
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }
-// params.outs = { type = "u32" }
-// params.across_bits = { type = "u32" }
-// params.tiles = { type = "u32" }
-// params.pieces = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.finish = { type = "u32" }
-// params.kind = { type = "u32" }
+// params."outs across_bits tiles pieces depth is_partial finish kind" = { type = "u32" }
 // params.flip = { type = "i32" }
 // params.start = { type = "u32" }
 // params.divisor = { type = "f32" }

@@ -4,22 +4,13 @@
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.OP = "reductions"
 // axes.T = ["f32", "i32", "u32"]
-// axes.PACKED = [false, true]
-// axes.BATCH = "configs"
-// pick.PACKED = "dst.dtype.itemsize < 4"
-// pick.BATCH = "'batch4'"
+// axes.PACKED = { values = [false, true], pick = "dst.dtype.itemsize < 4" }
+// axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["T in ROW.dtypes", "not PACKED or ROW.packed(T) or (T == 'f32' and ROW.packed('f16'))"]
 // inputs.states = { dtype = "u32", readonly = true, doc = "(..., words of a state * count)" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if PACKED else 'u32'", doc = "(..., 1), or for pieces (..., words of a state * pieces)" }
 // iterate = "rows"
-// params.count = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.apart = { type = "u32" }
-// params.finish = { type = "u32" }
-// params.kind = { type = "u32" }
+// params."count lane_bits pieces depth is_partial apart finish kind" = { type = "u32" }
 // params.divisor = { type = "f32" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }

@@ -6,8 +6,7 @@
 // + i d - p = h and x' s + j d - p = w, in f32, in the order of i and j: two runs give the same bits.
 // Pairs are (rows, columns)."""
 // source = "torch.nn.functional.fold"
-// axes.T = ["f32", "f16"]
-// pick.T = "dtype(x)"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // inputs.x = { dtype = "T", axes = "n k l", index = false, doc = "(N, C KH KW, OH OW)" }
 // outputs.dst = { dtype = "T", doc = "(N, C, H, W)" }
 // options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
@@ -17,22 +16,8 @@
 // params.channels = { type = "u32", value = "dst.shape[1]" }
 // params.height = { type = "u32", value = "dst.shape[2]" }
 // params.width = { type = "u32", value = "dst.shape[3]" }
-// params.out_h = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.kernel_h = { type = "u32" }
-// params.kernel_w = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.pad_h = { type = "u32" }
-// params.pad_w = { type = "u32" }
-// params.dilation_h = { type = "u32" }
-// params.dilation_w = { type = "u32" }
-// params.common_h = { type = "u32" }
-// params.common_w = { type = "u32" }
-// params.next_h = { type = "u32" }
-// params.next_w = { type = "u32" }
-// params.inverse_h = { type = "u32" }
-// params.inverse_w = { type = "u32" }
+// params."out_h out_w kernel_h kernel_w stride_h stride_w pad_h pad_w dilation_h" = { type = "u32" }
+// params."dilation_w common_h common_w next_h next_w inverse_h inverse_w" = { type = "u32" }
 // iterate = "nd"
 // operations = "x.size"
 // grid = "cdiv(it.total, 256)"

@@ -16,17 +16,8 @@
 // params.channels = { type = "u32", value = "x.shape[1]" }
 // params.height = { type = "u32", value = "x.shape[2]" }
 // params.width = { type = "u32", value = "x.shape[3]" }
-// params.windows = { type = "u32" }
-// params.quads = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.kernel_h = { type = "u32" }
-// params.kernel_w = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.pad_h = { type = "u32" }
-// params.pad_w = { type = "u32" }
-// params.dilation_h = { type = "u32" }
-// params.dilation_w = { type = "u32" }
+// params."windows quads out_w kernel_h kernel_w stride_h stride_w pad_h pad_w" = { type = "u32" }
+// params."dilation_h dilation_w" = { type = "u32" }
 // moves_bytes = true
 // iterate = "rows"
 // uses = ["words"]

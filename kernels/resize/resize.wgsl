@@ -11,11 +11,9 @@
 // With `antialias` linear is a triangle and cubic Keys' function with a = -0.5; where an axis shrinks
 // the filter is as many times wider, and pixels beyond the edge count nothing."""
 // source = "ONNX Resize, torch.nn.functional.interpolate (meaning); Keys 1981 (cubic)"
-// axes.T = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.TAPS = [1, 2, 4]
-// axes.V = [1, 4]
-// pick.T = "dtype(x)"
-// pick.V = "4 if dst.vectorizable(4) else 1"
+// axes.V = { values = [1, 4], pick = "4 if dst.vectorizable(4) else 1" }
 // inputs.x = { dtype = "T", doc = "(..., H, W)" }
 // outputs.dst = { dtype = "T", vec = "V", doc = "(..., OH, OW)" }
 // options.mode = { type = "Literal['nearest', 'linear', 'cubic']", default = "linear", doc = "How many pixels an output sees." }
@@ -27,15 +25,8 @@
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
 // params.quads = { type = "u32", value = "cdiv(dst.shape[-1], 4)" }
-// params.batches_first = { type = "u32" }
-// params.row_step = { type = "u32" }
-// params.row_first = { type = "u32" }
-// params.row_unit = { type = "u32" }
-// params.col_step = { type = "u32" }
-// params.col_first = { type = "u32" }
-// params.col_unit = { type = "u32" }
-// params.col_whole = { type = "u32" }
-// params.col_rest = { type = "u32" }
+// params."batches_first row_step row_first row_unit col_step col_first col_unit" = { type = "u32" }
+// params."col_whole col_rest" = { type = "u32" }
 // iterate = "tiles"
 // operations = "dst.size * (1 if mode == 'nearest' else 6 if mode == 'linear' else 40)"
 // grid = "cdiv(it.batches * dst.shape[-2] * cdiv(dst.shape[-1], 4), 256)"

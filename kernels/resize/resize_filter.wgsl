@@ -2,21 +2,17 @@
 // doc = "Images of another number of rows, by a filter that is as wide as the step between rows: one direction of a resize with antialiasing."
 // part_of = "resize"
 // source = "PIL's Image.resize, torch.nn.functional.interpolate(antialias=True) (meaning); Keys 1981 (cubic)"
-// axes.X = ["f32", "f16"]
-// axes.T = ["f32", "f16"]
+// axes.X = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.T = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.RADIUS = [1, 2]
 // when = ["X == 'f32' or T == 'f32'"]
-// pick.X = "dtype(x)"
-// pick.T = "dtype(dst)"
 // inputs.x = { dtype = "X", doc = "(..., H, W)" }
 // outputs.dst = { dtype = "T", doc = "(..., OH, W)" }
 // params.height = { type = "i32", value = "x.shape[-2]" }
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
 // params.fastest = { type = "u32", doc = "Neighbouring invocations take neighbours of: 0 a row, 1 a column, 2 images" }
-// params.step = { type = "u32" }
-// params.first = { type = "u32" }
-// params.unit = { type = "u32" }
+// params."step first unit" = { type = "u32" }
 // params.reach = { type = "i32", doc = "Pixels on either side that the filter may see" }
 // params.narrow = { type = "f32", doc = "1 / the width of the filter in pixels, 1 or less" }
 // iterate = "tiles"

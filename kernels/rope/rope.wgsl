@@ -10,20 +10,16 @@
 // float16 is computed in f32; `dst` may be `x`."""
 // source = "Su et al. 2021; ggml's rope_ext (normal and neox)"
 // configs.heads4 = { HEADS = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.V = [1, 4]
-// axes.SHARE = "configs"
-// pick.T = "dtype(x)"
-// pick.SHARE = "'heads4'"
+// axes.SHARE = { values = "configs", pick = "'heads4'" }
 // inputs.x = { dtype = "T", vec = "V", over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
 // inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(dst.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", index = false, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
 // outputs.dst = { dtype = "T", vec = "V", alias = "x", over = "dst.with_layout(dst.shape[1:], dst.strides[1:])", doc = "Has the shape of x" }
 // options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "Pair i is columns 2 i and 2 i + 1, or ('neox') i and pairs + i." }
 // iterate = "rows"
-// params.pairs = { type = "u32" }
-// params.halves = { type = "u32" }
-// params.columns = { type = "u32" }
+// params."pairs halves columns" = { type = "u32" }
 // params.width = { type = "u32", value = "dst.shape[-1] // V" }
 // params.heads = { type = "u32", value = "dst.shape[0]" }
 // params.x_step = { type = "u32", value = "x.strides[0] // (x.dtype.itemsize * V) % (1 << 32)" }

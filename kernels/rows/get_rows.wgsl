@@ -9,13 +9,10 @@
 // count from the end."""
 // source = "ggml GET_ROWS, torch index_select and embedding"
 // configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
-// axes.S = [1, 2, 4, 8, 16]
-// axes.D = [1, 2, 4, 8, 16]
+// axes."S D" = [1, 2, 4, 8, 16]
 // axes.V = [1, 4]
-// axes.CAST = [false, true]
-// axes.PAIR = [false, true]
-// axes.SHARE = "configs"
-// pick.SHARE = "'cols2'"
+// axes."CAST PAIR" = [false, true]
+// axes.SHARE = { values = "configs", pick = "'cols2'" }
 // when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", over = "src.with_layout(dst.shape, src.strides[:-2] + (0, src.strides[-1]))", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., m, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(..., n)" }
@@ -24,15 +21,9 @@
 // iterate = "rows"
 // params.width = { type = "u32", value = "dst.shape[-1] // V" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.first_row = { type = "u32" }
-// params.own_rows = { type = "u32" }
-// params.last_row = { type = "u32" }
+// params."limit first_row own_rows last_row" = { type = "u32" }
 // params.pitch = { type = "u32", value = "src.strides[-2] // (src.dtype.itemsize * V) % (1 << 32)" }
-// params.lane_bits = { type = "u32" }
-// params.tiles = { type = "u32" }
-// params.src_kind = { type = "u32" }
-// params.dst_kind = { type = "u32" }
+// params."lane_bits tiles src_kind dst_kind" = { type = "u32" }
 // faults = true
 // bytes = "dst.size * src.dtype.itemsize + touched(index, dst)"
 // moves_bytes = true

@@ -1,13 +1,10 @@
 // /// kernel
 // doc = "Add the sums of a list's runs of rows with equal keys to dst; what its pieces cut becomes a shorter list."
 // part_of = "add_rows"
-// axes.T = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(values)" }
 // axes.V = [1, 4]
-// axes.FIRST = [false, true]
-// axes.LAST = [false, true]
-// axes.WG = [256]
-// pick.T = "dtype(values)"
-// pick.WG = "256"
+// axes."FIRST LAST" = [false, true]
+// axes.WG = { values = [256], pick = "256" }
 // when = ["FIRST or T == 'f32'"]
 // inputs.keys = { dtype = "u32", axes = "n" }
 // inputs.order = { dtype = "i32", when = "FIRST", optional = true, axes = "n" }

@@ -10,13 +10,10 @@
 // `distinct` leaves out. Other rows of dst do not change."""
 // source = "ggml SET_ROWS, torch index_copy"
 // configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
-// axes.S = [1, 2, 4, 8, 16]
-// axes.D = [1, 2, 4, 8, 16]
+// axes."S D" = [1, 2, 4, 8, 16]
 // axes.V = [1, 4]
-// axes.CAST = [false, true]
-// axes.PAIR = [false, true]
-// axes.SHARE = "configs"
-// pick.SHARE = "'cols2'"
+// axes."CAST PAIR" = [false, true]
+// axes.SHARE = { values = "configs", pick = "'cols2'" }
 // when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
@@ -26,14 +23,9 @@
 // iterate = "rows"
 // params.width = { type = "u32", value = "src.shape[-1] // V" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
-// params.limit = { type = "u32" }
-// params.first_row = { type = "u32" }
-// params.own_rows = { type = "u32" }
+// params."limit first_row own_rows" = { type = "u32" }
 // params.pitch = { type = "u32", value = "dst.strides[-2] // (dst.dtype.itemsize * V) % (1 << 32)" }
-// params.lane_bits = { type = "u32" }
-// params.tiles = { type = "u32" }
-// params.src_kind = { type = "u32" }
-// params.dst_kind = { type = "u32" }
+// params."lane_bits tiles src_kind dst_kind" = { type = "u32" }
 // faults = true
 // bytes = "touched(src, index) + src.size * dst.dtype.itemsize"
 // moves_bytes = true

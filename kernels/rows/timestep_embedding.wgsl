@@ -5,10 +5,8 @@
 // half is D // 2 and f[j] = max_period^(-j / half); if D is odd the last column is 0. Computed in
 // f32: x f is rounded, so errors grow with it, to about |x f| 2^-22."""
 // source = "ggml's TIMESTEP_EMBEDDING; Vaswani et al. 2017"
-// axes.T = ["f32", "f16"]
-// axes.D = ["f32", "f16"]
-// pick.T = "dtype(x)"
-// pick.D = "dtype(dst)"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // inputs.x = { dtype = "T", axes = "n", doc = "(N,)" }
 // outputs.dst = { dtype = "D", axes = "n d", doc = "(N, D)" }
 // options.max_period = { type = "float", default = 10000.0, doc = "1 over the least f, above 0." }

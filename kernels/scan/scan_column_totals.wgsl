@@ -2,21 +2,15 @@
 // doc = "The sum of each piece that scan_columns walks along."
 // part_of = "cumsum"
 // configs.walk8 = { UNROLL = 8, threads = 256 }
-// axes.T = ["f32", "f16", "u32"]
-// axes.A = ["f32", "u32"]
-// axes.WALK = "configs"
+// axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }
+// axes.A = { values = ["f32", "u32"], pick = "'u32' if T == 'u32' else 'f32'" }
+// axes.WALK = { values = "configs", pick = "'walk8'" }
 // when = ["(A == 'u32') == (T == 'u32')"]
-// pick.T = "dtype(x)"
-// pick.A = "'u32' if T == 'u32' else 'f32'"
-// pick.WALK = "'walk8'"
 // inputs.x = { dtype = "T" }
 // outputs.totals = { dtype = "A", index = false, doc = "(pieces, rows)" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
-// params.blocks = { type = "u32" }
-// params.run = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.product = { type = "u32" }
+// params."blocks run lane_bits product" = { type = "u32" }
 // uses = ["scan"]
 // grid = "blocks * cdiv(it.cols, run * (CFG.threads >> lane_bits))"
 // ///

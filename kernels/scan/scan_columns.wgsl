@@ -2,23 +2,16 @@
 // doc = "Running sums along an axis whose neighbours lie further apart than those of another one."
 // part_of = "cumsum"
 // configs.walk8 = { UNROLL = 8, threads = 256 }
-// axes.T = ["f32", "f16", "u32"]
-// axes.A = ["f32", "u32"]
-// axes.WALK = "configs"
+// axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }
+// axes.A = { values = ["f32", "u32"], pick = "'u32' if T == 'u32' else 'f32'" }
+// axes.WALK = { values = "configs", pick = "'walk8'" }
 // when = ["(A == 'u32') == (T == 'u32')"]
-// pick.T = "dtype(x)"
-// pick.A = "'u32' if T == 'u32' else 'f32'"
-// pick.WALK = "'walk8'"
 // inputs.x = { dtype = "T" }
 // inputs.totals = { dtype = "A", optional = true, index = false, doc = "(pieces, rows): sums up to the end of each piece" }
 // outputs.dst = { dtype = "T", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
-// params.blocks = { type = "u32" }
-// params.run = { type = "u32" }
-// params.before = { type = "u32" }
-// params.lane_bits = { type = "u32" }
-// params.product = { type = "u32" }
+// params."blocks run before lane_bits product" = { type = "u32" }
 // uses = ["scan"]
 // grid = "blocks * cdiv(it.cols, run * (CFG.threads >> lane_bits))"
 // ///

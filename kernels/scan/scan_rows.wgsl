@@ -5,13 +5,10 @@
 // configs.row64 = { LANES = 4, N4 = 4, N1 = 8 }
 // configs.row256 = { LANES = 16, N4 = 4, N1 = 8 }
 // configs.row1024 = { LANES = 64, N4 = 4, N1 = 8 }
-// axes.T = ["f32", "f16", "u32"]
-// axes.VEC = [1, 4]
+// axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // axes.LENGTH = "configs"
-// axes.WG = [256]
-// pick.T = "dtype(x)"
-// pick.VEC = "4 if it.vec(4) else 1"
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.x = { dtype = "T", vec = "VEC" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"

@@ -2,21 +2,16 @@
 // doc = "The sum of each piece of long rows."
 // part_of = "cumsum"
 // configs.tile = { N4 = 4, N1 = 8, threads = 256 }
-// axes.T = ["f32", "f16", "u32"]
-// axes.A = ["f32", "u32"]
+// axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }
+// axes.A = { values = ["f32", "u32"], pick = "'u32' if T == 'u32' else 'f32'" }
 // axes.VEC = [1, 4]
-// axes.TILE = "configs"
+// axes.TILE = { values = "configs", pick = "'tile'" }
 // when = ["(A == 'u32') == (T == 'u32')"]
-// pick.T = "dtype(x)"
-// pick.A = "'u32' if T == 'u32' else 'f32'"
-// pick.TILE = "'tile'"
 // inputs.x = { dtype = "T", vec = "VEC" }
 // outputs.totals = { dtype = "A", index = false, doc = "(rows, pieces)" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.pieces = { type = "u32" }
-// params.tiles = { type = "u32" }
-// params.product = { type = "u32" }
+// params."pieces tiles product" = { type = "u32" }
 // uses = ["scan"]
 // grid = "it.rows * pieces"
 // ///

@@ -16,17 +16,12 @@
 // configs.row512 = { LANES = 128, N = 4 }
 // configs.row1024 = { LANES = 256, N = 4 }
 // configs.row4096 = { LANES = 256, N = 16 }
-// axes.T = ["f32", "f16"]
-// axes.MASK = ["", "f32", "f16"]
-// axes.VEC = [1, 4]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.MASK = { values = ["", "f32", "f16"], pick = "dtype(mask)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // axes.LENGTH = "configs"
-// axes.SG = [false, true]
-// axes.WG = [256]
-// pick.T = "dtype(x)"
-// pick.MASK = "dtype(mask)"
-// pick.VEC = "4 if it.vec(4) else 1"
-// pick.SG = "caps.subgroups and CFG.N == 16"
-// pick.WG = "256"
+// axes.SG = { values = [false, true], pick = "caps.subgroups and CFG.N == 16" }
+// axes.WG = { values = [256], pick = "256" }
 // when = ["not SG or CFG.N == 16"]
 // subgroups = "SG"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
@@ -38,10 +33,7 @@
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // params.per_group = { type = "u32", value = "WG // CFG.LANES" }
 // params.lanes_apart = { type = "u32", value = "1 if it.columns_apart('x') else 0" }
-// params.head_rows = { type = "u32" }
-// params.heads = { type = "u32" }
-// params.first_head = { type = "u32" }
-// params.alibi_heads = { type = "u32" }
+// params."head_rows heads first_head alibi_heads" = { type = "u32" }
 // params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }

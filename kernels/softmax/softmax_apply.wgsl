@@ -2,28 +2,20 @@
 // doc = "The softmax of one piece of a long row, given the row's maximum and sum."
 // part_of = "softmax"
 // configs.piece1024 = { N = 4, threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.MASK = ["", "f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.MASK = { values = ["", "f32", "f16"], pick = "dtype(mask)" }
 // axes.VEC = [1, 4]
-// axes.PIECE = "configs"
-// pick.T = "dtype(x)"
-// pick.MASK = "dtype(mask)"
-// pick.PIECE = "'piece1024'"
+// axes.PIECE = { values = "configs", pick = "'piece1024'" }
 // inputs.x = { dtype = "T", vec = "VEC" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
 // inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), of softmax_combine" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.pieces = { type = "u32" }
-// params.head_rows = { type = "u32" }
-// params.heads = { type = "u32" }
-// params.first_head = { type = "u32" }
-// params.alibi_heads = { type = "u32" }
+// params."pieces head_rows heads first_head alibi_heads" = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// params.scale = { type = "f32", arg = true }
-// params.max_bias = { type = "f32", arg = true }
+// params."scale max_bias" = { type = "f32", arg = true }
 // params.log = { type = "u32", arg = true }
 // uses = ["logits", "tile/mask"]
 // grid = "it.rows * pieces"

@@ -13,14 +13,11 @@
 // configs.row1024 = { LANES = 256, N = 4 }
 // configs.row4096 = { LANES = 256, N = 16 }
 // configs.any = { LANES = 256, N = 0 }
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(y)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // axes.LENGTH = "configs"
-// axes.WG = [256]
-// pick.T = "dtype(y)"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.WG = { values = [256], pick = "256" }
 // pick.LENGTH = "'row4' if it.cols <= 4 * VEC else 'row16' if it.cols <= 16 * VEC else 'row32' if it.cols <= 32 * VEC else 'row64' if it.cols <= 64 * VEC else 'row128' if it.cols <= 128 * VEC else 'row256' if it.cols <= 256 * VEC else 'row512' if it.cols <= 512 * VEC else 'row1024' if it.cols <= 1024 * VEC else 'row4096' if it.cols <= 4096 * VEC else 'any'"
-// pick.WG = "256"
 // inputs.y = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.dy = { dtype = "T", vec = "VEC", like = "y" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "y", alias = "dy" }

@@ -1,15 +1,11 @@
 // /// kernel
 // doc = "Maximum and sum of a long row from those of its pieces, sinks included."
 // part_of = "softmax"
-// axes.WG = [256]
-// pick.WG = "256"
+// axes.WG = { values = [256], pick = "256" }
 // inputs.pieces_stats = { dtype = "f32", doc = "(rows, pieces, 2): maximum, sum" }
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.stats = { dtype = "f32", doc = "(rows, 3): maximum over the keys, maximum that is subtracted, sum" }
-// params.pieces = { type = "u32" }
-// params.head_rows = { type = "u32" }
-// params.heads = { type = "u32" }
-// params.first_head = { type = "u32" }
+// params."pieces head_rows heads first_head" = { type = "u32" }
 // params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }

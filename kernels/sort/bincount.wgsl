@@ -8,8 +8,7 @@
 // source = "numpy.bincount (meaning)"
 // configs.each16 = { UNROLL = 16, threads = 256, SIZE = 2048 }
 // axes.LOCAL = [false, true]
-// axes.SHARE = "configs"
-// pick.SHARE = "'each16'"
+// axes.SHARE = { values = "configs", pick = "'each16'" }
 // inputs.x = { dtype = "*", dtypes = ["int32", "uint32"], bind = "'u32'", doc = "Any shape" }
 // outputs.dst = { dtype = "*", dtypes = ["int32"], bind = "'atomic<u32>'", index = false, axes = "n", doc = "(length,)" }
 // iterate = "nd"

@@ -2,8 +2,7 @@
 // doc = "Counts of 0."
 // part_of = "bincount"
 // configs.one = { threads = 256 }
-// axes.SHARE = "configs"
-// pick.SHARE = "'one'"
+// axes.SHARE = { values = "configs", pick = "'one'" }
 // outputs.dst = { dtype = "i32" }
 // iterate = "nd"
 // grid = "cdiv(it.total, CFG.threads)"

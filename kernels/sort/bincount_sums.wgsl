@@ -2,18 +2,15 @@
 // doc = "Sums of weights over runs of equal sorted keys."
 // part_of = "bincount_weights"
 // configs.each4 = { UNROLL = 4, threads = 256 }
-// axes.SHARE = "configs"
-// pick.SHARE = "'each4'"
-// inputs.keys = { dtype = "u32", index = false, doc = "(1, padded), sorted" }
-// inputs.items = { dtype = "u32", index = false, doc = "(1, padded): where they are from" }
+// axes.SHARE = { values = "configs", pick = "'each4'" }
+// inputs.keys = { dtype = "u32", index = false, doc = "sorted, padded or not" }
+// inputs.items = { dtype = "u32", index = false, doc = "where they are from" }
 // inputs.weights = { dtype = "f32", axes = "n" }
 // outputs.dst = { dtype = "f32", axes = "n" }
 // iterate = "none"
 // params.length = { type = "u32" }
 // params.bins = { type = "u32", value = "dst.size" }
 // params.lane_bits = { type = "u32" }
-// params.sign = { type = "u32" }
-// faults = true
 // grid = "cdiv(dst.size, CFG.threads >> lane_bits)"
 // ///
 
@@ -37,14 +34,13 @@ fn keys_below(key: u32) -> u32 {
 @compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
-  fault_started((g | li) == 0u);
   if (g >= p.groups) { return; }
   let lanes = 1u << p.lane_bits;
   let lane = li & (lanes - 1u);
   let bin = g * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  // Keys of int32 have the sign bit inverted; p.bins is the first one out of range.
-  let begin = keys_below(min(bin, p.bins) ^ p.sign);
-  let end = keys_below(min(bin + 1u, p.bins) ^ p.sign);
+  // Those out of range are p.bins.
+  let begin = keys_below(min(bin, p.bins));
+  let end = keys_below(min(bin + 1u, p.bins));
   var sum = 0.0f;
   for (var i = begin + lane; i < end; i += ${UNROLL}u * lanes) {
 //% for k in range(UNROLL)
@@ -63,10 +59,4 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (lane < d) { sums[li] += sums[li + d]; }
   }
   if ((lane == 0u) & (bin < p.bins)) { dst_store(p.dst_off + bin * p.dst_ns, sums[li]); }
-  if ((g | li) == 0u) {
-    // The first of those below, and of those above.
-    if (begin > 0u) { fault(items_load(p.items_off), keys_load(p.keys_off) ^ p.sign, 0xffffffffu); }
-    let above = keys_below(p.bins ^ p.sign);
-    if (above < p.length) { fault(items_load(p.items_off + above), keys_load(p.keys_off + above) ^ p.sign, 0u); }
-  }
 }

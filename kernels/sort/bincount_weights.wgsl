@@ -6,7 +6,7 @@
 // IndexRangeError at the next synchronisation."""
 // source = "numpy.bincount (meaning)"
 // operations = "x.size"
-// bodies = ["bincount_sums", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
+// bodies = ["bincount_sums", "scatter_keys", "sort_rows", "sort_merge", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.x = { dtype = "*", dtypes = ["int32", "uint32"], bind = "'u32'", doc = "(n,)" }
 // inputs.weights = { dtype = "f32", like = "x", doc = "(n,)" }
 // outputs.dst = { dtype = "f32", doc = "(length,)" }

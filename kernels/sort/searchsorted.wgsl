@@ -5,10 +5,8 @@
 // Rows must ascend in the order of `sort`: NaN is above everything, -0 equals 0."""
 // source = "numpy.searchsorted (meaning)"
 // configs.one = { threads = 256 }
-// axes.S = [1, 2, 4]
-// axes.SHARE = "configs"
-// pick.S = "sorted.dtype.itemsize"
-// pick.SHARE = "'one'"
+// axes.S = { values = [1, 2, 4], pick = "sorted.dtype.itemsize" }
+// axes.SHARE = { values = "configs", pick = "'one'" }
 // inputs.sorted = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", doc = "(n,), or (..., n) with the leading axes of values" }
 // inputs.values = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", doc = "(..., m)" }
 // outputs.dst = { dtype = "i32", like = "values" }

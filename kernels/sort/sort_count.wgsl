@@ -2,13 +2,11 @@
 // doc = "How often each digit of four bits is in each tile of keys."
 // part_of = "sort"
 // configs.tile2048 = { PER = 8, threads = 256 }
-// axes.TILE = "configs"
-// pick.TILE = "'tile2048'"
+// axes.TILE = { values = "configs", pick = "'tile2048'" }
 // inputs.keys = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
 // outputs.table = { dtype = "u32", index = false, doc = "(rows, 16, tiles)" }
 // iterate = "none"
-// params.tiles = { type = "u32" }
-// params.shift = { type = "u32" }
+// params."tiles shift" = { type = "u32" }
 // uses = ["radix"]
 // grid = "keys.size // (CFG.PER * CFG.threads)"
 // ///

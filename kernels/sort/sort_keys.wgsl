@@ -2,17 +2,14 @@
 // doc = "The sort key of each element, and its bits where they move with it; rows are filled up to whole tiles."
 // part_of = "sort"
 // configs.each4 = { UNROLL = 4, threads = 256 }
-// axes.S = [1, 2, 4]
-// axes.SHARE = "configs"
-// pick.S = "x.dtype.itemsize"
-// pick.SHARE = "'each4'"
+// axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }
+// axes.SHARE = { values = "configs", pick = "'each4'" }
 // inputs.x = { dtype = "*", bind = "'u32'" }
 // outputs.keys = { dtype = "u32", index = false, doc = "(rows, padded)" }
 // outputs.items = { dtype = "u32", index = false, doc = "(rows, padded): bits" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
-// params.padded = { type = "u32" }
-// params.of_bits = { type = "u32" }
+// params."padded of_bits" = { type = "u32" }
 // params.kind = { type = "u32", value = "2 if x.dtype.kind == 'f' else 1 if x.dtype.kind == 'i' else 0" }
 // params.infinity = { type = "u32", value = "0x7f800000 if S == 4 else 0x7f80 if dtype(x) == 'bf16' else 0x7c00" }
 // params.descending = { type = "u32" }

@@ -2,20 +2,16 @@
 // doc = "Rows of a few sorted pieces: each element goes to its place in the whole row, if `keep` reaches there."
 // part_of = "sort"
 // configs.one = { threads = 256 }
-// axes.S = [1, 2, 4]
-// axes.POSITIONS = [false, true]
-// axes.SHARE = "configs"
-// pick.S = "x.dtype.itemsize"
-// pick.POSITIONS = "positions is not None"
-// pick.SHARE = "'one'"
+// axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }
+// axes.POSITIONS = { values = [false, true], pick = "positions is not None" }
+// axes.SHARE = { values = "configs", pick = "'one'" }
 // inputs.x = { dtype = "*", bind = "'u32'", doc = "Sorted in pieces" }
 // inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "Where the elements of x are from" }
 // outputs.values = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'", optional = true }
 // outputs.index = { dtype = "i32", when = "POSITIONS", optional = true }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
-// params.keep = { type = "u32" }
-// params.piece_bits = { type = "u32" }
+// params."keep piece_bits" = { type = "u32" }
 // params.has_values = { type = "u32", value = "1 if values else 0" }
 // params.kind = { type = "u32", value = "2 if x.dtype.kind == 'f' else 1 if x.dtype.kind == 'i' else 0" }
 // params.infinity = { type = "u32", value = "0x7f800000 if S == 4 else 0x7f80 if dtype(x) == 'bf16' else 0x7c00" }

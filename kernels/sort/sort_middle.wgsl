@@ -2,10 +2,8 @@
 // doc = "The median of sorted rows."
 // part_of = "median"
 // configs.one = { threads = 256 }
-// axes.T = ["f32", "f16"]
-// axes.SHARE = "configs"
-// pick.T = "dtype(x)"
-// pick.SHARE = "'one'"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.SHARE = { values = "configs", pick = "'one'" }
 // inputs.x = { dtype = "T", doc = "(..., cols), sorted" }
 // outputs.dst = { dtype = "T", doc = "(..., 1)" }
 // iterate = "rows"

@@ -2,10 +2,8 @@
 // doc = "The elements of each row that positions name."
 // part_of = "top_k"
 // configs.one = { threads = 256 }
-// axes.S = [1, 2, 4]
-// axes.SHARE = "configs"
-// pick.S = "x.dtype.itemsize"
-// pick.SHARE = "'one'"
+// axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }
+// axes.SHARE = { values = "configs", pick = "'one'" }
 // inputs.x = { dtype = "*", bind = "'u32'" }
 // inputs.index = { dtype = "i32" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'" }

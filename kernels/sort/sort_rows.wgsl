@@ -2,22 +2,16 @@
 // doc = "Sorts rows, or pieces of them, that workgroup memory holds, and gives the first `keep` of each."
 // part_of = "sort"
 // configs.block2048 = { SIZE = 2048, threads = 256 }
-// axes.S = [1, 2, 4]
-// axes.POSITIONS = [false, true]
-// axes.BLOCK = "configs"
-// pick.S = "x.dtype.itemsize"
-// pick.POSITIONS = "positions is not None"
-// pick.BLOCK = "'block2048'"
+// axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }
+// axes.POSITIONS = { values = [false, true], pick = "positions is not None" }
+// axes.BLOCK = { values = "configs", pick = "'block2048'" }
 // inputs.x = { dtype = "*", bind = "'u32'" }
 // inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "Where the elements of x are from; without it where they are" }
 // outputs.values = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'", optional = true }
 // outputs.index = { dtype = "i32", optional = true }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
-// params.bits = { type = "u32" }
-// params.keep_bits = { type = "u32" }
-// params.pieces = { type = "u32" }
-// params.keep = { type = "u32" }
+// params."bits keep_bits pieces keep" = { type = "u32" }
 // params.has_values = { type = "u32", value = "1 if values else 0" }
 // params.has_index = { type = "u32", value = "1 if index else 0" }
 // params.kind = { type = "u32", value = "2 if x.dtype.kind == 'f' else 1 if x.dtype.kind == 'i' else 0" }

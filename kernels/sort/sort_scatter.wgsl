@@ -2,19 +2,13 @@
 // doc = "Moves keys, and what goes with them, to their places by one digit of four bits; stable."
 // part_of = "sort"
 // configs.tile2048 = { PER = 8, threads = 256 }
-// axes.TILE = "configs"
+// axes.TILE = { values = "configs", pick = "'tile2048'" }
 // axes.ADDS = [false, true]
-// pick.TILE = "'tile2048'"
-// inputs.keys = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
-// inputs.items = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
+// inputs."keys items" = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
 // inputs.running = { dtype = "u32", index = false, doc = "(rows, 16 * tiles): running sums of the counts; the counts where the workgroup ADDS them" }
-// outputs.keys_out = { dtype = "u32", index = false }
-// outputs.items_out = { dtype = "u32", index = false }
+// outputs."keys_out items_out" = { dtype = "u32", index = false }
 // iterate = "none"
-// params.tiles = { type = "u32" }
-// params.shift = { type = "u32" }
-// params.by_place = { type = "u32" }
-// params.last = { type = "u32" }
+// params."tiles shift by_place last" = { type = "u32" }
 // uses = ["radix", "scan"]
 // grid = "keys.size // (CFG.PER * CFG.threads)"
 // ///

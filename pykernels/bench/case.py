@@ -359,7 +359,8 @@ class Loaded:
         on matrix units?"""
         if self.case.kernel == "mul_mat_quant":
             return any("gemm_mma_quant" in name for name in self.bodies())
-        if not self.case.kernel.startswith("flash_attn") or self.dev._context.caps.matrix is None:
+        attention = self.case.kernel in ("flash_attn", "flash_attn_backward")
+        if not attention or self.dev._context.caps.matrix is None:
             return False
         forward, (tensors, *_) = kernel_of("flash_attn"), self.sets
         views = {name: _view(t) for name, t in tensors.items()}

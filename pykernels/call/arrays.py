@@ -16,8 +16,8 @@ from pykernels._generated.kernels import narrow as _narrow
 from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.runtime.engine import refuse_process
 from pykernels.runtime.launch import run
+from pykernels.runtime.processes import refuse_process
 from pykernels.steps import Arg, Kernel
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeats_to

@@ -17,7 +17,9 @@ from pykernels.plans.attention.arguments import band, dims, number, scale_of
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import recording
 from pykernels.tensors.layout import contiguous_layout, expanded
+from pykernels.tensors.quantised import QTensor
 
+from ._caches import attend_blocks
 from .attention_plain import with_dropout
 from .random import probability
 
@@ -37,8 +39,8 @@ _sdpa_known: Known = {}
 
 def flash_attn(
     q: Array,
-    k: Array,
-    v: Array,
+    k: Array | QTensor,
+    v: Array | QTensor,
     *,
     mask: Array | None = None,
     sinks: Array | None = None,
@@ -48,6 +50,7 @@ def flash_attn(
     window: Window = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    precision: Literal["fast", "high"] | None = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     state: Tensor | None = None,
@@ -64,7 +67,9 @@ def flash_attn(
     Args:
         q: Tensor or numpy array, float32 or float16, (B, H, S, D). D up to 576.
         k: float32 or float16, (B, Hkv, T, D); H is a multiple of Hkv, and each KV head serves
-            H / Hkv neighbouring query heads.
+            H / Hkv neighbouring query heads. Or QTensors k and v of q8_0 or q4_0, such as the heads
+            of a cache: without gradients and dropout. They count as the numbers that their blocks
+            are; where matrix units multiply float16, these are rounded to float16.
         v: float32 or float16, (B, Hkv, T, Dv). Dv up to 512.
         mask: float32 or float16, added to the logits, or bool, True where a key may be seen;
             broadcasts to (B, H, S, T).
@@ -78,6 +83,9 @@ def flash_attn(
         window: (left, right): keys from p - left to p + right; None is open.
         max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is none.
         softcap: cap(s) is softcap * tanh(s / softcap); 0 is none.
+        precision: On matrix units, 'fast' sums float16 values in one piece, which may lose 0.16 T
+            2^-23 sum p|v| more; 'high' bounds their sums as those of float32, as None does.
+            Elsewhere it changes nothing.
         dropout_p: The probability with which a weight becomes 0, while the others are divided by
             1 - dropout_p; the way back has the same weights. Computed in the plain form: memory for
             S * T weights. Neither with lengths nor with return_lse.
@@ -94,6 +102,12 @@ def flash_attn(
         ShapeError, DTypeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
+    if isinstance(k, QTensor) or isinstance(v, QTensor):
+        if _share("flash_attn", dropout_p):
+            raise ArgumentError("[flash_attn] dropout_p excludes keys and values in blocks")
+        extras = {"mask": mask, "sinks": sinks, "lengths": lengths}
+        options = (scale, causal, window, max_bias, softcap)
+        return attend_blocks(q, k, v, extras, options, return_lse, out)
     keeps_lse = return_lse or recording()  # its gradient needs it
     drop = _share("flash_attn", dropout_p)
     if live and out is None:
@@ -118,6 +132,7 @@ def flash_attn(
             _flash_attn(
                 q, k, v, result, mask=mask, sinks=sinks, lengths=lengths, lse=lse, scale=scale,
                 causal=causal, window=window, max_bias=max_bias, softcap=softcap,
+                precision=precision,
             )  # fmt: skip
             return (result, lse) if return_lse and lse is not None else result
     call = Call(KERNEL, q, k, v, mask, sinks, lengths, out=out)
@@ -148,7 +163,7 @@ def flash_attn(
     _flash_attn(
         tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
         lengths=call.tensor("lengths", lengths), lse=lse, scale=scale, causal=causal,
-        window=window, max_bias=max_bias, softcap=softcap,
+        window=window, max_bias=max_bias, softcap=softcap, precision=precision,
     )  # fmt: skip
     call.remember(_flash_known, result, lse, flags=(keeps_lse,))
     if return_lse and lse is not None:
@@ -323,7 +338,7 @@ def _attend(
     causal: bool,
 ) -> None:  # fmt: skip
     """flash_attn, with errors that name this function and its arguments."""
-    options = (scale, "top-left" if causal else False, None, 0.0, 0.0)
+    options = (scale, "top-left" if causal else False, None, 0.0, 0.0, None)
     lse = None
     if recording():  # its gradient needs it
         lse = q._fresh(contiguous_layout(q.shape[:3], DTYPES["float32"]))

@@ -9,6 +9,9 @@ from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.kernels import cpy
 from pykernels.tensors.host import type_name
+from pykernels.tensors.quantised import QTensor
+
+from ._caches import copy_blocks
 
 __all__ = ["astype", "copy", "copyto"]
 
@@ -43,13 +46,18 @@ def copy(x: Array) -> Array:
     return call.leave(dst)
 
 
-def copyto(dst: Tensor, src: Array) -> None:
+def copyto(dst: Tensor | QTensor, src: Array | QTensor) -> None:
     """Write `src` to all elements of `dst`, broadcast by numpy's rules and converted to its dtype.
+    Numbers become the blocks of a QTensor, blocks become numbers or blocks of another type.
 
     Raises:
+        ArgumentError: if dst is of a type that is only read from files, and src of another one.
         ShapeError: if the shape of src does not broadcast to that of dst.
         DTypeError, AliasError: as `kernels.cpy`.
     """
+    if isinstance(dst, QTensor) or (isinstance(dst, Tensor) and isinstance(src, QTensor)):
+        copy_blocks(dst, src)
+        return
     if not isinstance(dst, Tensor):
         raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type_name(dst)}")
     source = Call(KERNEL, src, out=dst).tensor("src", src)

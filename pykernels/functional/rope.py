@@ -19,6 +19,9 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.plans.rope.rope import ROWS
 from pykernels.rules.rope import heads, of_tokens
 from pykernels.tensors.host import as_array, type_name
+from pykernels.tensors.quantised import QTensor
+
+from ._caches import append_blocks
 
 __all__ = ["rope", "rope_append", "rope_table"]
 
@@ -74,9 +77,8 @@ def rope(
             once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
-    if dims is None and table is None and not angles and isinstance(x, Tensor):
-        shape = x._layout.shape
-        plain = x._context.constants.get(shape[-1]) if shape else None
+    if table is None and dims is None and not angles and isinstance(x, Tensor):
+        plain = x._context.constants.get(x._layout.shape[-1:])
         if plain is not None:
             return turned(x, positions, plain, axis, style, backward, out)
     call = None
@@ -91,7 +93,7 @@ def rope(
 
 
 def rope_append(
-    x: Array, positions: Array, cache: Tensor, *, dims: int | None = None, style: Style = "normal",
+    x: Array, positions: Array, cache: Tensor | QTensor, *, dims: int | None = None, style: Style = "normal",
     axis: int = -2, table: Tensor | None = None, out: Tensor | None = None,
     **angles: Unpack[Angles],
 ) -> Tensor:  # fmt: skip
@@ -107,7 +109,9 @@ def rope_append(
         positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
             to those of x before the heads. In a captured step they may change between replays.
         cache: Tensor (..., heads of keys and values, room, width) of x's dtype, with an even number
-            of heads; the token at position q goes to row q, other rows do not change.
+            of heads; the token at position q goes to row q, other rows do not change. Or a QTensor
+            of q8_0 or q4_0 of this shape: keys and values are quantised by ggml's rule, from
+            float32 that are not rounded to x's dtype before.
         dims, style, axis, table, angles: as in `rope`.
         out: The Tensor to write queries to; None makes one.
 
@@ -121,11 +125,12 @@ def rope_append(
             `rope` once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
-    if not isinstance(cache, Tensor):
+    if not isinstance(cache, Tensor | QTensor):
         raise DTypeError(
-            f"[rope_append] cache must be a pykernels.Tensor but is {type_name(cache)}"
+            f"[rope_append] cache must be a pykernels.Tensor or QTensor but is {type_name(cache)}"
         )
-    call = Call(_APPEND, x, positions, cache, table, out=out)
+    held = cache if isinstance(cache, Tensor) else cache.low
+    call = Call(_APPEND, x, positions, held, table, out=out)
     given, places = call.tensor("x", x), call.tensor("positions", positions)
     axis = of_tokens("rope_append", "axis", axis)
     table = _table_of("rope_append", given, dims, table, angles)
@@ -141,9 +146,11 @@ def rope_append(
     if axis == -3:
         shape = (*shape[:-3], shape[-2], shape[-3], shape[-1])
     result = call.out(shape, given.dtype)
-    kernels.rope_append(
-        moved, places, table, cache, heads("rope_append", result, axis), style=style
-    )
+    queries = heads("rope_append", result, axis)
+    if isinstance(cache, QTensor):
+        append_blocks(moved, places, table, cache, queries, style)
+    else:
+        kernels.rope_append(moved, places, table, cache, queries, style=style)
     return result
 
 
@@ -257,7 +264,7 @@ def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
     """The table of these angles, from the cache of the device: a number of columns alone, or with
     angles, leads to it."""
     constants = device._context.constants
-    key: Hashable = dims
+    key: Hashable = (dims,)
     if angles:
         others = {name: value for name, value in angles.items() if name != "freq_factors"}
         factors = angles.get("freq_factors")

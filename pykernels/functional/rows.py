@@ -7,12 +7,15 @@ from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError
 from pykernels.tensors.host import type_name
+from pykernels.tensors.quantised import QTensor
+
+from ._caches import set_block_rows
 
 __all__ = ["set_rows"]
 
 
 def set_rows(
-    src: Array, index: Array, dst: Tensor, *, check: bool = True, distinct: bool = False
+    src: Array, index: Array, dst: Tensor | QTensor, *, check: bool = True, distinct: bool = False
 ) -> None:
     """Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
     Of several rows with one index the last row stays.
@@ -21,7 +24,9 @@ def set_rows(
         src: Tensor or numpy array (..., n, k) of dst's dtype, or both float32, float16, bfloat16.
         index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide
             those of src and repeat (ggml).
-        dst: Tensor (..., m, k); rows that no index names do not change.
+        dst: Tensor (..., m, k); rows that no index names do not change. Or a QTensor of q8_0 or
+            q4_0, whose rows are quantised from float32 or float16 by ggml's rule; there no two rows
+            of a matrix may have one index, else that row has numbers of both.
         check: False skips indices out of range, without an error.
         distinct: True promises that no two rows have one index, and saves the passes that find the
             last row. If the promise is wrong, each element is from one of the rows.
@@ -30,6 +35,9 @@ def set_rows(
         IndexRangeError: at the next synchronisation, for an index outside [0, m).
         DTypeError, ShapeError and the errors of `pykernels.kernels.set_rows`.
     """
+    if isinstance(dst, QTensor):
+        set_block_rows(src, index, dst, check)
+        return
     if not isinstance(dst, Tensor):
         raise DTypeError(f"[set_rows] dst must be a pykernels.Tensor but is {type_name(dst)}")
     call = Call(_set_rows.KERNEL, src, index, out=dst)

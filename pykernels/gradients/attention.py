@@ -38,6 +38,7 @@ def flash_attn(call: Taped) -> None:
         lse = q.device.empty(q.shape[:3])
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
+    del options["precision"]  # of the way there
     if any(call.wants(names[n]) for n in _NAMES[:3]):
         out: Any = call.room(*[names[n] for n in _NAMES[:3]])
         if out == (None, None, None):

@@ -19,7 +19,9 @@ def conv2d(call: Taped) -> None:
     def sums() -> Any:
         dst = x.device.empty(call.shape("dst") or ())
         added: Any = {n: call.saved(n) for n in ("bias", "residual")}
-        kernels.conv2d(x, w, dst, **added, scale=scale, **window)
+        kernels.conv2d(
+            x, w, dst, **added, scale=scale, precision=call.option("precision"), **window
+        )
         return dst
 
     dz = before_activation(call, sums)

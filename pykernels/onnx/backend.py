@@ -1,4 +1,4 @@
-"""ONNX's own interface to what runs files, for its test suite and tools that are written for it."""
+"""ONNX's own interface to programs that run files, for its test suite and for other tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Prepared(BackendRep):
         self.model = model
 
     def run(self, inputs: Any, **options: Any) -> tuple[Array, ...]:
-        """The outputs in the order of the file; inputs are in its order, too, or by name."""
+        """The outputs in the order of the file. Inputs come in the order of the file, or by
+        name."""
         if not isinstance(inputs, Mapping):
             rows = inputs if isinstance(inputs, (list, tuple)) else [inputs]
             names = [v.name for v in self.model.inputs]
@@ -52,5 +53,5 @@ class Backend(_Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """ONNX's tests ask for the processor and for CUDA; all runs on `Backend.device`."""
+        """ONNX's tests ask for the CPU and for CUDA; all tests run on `Backend.device`."""
         return device == "CPU"

@@ -1,4 +1,4 @@
-"""What onnxruntime computes from the same inputs, and how far ours is from it."""
+"""Compares results with those of onnxruntime for the same inputs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .graph import Array, Graph
 from .program import Program, to_device
 from .shapes import described, graph_inputs
 
-NORM, LARGEST = 1e-4, 1e-3  # what a difference may be, relative to the norm and the largest value
+NORM, LARGEST = 1e-4, 1e-3  # largest difference, relative to the norm and to the largest value
 
 
 class Difference(NamedTuple):
-    """Between a value of ours and onnxruntime's, relative to the latter."""
+    """The difference of a value from onnxruntime's value, relative to the latter."""
 
     name: str
     op: str
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
 
 def difference(name: str, op: str, ours: Array, theirs: Array) -> Difference:
-    """Integers must be equal, and so must be what is no finite number."""
+    """The difference of two values. Integers and numbers that are not finite must be equal."""
     if ours.shape != theirs.shape:
         return Difference(name, op, np.inf, np.inf)
     if theirs.dtype.kind != "f":
@@ -82,7 +82,7 @@ class Reference:
 
 
 def with_inner_values(graph: Graph) -> onnx.ModelProto:
-    """The nodes of a graph as a model whose outputs are those of all of them."""
+    """The nodes of a graph as a model with the outputs of all nodes."""
 
     def described(name: str) -> onnx.ValueInfoProto:
         kind = onnx.helper.np_dtype_to_tensor_dtype(graph.dtypes[name])
@@ -100,7 +100,7 @@ def with_inner_values(graph: Graph) -> onnx.ModelProto:
 
 
 def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Array]:
-    """Inputs of these shapes: normal numbers, integers from 0 to 9."""
+    """Random inputs of these shapes: normal numbers, or integers from 0 to 9."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for value in described(graph_inputs(model)):
@@ -122,7 +122,7 @@ def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) ->
 def compare(
     model: onnx.ModelProto, program: Program, inputs: Mapping[str, Array]
 ) -> list[Difference]:
-    """Of each output."""
+    """The difference of each output."""
     theirs, ours = Reference(model).run(inputs), program.run(inputs)
     return [difference(n, "output", ours[n], theirs[n]) for n in program.graph.outputs]
 
@@ -130,12 +130,12 @@ def compare(
 def trace(
     model: onnx.ModelProto, graph: Graph, device: Device, inputs: Mapping[str, Array]
 ) -> Iterator[Difference]:
-    """Of the outputs of each node, from onnxruntime's inputs, so that errors do not add up: of all
-    nodes of the file, and of those that stand for several of them."""
+    """The difference of each node's outputs, computed from onnxruntime's values of its inputs, so
+    that errors do not add up: for the nodes of the file, and for the fused nodes."""
     single, fused = as_expressions(graph), fuse(graph)
     theirs = {**inputs, **Reference(with_inner_values(graph), optimized=False).run(inputs)}
     alone = {n.outputs[0]: n.inputs for n in single.nodes}
-    hidden: dict[str, Tensor] = {}  # of sums that are computed in parts
+    hidden: dict[str, Tensor] = {}  # parts of sums that are split
     for part in (single, fused):
         program = Program(part, device)
         for node in part.nodes:

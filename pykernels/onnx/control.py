@@ -1,4 +1,4 @@
-"""Control flow that is known before anything runs: branches, and loops written out."""
+"""Control flow that is known before anything runs: branches, and unrolled loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .order import first_output, renamed, sorted_nodes
 
 __all__ = ["LONGEST", "attribute_graph", "inlined"]
 
-LONGEST = 1024  # the most rounds of a loop, as each is written out
+LONGEST = 1024  # most iterations of a loop, since loops are unrolled
 
 
 def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
@@ -28,8 +28,8 @@ def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 def inlined(
     graph: onnx.GraphProto, prefix: str, given: Mapping[str, str]
 ) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto], list[str]]:
-    """A graph inside a node, as constants, nodes and the names of its outputs, all with names of
-    their own; `given` has those of the inputs."""
+    """A graph inside a node, as constants, nodes and the names of its outputs, all with new names;
+    `given` has the names of its inputs."""
     inside = {t.name for t in graph.initializer} | {o for n in graph.node for o in n.output}
     names = {n: prefix + n for n in inside if n} | dict(given)
     constants = []

@@ -1,4 +1,4 @@
-"""Operations in terms of others, as ONNX or a file defines them."""
+"""Definitions of operations by other operations, from ONNX or from a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["body_nodes", "definition"]
 
 
 def definition(values: Values, node: onnx.NodeProto) -> onnx.FunctionProto | None:
-    """What ONNX says of an operation in terms of others, if it says so."""
+    """ONNX's definition of an operation by other operations; None if there is none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = values.versions.get(node.domain, 1)
     try:
@@ -56,5 +56,5 @@ def _parsed(text: bytes) -> onnx.FunctionProto:
 
 
 def _newest(versions: Iterable[int], most: int) -> int:
-    """The newest of a definition's versions that a file knows, else the oldest."""
+    """The newest version of a definition that a file supports, else the oldest."""
     return max((v for v in versions if v <= most), default=min(versions))

@@ -1,4 +1,4 @@
-"""The errors of a file."""
+"""Errors of ONNX files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["ModelError", "ModelMemoryError", "NeedsValues", "blamed"]
 
 
 class ModelError(PyKernelsError, ValueError):
-    """A file that cannot be run, or inputs that it does not take.
+    """A file that cannot be run, or inputs that do not fit it.
 
     Attributes:
         reason: What is wrong.
-        operator: The operation, "" where it is none.
-        node: The node's name, or its first output's.
+        operator: The operation, "" if none is to blame.
+        node: The name of the node, or of its first output.
     """
 
     def __init__(self, reason: str, operator: str = "", node: str = "") -> None:
@@ -26,8 +26,8 @@ class ModelError(PyKernelsError, ValueError):
 
 
 class NeedsValues(ModelError):
-    """What a node computes depends on the values of these inputs of the graph; none where it
-    depends on what is computed."""
+    """A node needs the values of these inputs of the graph before anything runs. The list is empty
+    if it needs computed values."""
 
     def __init__(self, reason: str, operator: str, node: str, inputs: frozenset[str]) -> None:
         super().__init__(reason, operator, node)
@@ -35,12 +35,12 @@ class NeedsValues(ModelError):
 
 
 class ModelMemoryError(ModelError, OutOfMemoryError):
-    """A network for which the device, or the byte budget, has no room."""
+    """A network that does not fit into the memory of the device, or into the byte budget."""
 
 
 @contextmanager
 def blamed(operator: str = "", node: str = "") -> Iterator[None]:
-    """Whatever goes wrong inside is a ModelError of this node, but for a lost device."""
+    """A block in which each error, except a lost device, becomes a ModelError of this node."""
     try:
         yield
     except DeviceLostError:

@@ -1,4 +1,4 @@
-"""Files and their external data, which may lie nowhere but beside them."""
+"""Files and their external data, which must lie in the same folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def open_file(path: str | Path) -> onnx.ModelProto:
     """A file with all its weights.
 
     Raises:
-        ModelError: It is no ONNX file, is cut off, or names data that is not in its folder.
+        ModelError: The file is no ONNX file, is cut off, or names data outside of its folder.
     """
     path = Path(path)
     if not path.is_file():
@@ -36,7 +36,7 @@ def open_file(path: str | Path) -> onnx.ModelProto:
 
 
 def _check_place(tensor: onnx.TensorProto, folder: Path) -> None:
-    """Is the data in the folder, as a plain file that is long enough?"""
+    """Raise unless the data is a plain file in the folder that is long enough."""
     told = {e.key: e.value for e in tensor.external_data}
     place = told.get("location", "")
     base = folder.resolve()
@@ -55,7 +55,7 @@ def _check_place(tensor: onnx.TensorProto, folder: Path) -> None:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors that a graph and the graphs in it contain."""
+    """All tensors of a graph and of the graphs inside it."""
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:

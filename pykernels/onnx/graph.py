@@ -1,4 +1,4 @@
-"""What a file is here: nodes in order, the shapes and dtypes of values, constants."""
+"""A file in memory: nodes in order, the shapes and dtypes of values, constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 
 Array = np.ndarray[Any, Any]
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# What tensors on a device have in the place of dtypes that are not computed with.
+# The dtypes on a device in place of dtypes that kernels do not have.
 _STORED = {
     "int64": "int32", "uint64": "uint32", "float64": "float32", "int4": "int8", "uint4": "uint8",
     "int2": "int8", "uint2": "uint8",
@@ -18,7 +18,7 @@ _STORED = {
 
 
 def stored_name(name: str) -> Any:
-    """The dtype that values of a dtype have on a device: 64 bits become 32, 2 and 4 bits 8."""
+    """The dtype of values on a device: 64 bits become 32 bits, 2 and 4 bits become 8."""
     return _STORED.get(name, name)
 
 
@@ -29,21 +29,21 @@ def stored(dtype: np.dtype[Any]) -> Any:
 
 @dataclass(eq=False)
 class Node:
-    """One operation; "" is an input or output that is not there."""
+    """One operation; "" stands for an input or output that is missing."""
 
     op: str
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any] = field(default_factory=dict)
-    version: int = 0  # of the operations' set
+    version: int = 0  # version of the operator set
     name: str = ""
-    proto: onnx.NodeProto | None = None  # what it was in the file, its inputs renamed as here
-    dtypes: tuple[str, ...] = ()  # of the outputs, as the file has them
-    kept: dict[str, Any] = field(default_factory=dict)  # what its entry has put on the device
+    proto: onnx.NodeProto | None = None  # the node of the file, with the names of inputs as here
+    dtypes: tuple[str, ...] = ()  # dtypes of the outputs in the file
+    kept: dict[str, Any] = field(default_factory=dict)  # tensors that its entry has uploaded
 
     @property
     def label(self) -> str:
-        """What errors call it: its name, else its first output's."""
+        """The name in errors: its own, else that of its first output."""
         return self.name or next((n for n in self.outputs if n), "")
 
 
@@ -51,8 +51,8 @@ class Node:
 class Graph:
     """Nodes in an order in which they can run.
 
-    `outputs` are values by the names that the file gives them, `shapes` and `dtypes` those of
-    every value; `constants` are known before anything runs.
+    `outputs` maps names of the file to values. `shapes` and `dtypes` have an entry for every value.
+    `constants` are known before anything runs.
     """
 
     nodes: list[Node]
@@ -61,7 +61,7 @@ class Graph:
     constants: dict[str, Array]
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
-    versions: dict[str, int]  # of the sets of operations
+    versions: dict[str, int]  # versions of the operator sets
     pinned: tuple[str, ...] = ()  # inputs whose values are constants here
 
     def uses(self) -> dict[str, int]:

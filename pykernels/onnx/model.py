@@ -24,7 +24,7 @@ from .shapes import Value, described, graph_inputs, input_shapes
 
 __all__ = ["Model", "load"]
 
-BUDGET = 1 << 30  # bytes of the programs that are kept, weights not counted
+BUDGET = 1 << 30  # bytes of kept programs, without weights
 Given = Array | Tensor
 
 
@@ -41,12 +41,13 @@ def load(
         y = model(x=image)["y"]
 
     Args:
-        file: A path, or what onnx has read. External data must lie in the file's folder.
-        device: Where it runs; None is the default device.
-        shapes: Of inputs whose dimensions the file leaves open. With all of them known, the file
-            is checked now, else by the first call.
-        budget: The bytes of device memory that programs may take. A program belongs to the shapes
-            of its inputs; the least recently used ones go.
+        file: A path, or a model that onnx has read. External data must lie in the folder of the
+            file.
+        device: The device that runs it; None is the default device.
+        shapes: The shapes of inputs whose dimensions the file leaves open. If all are known, the
+            file is checked now, else by the first call.
+        budget: The bytes of device memory that programs may take. There is a program for each
+            combination of input shapes; the least recently used programs are dropped.
 
     Raises:
         ModelError: The file cannot be read, or an operation in it cannot be run.
@@ -59,9 +60,9 @@ class Model:
     """A network. Calling it gives a dict of outputs by their names.
 
     Attributes:
-        inputs: Names, shapes and dtypes. An open dimension is its name, or None.
+        inputs: Names, shapes and dtypes of the inputs. An open dimension is its name, or None.
         outputs: The same of the outputs.
-        metadata: What the file says of itself.
+        metadata: The metadata of the file, such as its producer.
     """
 
     def __init__(
@@ -88,8 +89,8 @@ class Model:
         """The outputs by name: tensors if any input is one, else numpy arrays.
 
         Args:
-            inputs: Inputs by name, for names that are no identifiers of Python's.
-            named: The same as keywords.
+            inputs: Inputs by name, for names that are not Python identifiers.
+            named: Inputs as keywords.
 
         Raises:
             ModelError: An input is missing or does not fit, or a node cannot be run.
@@ -105,23 +106,23 @@ class Model:
                 self._forget()
 
     def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
-        """The time of each kernel in a call; inputs as in a call."""
+        """The time of each kernel in a call, for the same inputs as a call takes."""
         with self._lock:
             program, values = self._prepared({**(inputs or {}), **named})
             return program.profile(values)
 
     def program(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Program:
-        """The program for such inputs."""
+        """The program for the shapes of these inputs."""
         with self._lock:
             return self._prepared({**(inputs or {}), **named})[0]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory: weights, and programs for the shapes that came."""
+        """Bytes of device memory: weights, and the kept programs."""
         return self._constants.nbytes + sum(p.nbytes for p in self._programs.values())
 
     def __len__(self) -> int:
-        """How many programs are kept."""
+        """The number of kept programs."""
         return len(self._programs)
 
     def __repr__(self) -> str:
@@ -154,13 +155,13 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # it may have found inputs that it must know
+            key = self._key(values)  # reading may have found inputs whose values it needs
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, values
 
     def _key(self, values: Mapping[str, Given]) -> tuple[Any, ...]:
-        """What a program is made for: shapes, and the inputs that say what is computed."""
+        """The key of a program: shapes, and the values of inputs such as axes and sizes."""
         shapes = tuple((n, tuple(v.shape)) for n, v in sorted(values.items()))
         told = tuple((n, _array(values[n]).tobytes()) for n in sorted(self._pinned))
         return shapes, told
@@ -179,7 +180,7 @@ class Model:
         return Program(fuse(graph), self.device, self._constants)
 
     def _forget(self) -> None:
-        """Let programs go that are beyond the budget, but for the newest."""
+        """Drop programs beyond the budget, but never the newest."""
         while len(self._programs) > 1:
             if sum(p.nbytes for p in self._programs.values()) <= self.budget:
                 return
@@ -190,7 +191,7 @@ class Model:
         try:
             graph = reader.load(self.proto, self._shapes, None, self._files)
         except NeedsValues as e:
-            if e.inputs:  # which only a call gives
+            if e.inputs:  # values that only a call gives
                 return
             raise
         Program(fuse(graph), self.device, self._constants)
@@ -221,5 +222,5 @@ def _array(value: Given) -> Array:
 
 
 def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
-    """The shapes that inputs get where no call says so."""
+    """The shapes of inputs before a call gives them."""
     return input_shapes(model.proto, model._shapes)

@@ -15,12 +15,13 @@ DEEPEST = 32  # graphs inside graphs
 
 
 def first_output(node: onnx.NodeProto) -> str:
-    """The first output that is there."""
+    """The first output that is not missing."""
     return next((n for n in node.output if n), "")
 
 
 def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Each node behind those whose results it needs, else in the order of the file."""
+    """The nodes, each after the nodes whose results it needs, otherwise in the order of the
+    file."""
     nodes = list(nodes)
     makers: dict[str, int] = {}
     for i, node in enumerate(nodes):
@@ -49,7 +50,7 @@ def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
 
 
 def used(node: onnx.NodeProto, depth: int = 0) -> Iterator[str]:
-    """The values that a node reads, also in its branches."""
+    """The values that a node and its branches read."""
     if depth > DEEPEST:
         raise ModelError(f"more than {DEEPEST} graphs inside each other", node.op_type, node.name)
     yield from node.input
@@ -64,8 +65,8 @@ def renamed(
     names: Mapping[str, str],
     given: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> onnx.NodeProto:
-    """A node with other names of values, also in its branches, and with the attributes `given`
-    where it refers to them."""
+    """A node whose values, also in its branches, have other names, and whose references to
+    attributes are replaced by the attributes `given`."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [names.get(n, n) for n in node.input]
@@ -87,7 +88,7 @@ def _rename_branch(
     names: Mapping[str, str],
     given: Mapping[str, onnx.AttributeProto] | None,
 ) -> None:
-    """Rename what a branch reads from outside; its own names stay."""
+    """Rename the values that a branch reads from outside; its own names stay."""
     own = {t.name for t in graph.initializer} | {v.name for v in graph.input}
     own |= {o for n in graph.node for o in n.output}
     outside = {old: new for old, new in names.items() if old not in own}

@@ -12,8 +12,8 @@ import numpy as np
 import pykernels as pk
 from pykernels.device import Device, Tensor
 from pykernels.errors import DTypeError
-from pykernels.runtime.capture import Program as Captured
 from pykernels.runtime.profile import Profile
+from pykernels.runtime.program import Program as Captured
 
 from .errors import ModelError, blamed
 from .graph import Array, Graph, Node, stored
@@ -30,7 +30,7 @@ def missing(graph: Graph) -> list[str]:
 
 
 class Constants:
-    """Constants on a device, each uploaded once however many programs read it."""
+    """Constants on a device. Each is uploaded once, also if several programs read it."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -55,7 +55,7 @@ class Constants:
 
 
 class Program:
-    """A graph with its constants on a device; what it computes is captured by the first run."""
+    """A graph with its constants on a device. The first run captures its calls."""
 
     def __init__(self, graph: Graph, device: Device, constants: Constants | None = None) -> None:
         lacking = missing(graph)
@@ -70,32 +70,33 @@ class Program:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the device that are this program's alone."""
+        """Bytes on the device that only this program uses."""
         found = sum(t.nbytes for t in self._inputs.values())
         return found + (0 if self._captured is None else self._captured.nbytes)
 
     @property
     def captured(self) -> Captured | None:
-        """The captured calls, once there was a first run."""
+        """The captured calls, None before the first run."""
         return self._captured
 
     def run(self, inputs: Mapping[str, Array | Tensor]) -> dict[str, Array]:
-        """The outputs, by their names in the file, with the dtypes that it gives them."""
+        """The outputs by their names in the file, with the dtypes of the file."""
         return self._read(self._computed(inputs))
 
     def run_on_device(self, inputs: Mapping[str, Array | Tensor]) -> Tensors:
-        """The same as tensors, which later runs do not change. 64 bits are 32 there."""
+        """The outputs as tensors, which later runs do not change. Dtypes of 64 bits become 32
+        bits."""
         found = self._computed(inputs)
         with blamed():
             return {name: t.copy() for name, t in self._named(found).items()}
 
     def walk(self, inputs: Mapping[str, Array | Tensor]) -> dict[str, Array]:
-        """The same node by node, whether it was captured or not."""
+        """The outputs, computed node by node without the captured calls."""
         self.write(inputs)
         return self._read(self._walk())
 
     def replay(self) -> None:
-        """Compute once more, from the inputs that are there."""
+        """Compute again from the current inputs."""
         if self._captured is None:
             raise ModelError("run it once before")
         self._captured()
@@ -163,7 +164,7 @@ class Program:
             try:
                 result = self._called(node, args)
             except DTypeError:
-                # What has no bfloat16 is computed in float32, and rounded by `_fitted`.
+                # Operations without bfloat16 compute in float32; `_fitted` rounds the result.
                 if not any(isinstance(x, Tensor) and x.dtype == "bfloat16" for x in args):
                     raise
                 result = self._called(node, [_widened(x) for x in args])
@@ -186,7 +187,7 @@ class Program:
             )
         if tensor.dtype != kind:
             tensor = tensor.astype(kind)
-        # Constants of one element are numbers here, whose axes do not count.
+        # Constants of one element became numbers, which have no axes.
         return tensor if tensor.shape == shape else tensor.reshape(shape)
 
     def _argument(
@@ -227,7 +228,7 @@ def _widened(x: Tensor | Array | None) -> Tensor | Array | None:
 
 
 def to_device(value: Any, name: str) -> Array:
-    """An array with a dtype that is computed with."""
+    """An array with a dtype that kernels have."""
     array: Array = np.asarray(value)
     kind = np.dtype(stored(array.dtype))
     if kind.kind in "iu" and array.size and kind != array.dtype:

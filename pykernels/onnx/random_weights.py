@@ -1,4 +1,4 @@
-"""Random weights in a file, as of a network before training."""
+"""Replaces the weights of a file by random weights, as before training."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["randomize"]
 
 
 def randomize(model: onnx.ModelProto, seed: int = 0) -> None:
-    """Replaces every float weight: matrices and kernels by normal numbers with a variance of 2 by
+    """Replace every float weight: matrices and kernels by normal numbers with a variance of 2 /
     inputs (He 2015), factors and variances of batch norms by numbers from 0.5 to 1.5, biases and
-    means by small ones."""
+    means by small numbers."""
     graph = model.graph
     rng = np.random.default_rng(seed)
     shapes = {t.name: tuple(t.dims) for t in graph.initializer if t.data_type == 1}
@@ -33,7 +33,8 @@ def randomize(model: onnx.ModelProto, seed: int = 0) -> None:
 
 
 def _roles(graph: onnx.GraphProto) -> dict[str, tuple[str, int]]:
-    """What each value is to the node that uses it: its operation, and which input it is."""
+    """The role of each value: the operation of the node that reads it, and the number of the
+    input."""
     same = {n.output[0]: n.input[0] for n in graph.node if n.op_type in ("Unsqueeze", "Reshape")}
     found: dict[str, tuple[str, int]] = {}
     for node in graph.node:

@@ -23,7 +23,7 @@ from .values import Values, operator
 
 __all__ = ["load"]
 
-# The most elements of an input whose values may say what is computed.
+# The most elements of an input whose values may be needed as sizes or axes.
 PINNED = 4096
 
 
@@ -36,11 +36,13 @@ def load(
     """The graph of a file.
 
     Args:
-        model: The file, or what onnx read of it.
-        shapes: Of inputs whose dimensions the file leaves open; the others get defaults.
-        values: Of inputs: their shapes count. Those that say what is computed (sizes, axes, the
-            condition of a branch) become constants; `pinned` of the graph names them.
-        constants: Keeps the arrays of the file, for a next call.
+        model: The path, or the model that onnx read.
+        shapes: The shapes of inputs whose dimensions the file leaves open; other open dimensions
+            get defaults.
+        values: The values of inputs, which also give their shapes. Values that the graph depends on
+            (sizes, axes, the condition of a branch) become constants; `pinned` of the graph names
+            them.
+        constants: A dict that keeps the arrays of the file for the next call.
 
     Raises:
         ModelError: The file cannot be run.
@@ -65,7 +67,7 @@ def load(
 
 
 class _Reader:
-    """Walks over the nodes of a file once: each is folded, or gets shapes."""
+    """Reads the nodes of a file once: it folds each node, or infers its shapes."""
 
     def __init__(
         self, proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]],
@@ -140,7 +142,7 @@ class _Reader:
         if body is not None:
             self._expand(copy, body)
             return
-        if not copy.output[0]:  # a node goes by its first output
+        if not copy.output[0]:  # a node is known by its first output
             copy.output[0] = f"{first_output(copy)}/first"
         values.infer(copy)
         self._check_host(copy)
@@ -154,7 +156,7 @@ class _Reader:
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
-        """Was it a node that computes nothing: another name, a shape, a branch, a loop?"""
+        """True for a node that computes nothing itself: another name, a shape, a branch, a loop."""
         values = self.values
         if node.op_type == "Identity" or (node.op_type == "Dropout" and not self._trains(given)):
             values.rename(given[0], node.output[0])
@@ -176,7 +178,7 @@ class _Reader:
         return True
 
     def _check_host(self, node: onnx.NodeProto) -> None:
-        """Are the inputs that an entry needs on the host constants?"""
+        """Raise unless the inputs that an entry needs on the host are constants."""
         places = HOST.get(operator(node), ())
         unknown = [
             n for i, n in enumerate(node.input)
@@ -187,12 +189,12 @@ class _Reader:
             raise self.values.needs(reason, node, unknown)
 
     def _trains(self, inputs: list[str]) -> bool:
-        """Does a Dropout drop anything?"""
+        """True if a Dropout node drops elements."""
         mode, known = inputs[2] if len(inputs) > 2 else "", self.values.known
         return bool(mode) and not (mode in known and not known[mode].item())
 
     def _inline(self, graph: onnx.GraphProto, prefix: str, given: Mapping[str, str]) -> list[str]:
-        """Read a graph inside a node; gives the names of its outputs."""
+        """Read a graph inside a node. Returns the names of its outputs."""
         constants, nodes, outputs = inlined(graph, prefix, given)
         self._read_constants(constants)
         for inner in nodes:
@@ -200,7 +202,7 @@ class _Reader:
         return [self.values.same.get(n, n) for n in outputs]
 
     def _branch(self, node: onnx.NodeProto, condition: str) -> None:
-        """Put the nodes of the branch that is taken in the place of an If."""
+        """Replace an If by the nodes of the branch that is taken."""
         if condition not in self.values.known:
             reason = "control flow that depends on values of the run"
             raise self.values.needs(reason, node, [condition])
@@ -210,7 +212,7 @@ class _Reader:
             self.values.rename(old, new)
 
     def _loop(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Write out the rounds of a loop."""
+        """Unroll a loop."""
         values, body = self.values, attribute_graph(node, "body")
         first = first_output(node)
         unknown = [n for n in given[:2] if n and n not in values.known]
@@ -245,7 +247,8 @@ class _Reader:
                 self._read(inner)
 
     def _scan(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Write out the rounds of a scan: slices of its last inputs go in, rows come out."""
+        """Unroll a scan: each iteration reads slices of its last inputs and writes rows of its last
+        outputs."""
         told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         body, count = attribute_graph(node, "body"), told["num_scan_inputs"]
         states, xs = given[: len(given) - count], given[len(given) - count :]
@@ -284,9 +287,9 @@ class _Reader:
                 self._read(inner)
 
     def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:
-        """Put the nodes of a definition in the place of an operation."""
+        """Replace an operation by the nodes of its definition."""
         nodes, versions = body_nodes(self.values, node, body), self.values.versions
-        # A definition may be written in another set of operations than the file.
+        # A definition may use another version of the operator set than the file.
         self.values.versions = versions | {o.domain: o.version for o in body.opset_import}
         for inner in nodes:
             self._read(inner)

@@ -1,4 +1,5 @@
-"""Sequences and optional values inside of a file: lists of names, as nothing of it is computed."""
+"""Sequences and optional values inside of a file, as lists of names: nothing is computed for
+them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ OPERATIONS = frozenset((
 
 
 def sequence(values: Values, node: onnx.NodeProto, given: list[str]) -> Iterator[onnx.NodeProto]:
-    """What a node makes of sequences; gives the nodes that compute tensors for it."""
+    """Handle a node that reads or makes sequences. Returns the nodes that compute tensors for
+    it."""
     told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     out, kind = node.output[0], node.op_type
     rows = values.sequences.get(given[0], []) if given else []
@@ -57,7 +59,7 @@ def sequence(values: Values, node: onnx.NodeProto, given: list[str]) -> Iterator
         values.know(out, np.array(bool(given and given[0])))
     elif not given or not given[0]:
         raise ModelError("an optional value that is not there", kind, node.name or out)
-    else:  # of an optional value that is there
+    else:  # of an optional value that is not missing
         values.rename(given[0], out)
 
 

@@ -36,9 +36,8 @@ class InferenceSession:
 
     Args:
         path_or_bytes: A path, or the bytes of a file.
-        device: Where it runs; None is the default device.
-        others: Options that onnxruntime takes (`providers`, `sess_options`); they are not looked
-            at.
+        device: The device that runs it; None is the default device.
+        others: Options of onnxruntime (`providers`, `sess_options`), which are ignored.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Array]:  # fmt: skip
-        """The outputs of these names in their order; of all for None."""
+        """The outputs of these names, in this order; all outputs for None."""
         names = [v.name for v in self.model.outputs] if output_names is None else output_names
         known = {v.name for v in self.model.outputs}
         for name in names:
@@ -75,7 +74,7 @@ class InferenceSession:
         return [_arg(v) for v in self.model.outputs]
 
     def get_providers(self) -> list[str]:
-        """One name, as there is one way to run it."""
+        """A list with one name, because there is one way to run a network."""
         return ["PyKernelsExecutionProvider"]
 
 

@@ -22,7 +22,7 @@ class Value(NamedTuple):
 
 
 def described(values: Iterable[onnx.ValueInfoProto]) -> tuple[Value, ...]:
-    """What a file says of its inputs or outputs."""
+    """The inputs or outputs of a file, as the file describes them."""
     return tuple(_described(v) for v in values)
 
 
@@ -55,9 +55,9 @@ def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 def input_shapes(
     proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs: those given, else what the file says. A dimension that it leaves
-    open has the size that another one of its name is given, else 1 in front, 224 where it is one of
-    an image's rows or columns, and 16."""
+    """The shapes of the inputs: the given shapes, else those of the file. An open dimension gets
+    the size of a given dimension with the same name. Without one it is 1 if it is the first, 224 if
+    it counts rows or columns of an image, and else 16."""
     values = described(graph_inputs(proto))
     named = {
         d: size

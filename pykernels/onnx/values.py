@@ -1,5 +1,4 @@
-"""What is known of the values of a file before anything runs: types, constants, where they come
-from."""
+"""Facts about the values of a file before anything runs: types, constants, sources."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ from .order import first_output
 
 __all__ = ["Values", "operator"]
 
-# Constants up to this size may be shapes, which the inference of shapes looks at.
+# Constants up to this size may be shapes; shape inference gets their values.
 SMALL = 64
-# The most elements that a constant may have which a file does not contain but computes.
+# The most elements of a constant that is computed and not stored in the file.
 LARGEST = 1 << 28
 # Operations whose shapes onnx does not infer: their results are like their first inputs.
 _LIKE_INPUT = ("GroupNormalization",)
 _DEFAULTS = {"STFT": ("onesided", 1)}
-# Inputs that say how large a result is, of operations that the host computes.
+# For operations that the host computes: the inputs that contain the size of the result.
 SIZES = {
     "ConstantOfShape": (0,), "Range": (0, 1, 2), "HannWindow": (0,), "HammingWindow": (0,),
     "BlackmanWindow": (0,), "CenterCropPad": (1,), "AffineGrid": (1,),
@@ -34,8 +33,8 @@ SIZES = {
 
 
 class Values:
-    """Types of all values; `known` are constants, `same` values that are other values, `sources`
-    the inputs of the graph that a value depends on."""
+    """Types of all values. `known` has the constants, `same` maps a value to an equal value, and
+    `sources` has the inputs of the graph that a value depends on."""
 
     def __init__(self, versions: Mapping[str, int]) -> None:
         self.versions = dict(versions)
@@ -44,10 +43,10 @@ class Values:
         self.small: dict[str, onnx.TensorProto] = {}
         self.same: dict[str, str] = {}
         self.sources: dict[str, frozenset[str]] = {}
-        self.sequences: dict[str, list[str]] = {}  # names of their elements
+        self.sequences: dict[str, list[str]] = {}  # names of the elements of each sequence
 
     def know(self, name: str, array: Array) -> None:
-        """A value is a constant."""
+        """Note that a value is a constant."""
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.known[name] = array
         self.types[name] = helper.make_tensor_type_proto(kind, array.shape)
@@ -55,7 +54,7 @@ class Values:
             self.small[name] = numpy_helper.from_array(array, name)
 
     def rename(self, old: str, new: str) -> None:
-        """A value is another one."""
+        """Note that a value is the same as another value."""
         if old in self.known:
             self.know(new, self.known[old])
         else:
@@ -128,7 +127,8 @@ class Values:
         self.types.update({n: t for n, t in found.items() if n})
 
     def fold(self, node: onnx.NodeProto) -> bool:
-        """Compute the outputs on the host; False where onnx's reference has no such operation."""
+        """Compute the outputs on the host; False if onnx's reference does not have the
+        operation."""
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             self.know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
             return True
@@ -154,7 +154,8 @@ class Values:
         return True
 
     def _refuse_large(self, node: onnx.NodeProto) -> None:
-        """Before the host allocates what a few numbers in a file ask for."""
+        """Refuse results that are too large, because a few numbers in a file can ask for any
+        size."""
         try:
             found = self.inferred(node)
         except (onnx.shape_inference.InferenceError, ModelError):
@@ -171,7 +172,7 @@ class Values:
 
 
 def _explicit(node: onnx.NodeProto) -> onnx.NodeProto:
-    """A node with the defaults that onnx's inference of shapes does not know."""
+    """The node with its defaults written out, because onnx's shape inference does not know them."""
     name, value = _DEFAULTS.get(node.op_type, ("", 0))
     if not name or any(a.name == name for a in node.attribute):
         return node
@@ -182,7 +183,7 @@ def _explicit(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def operator(node: onnx.NodeProto) -> str:
-    """An operation's name, with the domain that is not ONNX's own."""
+    """The name of an operation, with its domain unless that is ONNX's own."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 

@@ -1,4 +1,4 @@
-"""Kernels of one's own from a text in WGSL."""
+"""Own kernels from a text in WGSL."""
 
 from .kernel import RawKernel, raw_kernel
 

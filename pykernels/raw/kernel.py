@@ -1,4 +1,4 @@
-"""A text in WGSL as a function of tensors and numbers."""
+"""Turns a text in WGSL into a function of tensors and numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Grid = int | Sequence[int] | Callable[..., int | Sequence[int]] | None
 
 @dataclass(frozen=True, slots=True)
 class _Launch(Step):
-    """A dispatch of a text: its struct has the indices that it asks for, then the numbers."""
+    """One dispatch of a text. Its uniform struct holds the offsets that the text asks for, then the
+    numbers."""
 
     op: str = ""
     asked: tuple[str, ...] = ()
@@ -53,20 +54,20 @@ class _Launch(Step):
 
 
 class RawKernel:
-    """A kernel made by `raw_kernel`; call it with tensors and numbers by their names in the text.
+    """A kernel from `raw_kernel`. Call it with tensors and numbers by their names in the text.
 
     Attributes:
-        name: What errors, profiles and captures call it.
+        name: The name in errors, profiles and captures.
         wgsl: The text.
-        workgroup: Its workgroup size along x, y and z; 0 where the text does not show it.
-        inputs: Names of the bindings that it reads only, in the order of their numbers.
+        workgroup: The workgroup size along x, y and z; 0 if the text does not show it.
+        inputs: Names of the read-only bindings, in the order of their numbers.
         outputs: Names of the bindings that it may write.
         numbers: Names of the members of its uniform struct, without those that hold offsets.
     """
 
     def __init__(self, wgsl: str, entry: str, constants: Mapping[str, str], name: str) -> None:
         self.name, self.wgsl, self.entry = name, wgsl, entry
-        self.__name__ = name  # what tables of functions call it
+        self.__name__ = name  # the name in tables of functions
         self._text, self._constants = without_debug(name, wgsl), constants
         self._instrumented = False  # a text that debugging.py made of another one
         self._interface = found = reflect(name, self._text, entry, constants)
@@ -106,10 +107,10 @@ class RawKernel:
         """Run the text once.
 
         Args:
-            tensors: Its bindings in the order of their numbers, as far as they are not named.
-            grid: Workgroups: a number, or numbers along x and y; a function of the tensors and
-                numbers by name that returns them; None for an invocation along x for each element
-                of the first output.
+            tensors: The bindings that `values` does not name, in the order of their numbers.
+            grid: The number of workgroups, or the numbers along x and y; or a function that
+                computes them from the tensors and numbers by name. None runs one invocation along x
+                for each element of the first output.
             values: Bindings and members of the uniform struct by name; vectors as sequences.
                 Inputs may be numpy arrays.
 
@@ -118,7 +119,7 @@ class RawKernel:
 
         Raises:
             ArgumentError: a name that is missing or unknown, or a grid that does not work.
-            DTypeError, ShapeError: a tensor that the text cannot read as it is.
+            DTypeError, ShapeError: a tensor does not fit its binding.
             ShaderError: the device's compiler refuses the text.
             The errors of `pykernels.kernels`.
         """
@@ -163,7 +164,8 @@ class RawKernel:
         return given
 
     def _tensors(self, given: dict[str, Any]) -> tuple[Tensor, ...]:
-        """The tensors in order; arrays that are only read go to the device of the others."""
+        """The tensors in order. Arrays for read-only bindings are copied to the device of the other
+        tensors."""
         device = next((v.device for v in given.values() if isinstance(v, Tensor)), None)
         found = []
         for b in self._interface.bindings:
@@ -182,7 +184,7 @@ class RawKernel:
             uneven = value.nbytes % b.stride or value.nbytes < max(b.count, 1) * b.stride
             if (
                 uneven and value._layout.dtype.name in b.dtypes
-            ):  # else the launch says what is wrong
+            ):  # otherwise the launch raises the error
                 least = f"{b.count} elements" if b.count else "at least one element"
                 raise ShapeError(
                     f"[{self.name}] {b.name}: {b.type} needs whole elements of {b.stride} bytes, "
@@ -243,7 +245,8 @@ class RawKernel:
         ]  # fmt: skip
 
     def _derived(self, views: Sequence[View]) -> tuple[int, int]:
-        """Workgroups for an invocation along x for each element of the first output."""
+        """The number of workgroups that gives one invocation along x for each element of the first
+        output."""
         x, y, z = self.workgroup
         if not x or y * z != 1:
             raise ArgumentError(
@@ -266,7 +269,8 @@ def raw_kernel(
     wgsl: str | os.PathLike[str], entry: str = "main", *,
     constants: Mapping[str, float] | None = None, name: str | None = None,
 ) -> RawKernel:  # fmt: skip
-    """A kernel from a text in WGSL, whose bindings and uniform struct are read off the text.
+    """Create a kernel from a text in WGSL. Its bindings and its uniform struct are read from the
+    text.
 
         double = pk.raw_kernel('''
             @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -276,30 +280,31 @@ def raw_kernel(
             }''')
         double(x, y)
 
-    Bindings of any group and number are `var<storage>`, arrays of numbers, vectors, atomics or
-    structs; at most one is `var<uniform>`: a struct of numbers and vectors, or one of them. A call
-    is a launch like those of `pykernels.kernels`: part of batches, captures and profiles, safe
-    between threads, with an input that shares memory with an output copied first, and with indices
-    into storage checked by the device. Gradients do not pass it: see `custom_gradient`.
+    Bindings may have any group and number. They are `var<storage>`: arrays of numbers, vectors,
+    atomics or structs. At most one is `var<uniform>`: a struct of numbers and vectors, or a single
+    number or vector. A call is a launch like those of `pykernels.kernels`: it works in batches,
+    captures and profiles and in several threads, copies an input first if it shares memory with an
+    output, and the device checks indices into storage. Gradients do not go through it;
+    `custom_gradient` adds a rule.
 
-    A device binds a buffer at multiples of 16 to 256 bytes. A view that begins elsewhere is bound
-    from the multiple before it on, and its first element has an index. A text takes such views if
-    the first members of its struct have that index: `x_offset: u32` for the binding x. Then
-    `arrayLength` counts from the place that is bound, too.
+    A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
+    begins between two multiples is bound from the lower one, so the index of its first element is
+    not 0. A text supports such views if the first members of its struct take that index: `x_offset:
+    u32` for the binding x. `arrayLength` then counts from the bound multiple, too.
 
-    A call takes the bindings that its entry point uses. So a text may have an entry point with an
-    optional input and another without it; the index of a binding that is not used is 0.
+    A call needs only the bindings that its entry point uses. So a text may have one entry point
+    with an optional input and one without it. The offset of a binding that is not used is 0.
 
     Args:
-        wgsl: The text, or the path of a file that has it.
+        wgsl: The text, or the path of its file.
         entry: Its entry point, a function with `@compute`.
         constants: Values of overrides by name.
-        name: What errors and profiles call the kernel; None for the entry point's name, of a file
-            for its name without the ending, and with the entry point's name if that is not main.
+        name: The name in errors and profiles. None takes the name of the entry point; for a file,
+            the name of the file without suffix, followed by the entry point unless that is main.
 
     Raises:
-        OSError, UnicodeDecodeError: a file that cannot be read as a text.
-        ArgumentError: a text that no launch can serve: no such entry point, an override without a
+        OSError, UnicodeDecodeError: the file cannot be read as text.
+        ArgumentError: the text cannot be launched: no such entry point, an override without a
             value, textures, two uniforms, no output, a member that is no number.
         LimitError: a uniform struct above 256 bytes.
     """

@@ -1,5 +1,5 @@
-"""What a launch must know of a text: its storage bindings, the members of its uniform struct, its
-workgroups; and the text as the runtime binds it. Read off its declarations, without a compiler."""
+"""Reads the declarations of a text, without a compiler: storage bindings, members of the uniform
+struct, workgroup sizes. Also writes the text with the bindings of the runtime."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _SCALARS: dict[str, tuple[DTypeName, str, int]] = {  # dtype, struct's letter, b
     "f16": ("float16", "e", 2),
 }  # fmt: skip
 _WORDS: tuple[DTypeName, ...] = ("float32", "int32", "uint32")
-OFFSET = "_offset"  # a member of the struct that holds the index of a tensor's first element
+OFFSET = "_offset"  # suffix of a struct member that holds the index of a tensor's first element
 
 
 @dataclass(frozen=True)
 class Binding:
-    """A storage binding: what its array holds. `stride`: bytes of an element, as the text indexes
-    it; `count`: elements that it must have, 0 if the array has no length of its own."""
+    """A storage binding and the elements of its array. `stride`: bytes from one element to the
+    next; `count`: the number of elements, 0 for an array without a fixed length."""
 
     name: str
     type: str
@@ -61,8 +61,8 @@ class Interface:
 
     bindings: tuple[Binding, ...]
     members: tuple[Member, ...]
-    offsets: tuple[str, ...]  # bindings, used or not, whose first index the struct has, in order
-    workgroup: tuple[int, ...]  # 0 where it is not known
+    offsets: tuple[str, ...]  # bindings, used or not, with an offset in the struct, in order
+    workgroup: tuple[int, ...]  # 0 if unknown
     features: tuple[str, ...]
     text: tuple[str, str]  # with inputs bound read-only, and read_write
 
@@ -73,7 +73,7 @@ class Interface:
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
-    """Reads a text; ArgumentError where a launch could not work."""
+    """Read a text. ArgumentError if it cannot be launched."""
     usage = measure(wgsl, tuple(constants.items()))
     found = usage.functions.get(entry)
     if found is None or not found.compute:
@@ -155,7 +155,7 @@ def _binding(op: str, usage: Usage, r: Resource) -> Binding:
 
 
 def _plain(names: Mapping[str, str], wgsl: str) -> str:
-    """A type without blanks, and without the names of aliases."""
+    """A type without blanks, with aliases replaced."""
     found = re.sub(r"\s", "", wgsl)
     for _ in range(16):
         other = names.get(found, "{")
@@ -166,7 +166,7 @@ def _plain(names: Mapping[str, str], wgsl: str) -> str:
 
 
 def _members(op: str, sizes: Sizes, r: Resource) -> tuple[Member, ...]:
-    """The members of a uniform, at their places."""
+    """The members of a uniform, with their positions."""
     wgsl = _plain(sizes.names, r.type)
     struct = sizes.names.get(wgsl)
     parts = [(r.name, wgsl)]
@@ -201,8 +201,8 @@ def _members(op: str, sizes: Sizes, r: Resource) -> tuple[Member, ...]:
 def _offsets(
     op: str, resources: Sequence[Resource], members: tuple[Member, ...]
 ) -> tuple[str, ...]:
-    """The bindings whose first index is a member; such members are the struct's first. Bindings of
-    other entry points, too: entry points may share a struct."""
+    """The bindings whose offset is a member; such members come first in the struct. Bindings of
+    other entry points count, too, because entry points may share a struct."""
     names = {r.name + OFFSET: r.name for r in resources if r.kind == "storage"}
     asked = [m for m in members if m.name in names]
     if asked != list(members[: len(asked)]):
@@ -217,8 +217,9 @@ def _bound(
     wgsl: str, usage: Usage, bound: list[Resource], used: list[Resource],
     constants: Mapping[str, str], all_writable: bool,
 ) -> str:  # fmt: skip
-    """The text with group 0 and the runtime's numbers, and with values in place of overrides. What
-    only other entry points use gets the next numbers: compilers check these entry points, too."""
+    """The text with the runtime's group 0 and binding numbers, and with values in place of
+    overrides. Bindings that only other entry points use get the next numbers, because compilers
+    check all entry points."""
     edits: list[tuple[int, int, str]] = []
     for number, r in enumerate(bound):
         found = re.search(_declared(r.name), usage.code)
@@ -233,6 +234,6 @@ def _bound(
         assert declared is not None
         edits.append((*declared.span(), f"const {name}{declared[1] or ''} = {value};"))
     for start, end, text in sorted(edits, reverse=True):
-        lines = wgsl[start:end].count("\n")  # errors name the lines of the caller's text
+        lines = wgsl[start:end].count("\n")  # line numbers in errors stay the caller's
         wgsl = wgsl[:start] + text + "\n" * lines + wgsl[end:]
     return wgsl

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .quant import dequantize
 from .softmax import alibi_slopes
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "flash_attn_backward",
     "flash_attn_backward_budget",
     "flash_attn_budget",
+    "flash_attn_quant",
+    "flash_attn_quant_budget",
     "lse_budget",
     "over_groups",
 ]
@@ -57,6 +60,7 @@ def attention(
     window: tuple[int | None, int | None] | None = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    precision: str | None = None,
 ) -> Attention:
     """softmax(cap(scale * q k^T) + slope * mask) v, in float64.
 
@@ -69,7 +73,7 @@ def attention(
 
     A key is masked if it is hidden, or if its logit is -inf. What a masked key and its value hold
     does not matter. A row without a key is 0, and its lse -inf, sink or not. A logit of NaN or
-    +inf makes its row NaN.
+    +inf makes its row NaN. `precision` changes what the kernel may be off by, not what is meant.
     """
     heads, group = q.shape[1], q.shape[1] // max(k.shape[1], 1)
     q64 = q.astype(np.float64)
@@ -97,6 +101,36 @@ def attention(
         weights = np.where(allowed, weights, 0.0)
         o = _product(weights, v64, allowed)
     return Attention(o, lse, weights, logits, np.where(allowed, slopes, 0.0))
+
+
+def flash_attn_quant(
+    q: Array, k_low: Array, k_scales: Array, v_low: Array, v_scales: Array,
+    mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
+    quant: str = "q8_0", keys: int = 0, **options: Any,
+) -> Array:  # fmt: skip
+    """The output of `attention` over what blocks are."""
+    k, v = (
+        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+    )
+    return attention(q, k, v, mask, sinks, lengths, **options).o
+
+
+def flash_attn_quant_budget(
+    q: Array, k_low: Array, k_scales: Array, v_low: Array, v_scales: Array,
+    mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
+    quant: str = "q8_0", keys: int = 0, **options: Any,
+) -> Array:  # fmt: skip
+    """As of flash_attn, of bodies that do not round what blocks are."""
+    k, v = (
+        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+    )
+    return flash_attn_budget(q, k, v, mask, sinks, lengths, **options)
+
+
+def _numbers(q: Array, low: Array, scales: Array, quant: str, keys: int) -> Array:
+    """Keys or values (B, Hkv, T, depth) of planes (B * Hkv, ...)."""
+    shape = (len(q), low.shape[0] // len(q), keys, low.shape[1] * 32)
+    return dequantize(low, scales, shape, np.float32, quant=quant)
 
 
 def flash_attn_backward(
@@ -151,13 +185,16 @@ def flash_attn_budget(
     of the largest |slope * mask| of the row's keys that weigh something, for a soft cap 16 units
     of it (its tanh is good to 2^-20 of it). `rounded`: weights are rounded to float16 before they
     meet values, which adds 2^-11 sum p|v|, and 2^-21 of the largest weight times sum|v| for those
-    that are too small for it.
+    that are too small for it. With precision "fast" matrix units may lose 0.16 T 2^-23 sum p|v| on
+    top.
     """
     found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
     allowed = found.logits != -np.inf
     size = _product(found.weights, v64, allowed)
     units = math.sqrt(k.shape[2]) + 4 + 2 * _logit_units(q, k, mask, found, options)
+    if options.get("precision") == "fast":
+        units = units + 0.16 * k.shape[2]
     bound = 2.0**-23 * units * size + 2.0**-126
     if rounded:
         bound += _rounding(found, v64)

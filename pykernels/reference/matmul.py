@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pykernels.plans.quant.types import TYPES
+
 from .elementwise import OPS
 
 __all__ = [
@@ -160,10 +162,13 @@ def mul_mat_quant_budget(
     precision: str | None = None,
     rounded: bool = False,
 ) -> Array:
-    """That of mul_mat. Where numbers are halves on matrix units (`rounded`, or "fast"), weights are
-    rounded to 11 bits, and so is a float32 b, and sums are in one piece."""
+    """That of mul_mat. Up to eight rows of float16 are summed in packed halves. Where numbers are
+    halves on matrix units (`rounded`, or "fast"), weights are rounded to 11 bits, and so is a
+    float32 b, and sums are in one piece."""
     w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
+    if b.dtype == np.float16 and b.shape[-2] <= 8 and TYPES[quant].halves:
+        bound = bound + abs(scale) * 1.2 * _packed(low, scales, b, w.shape, high, quant)
     if not rounded and precision != "fast":
         return bound
     k, factor = b.shape[-1], 1.2 * abs(float(np.float32(scale)))
@@ -179,6 +184,17 @@ def mul_mat_quant_budget(
         most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
         bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
     return np.asarray(bound)
+
+
+def _packed(
+    low: Array, scales: Array, b: Array, shape: tuple[int, int], high: Array | None, quant: str
+) -> Array:
+    """Sums of eight products are rounded to 11 bits eight times; subnormal halves may become 0."""
+    from .quant import packed_sizes
+
+    sizes, steps = packed_sizes(low, scales, shape, high, quant)
+    found = 2.0**-8 * (np.abs(b.astype(np.float64)) @ sizes.T) + 2.0**-14 * steps.sum(-1)
+    return np.asarray(found)
 
 
 def _weights(

@@ -8,12 +8,15 @@ import numpy as np
 
 from pykernels.plans.quant.types import GROUP, ROWS, TYPES, BlockType
 
+from .rope import rope
+
 __all__ = [
     "dequantize",
     "dequantized",
     "pack_blocks",
     "quantised_rows",
     "quantize",
+    "rope_append_quant",
     "unpack_blocks",
 ]  # fmt: skip
 
@@ -55,6 +58,10 @@ def _places(kind: BlockType) -> Places:
         "iq4_nl": ((2, nibble), None, (range(2),)),
         "iq4_xs": ((8, (16 * (i >> 5) + half, 4 * (i >> 4 & 1))), None, _fours(0, 2)),
         "mxfp4": ((1, nibble), None, (range(1),)),
+        "nbits4": ((4, (i >> 1, 4 * (i & 1))), None, (range(4),)),
+        "nbits8": ((4, (i, 0 * i)), None, (range(4),)),
+        "nbits4_16": ((16, (i >> 1, 4 * (i & 1))), None, _fours(0, 4)),
+        "nbits8_16": ((16, (i, 0 * i)), None, _fours(0, 4)),
     }  # fmt: skip
     low, high, record = words[kind.name]
     above = None if high is None else (high[0] + high[1][0], high[1][1])
@@ -186,6 +193,28 @@ def dequantize(
         return _values(TYPES[quant], stored, record).reshape(shape).astype(dtype)
 
 
+def packed_sizes(
+    low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
+) -> tuple[Array, Array]:
+    """The sizes of what sums in packed halves are made of, of weights (N, K): of each number as it
+    is less the middle of its type's, and of the offset for that; and of its scale."""
+    kind = TYPES[quant]
+    stored, record = _unplaned(kind, low, scales, high, shape[0])
+    with np.errstate(all="ignore"):
+        scale, offset = (None if v is None else v.astype(np.float64) for v in _scales(kind, record))
+        assert scale is not None
+        q = _integers(kind, stored).astype(np.float64).reshape(*scale.shape, -1)
+        if quant.startswith("nbits"):
+            q = q - _zeros(kind, record)[..., None]
+        size = np.abs(scale)[..., None] * np.ones_like(q)
+        if offset is None:
+            found = size * np.abs(q)
+        else:
+            middle = 2 ** (_bits(kind) + kind.high - 1)
+            found = size * np.abs(q - middle) + np.abs(scale * middle - offset)[..., None]
+    return found.reshape(shape), size.reshape(shape)
+
+
 def quantised_rows(
     low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
     quant: str = "q4_0", rows: int = 0, check: bool = True,
@@ -198,6 +227,38 @@ def quantised_rows(
         return found
 
 
+def rope_append_quant(
+    x: Array, positions: Array, scales: Array, low: Array, shape: tuple[int, ...],
+    table: Array | None = None, style: str = "normal", quant: str = "q8_0", room: int = 0,
+    check: bool = True,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Planes of a cache with the keys and values of x, and the queries, float64. `shape` is theirs;
+    a position outside of the cache writes nothing and counts as 0."""
+    queries, width = shape[-3], x.shape[-1]
+    lead, tokens, heads = x.shape[:-3], x.shape[-2], x.shape[-3] - queries
+    q = np.broadcast_to(positions, (*lead, tokens)).astype(np.int64)
+    inside = (q >= 0) & (q < room)
+    turned = x.astype(np.float64)
+    if table is not None:
+        some = slice(0, queries + heads // 2)
+        turned[..., some, :, :] = rope(x[..., some, :, :], np.where(inside, q, 0), table, style)
+    made = quantize(turned[..., queries:, :, :].astype(np.float32), quant)
+    kind = TYPES[quant]
+    stored, record = _unplaned(kind, low, scales, None, low.shape[3])
+    new, marks = _unplaned(kind, made[1], made[0], None, tokens)
+    stored, record = (a.reshape(*lead, heads, *a.shape[1:]).copy() for a in (stored, record))
+    new = new.reshape(*lead, heads, tokens, width)
+    marks = marks.reshape(*lead, heads, tokens, *marks.shape[2:])
+    for at in np.ndindex(q.shape):
+        if inside[at]:
+            to = (*at[:-1], slice(None), q[at])
+            stored[to] = new[(*at[:-1], slice(None), at[-1])]
+            record[to] = marks[(*at[:-1], slice(None), at[-1])]
+    both = [a.reshape(-1, *a.shape[len(lead) + 1 :]) for a in (stored, record)]
+    after = _planes(kind, both[0], both[1])
+    return after[0], after[1], turned[..., :queries, :, :]
+
+
 def _half(word: Array, upper: bool = False) -> Array:
     return (word >> (16 if upper else 0)).astype(np.uint16).view(np.float16).astype(np.float32)
 
@@ -208,10 +269,12 @@ def _bytes(words: Array) -> Array:
 
 
 def _values(kind: BlockType, stored: Array, record: Array) -> Array:
-    """scale * q, or scale * q + offset, as ggml computes it in float32."""
+    """scale * q, scale * q + offset (ggml), or scale * (q - zero) (ONNX), in float32."""
     with np.errstate(all="ignore"):
         scale, offset = _scales(kind, record)
         q = _integers(kind, stored).astype(np.float32).reshape(*scale.shape, -1)
+        if kind.name.startswith("nbits"):
+            q = q - _zeros(kind, record)[..., None]
         found = scale[..., None] * q
         if offset is not None:
             found = found - offset[..., None]
@@ -234,6 +297,8 @@ def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
         return bits.astype(np.uint32).view(np.float32), None
     if name in ("q4_1", "q5_1"):
         return _half(first), -_half(first, upper=True)
+    if name.endswith("_16"):
+        return np.ascontiguousarray(record[..., :2]).view(np.float32), None
     if name == "iq4_xs":
         j = np.arange(8, dtype=np.uint32)
         six = (record[..., 1:] >> 4 * j & 15) | (first >> (16 + 2 * j) & 3) << 4
@@ -255,6 +320,13 @@ def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
         least = np.concatenate([m & 63, both >> 4 | m >> 6 << 4], -1).astype(np.float32)
         return _half(first) * scale, _half(first, upper=True) * least
     return _half(first), None
+
+
+def _zeros(kind: BlockType, record: Array) -> Array:
+    """Zero points (..., blocks, scales of a block)."""
+    if kind.step < GROUP:
+        return np.ascontiguousarray(record[..., 2:]).view(np.float32)
+    return (record >> 16 & 0xFF).astype(np.float32)
 
 
 def quantize(x: Array, quant: str = "q4_0") -> tuple[Array, ...]:

@@ -1,4 +1,4 @@
-"""Lists adapters and selects one of them."""
+"""Lists adapters, selects one of them, and tells what plans need of a device."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import os
 import warnings
 from typing import Any, Literal, TypeAlias
 
+from pykernels.contract import F16, SUBGROUPS
 from pykernels.errors import ArgumentError, NoAdapterError, SoftwareDeviceWarning
+from pykernels.steps import Caps, MatrixUnits
+from pykernels.tuning import Tuning
 
-from .engine import MODULES, Engine, EngineName, get_engine, installed, refuse_process
+from .engine import MODULES, Engine, EngineName, get_engine, installed
 from .log import logger
+from .processes import refuse_process
 
 __all__ = [
-    "AdapterInfo", "AdapterType", "advice", "choose", "info_of", "list_adapters", "of_type",
-    "tell_software",
+    "AdapterInfo", "AdapterType", "advice", "caps_of", "choose", "info_of", "list_adapters",
+    "of_type", "tell_software",
 ]  # fmt: skip
 
 AdapterType: TypeAlias = Literal["gpu", "cpu"]
@@ -128,3 +132,20 @@ def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any
         if wanted.lower() in a.info["device"].lower():
             return a
     raise NoAdapterError(f"no adapter's name contains {wanted!r}; there are {names}")
+
+
+def caps_of(
+    features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
+) -> Caps:
+    """What plans know of a device."""
+    return Caps(
+        f16=F16.name in features,
+        subgroups=SUBGROUPS.name in features,
+        alignment=max(limits["min-storage-buffer-offset-alignment"], 32),
+        max_invocations=limits["max-compute-invocations-per-workgroup"],
+        max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],
+        max_binding=limits["max-storage-buffer-binding-size"] // 4 * 4,
+        max_groups=limits["max-compute-workgroups-per-dimension"],
+        tuning=tuning,
+        matrix=matrix,
+    )

@@ -6,11 +6,15 @@ the block returns to the pool (`memory.py`), unless the caller may still use the
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Arena", "Block", "Lease", "Pending", "PromisedBlock", "Storage", "storage_of"]
+
+
+_next_number = itertools.count().__next__
 
 
 class Pending:
@@ -51,6 +55,7 @@ class Block:
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
+        number: its place in the order in which blocks were made; a pool gives the first that fits.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.
@@ -63,7 +68,7 @@ class Block:
 
     __slots__ = (
         "arena", "buffer", "counted", "exposed", "foreign", "guarded", "handle", "make", "mark",
-        "pending", "reusable", "since", "size",
+        "number", "pending", "reusable", "since", "size",
     )  # fmt: skip
 
     def __init__(self, buffer: Any, foreign: bool = False) -> None:
@@ -73,6 +78,7 @@ class Block:
         self.foreign = self.exposed = self.guarded = foreign
         self.reusable = not foreign
         self.mark = self.since = -1
+        self.number = _next_number()
         self.arena: Arena | None = None
         self.pending: Pending | None = None
 
@@ -119,6 +125,7 @@ class PromisedBlock(Block):
         self.size = size
         self.foreign = self.exposed = self.guarded = self.reusable = False
         self.mark = self.since = -1
+        self.number = _next_number()
         self.arena = self.pending = None
         self.make = make
         self.counted = counted

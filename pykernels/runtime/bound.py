@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 from pykernels.contract import PARAMS_BYTES
 
 from .blocks import Block
+from .buffers import STORAGE
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Page
-from .memory import STORAGE, Pool
+from .memory import Pool
 from .pace import work
 
 __all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind", "unbound"]
@@ -140,7 +141,7 @@ class Params:
         self._engine, self._device = engine, device
         self.slots = slots
         self.used = 0
-        self.buffer: Any = pool.create(PARAMS_BYTES * slots, UNIFORM)
+        self.buffer: Any = pool.buffers.create(PARAMS_BYTES * slots, UNIFORM)
         self._data = bytearray(PARAMS_BYTES * slots)
         self._prefixes: list[bytes] = [b""] * slots  # the prefixes that the slots contain already
         self._offsets = _offsets(engine, slots)
@@ -154,20 +155,20 @@ class Params:
         if slot is None:
             slot = self.used
         commands: list[Command] = []
+        at = slot * PARAMS_BYTES
         for prefix, size, pack_into, pick, watched, pipeline, group, x, y in call.steps:
-            at = slot * PARAMS_BYTES
-            end = at + size
             if prefixes[slot] is not prefix:
-                data[at:end] = prefix
+                data[at : at + size] = prefix
                 prefixes[slot] = prefix
             given = scalars if pick is None else [scalars[i] for i in pick]
             if watched:
-                pack_into(data, end, number, *given)
+                pack_into(data, at + size, number, *given)
                 number += Page.STEP
             else:
-                pack_into(data, end, *given)
-            commands.append((pipeline, group, offsets[slot], x, y))
+                pack_into(data, at + size, *given)
+            commands += ((pipeline, group, offsets[slot], x, y),)
             slot += 1
+            at += PARAMS_BYTES
         return commands
 
     def write(self) -> None:
@@ -257,7 +258,7 @@ def bind(
                 entry.offset = delta if starts is None else starts[~slot] + delta
             entry.buffer = block.handle
             if block.exposed and block not in blocks:
-                context.pool.inspect(block.buffer, STORAGE, d.label)
+                context.pool.buffers.inspect(block.buffer, STORAGE, d.label)
             blocks[block] = None
         d.uniform_entry.buffer = params.buffer._internal
         if d.page_entry is not None:
@@ -277,6 +278,6 @@ def unbound(
         for _, slot, _ in d.refs:
             block = tensors[slot]._block if slot >= 0 else scratch[~slot]
             if block.exposed and block not in blocks:
-                context.pool.inspect(block.buffer, STORAGE, d.label)
+                context.pool.buffers.inspect(block.buffer, STORAGE, d.label)
             blocks[block] = None
     return Call(prepared, [None] * len(prepared.dispatches), tuple(blocks), tensors, page)

@@ -12,28 +12,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pykernels.contract import F16, PARAMS_BYTES, SUBGROUP_MATRIX, SUBGROUPS
+from pykernels.contract import PARAMS_BYTES, SUBGROUP_MATRIX
 from pykernels.errors import (
-    ArgumentError,
     BufferStateError,
     DeviceLostError,
     DTypeError,
     FeatureError,
     PyKernelsError,
 )
-from pykernels.steps import Caps, Kernel, MatrixUnits
-from pykernels.tuning import Tuning, for_adapter
+from pykernels.steps import Kernel
+from pykernels.tuning import for_adapter
 
-from .adapters import AdapterInfo, info_of
+from .adapters import AdapterInfo, caps_of, info_of
 from .blocks import Arena, Block, Storage, storage_of
 from .bound import Calls
+from .budget import asked_budget
+from .buffers import USAGE, Buffers
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults
 from .matrix import units_of
-from .memory import USAGE, Pool
+from .memory import Pool
 from .owners import Owner, current
-from .pass_recorder import PassRecorder
 from .pipelines import Pipelines
 from .recorder import Recorder
 from .scopes import Scope, entered, innermost, leave
@@ -80,12 +80,13 @@ class Context:
             engine=engine.name if matrix is None else f"{engine.name}-matrix",
             workgroup_bytes=self.limits["max-compute-workgroup-storage-size"],
         ).tuning  # fmt: skip
-        self.caps = _caps(self.features, self.limits, tuning, matrix)
+        self.caps = caps_of(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
         self.pipelines = Pipelines(engine, raw, checks)
-        self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
+        buffers = Buffers(engine, raw, self.limits["max-buffer-size"], self.lock)
+        self.pool = Pool(buffers, self.lock)
         self.faults = Faults(self._new_page, self._clear_page)
         completion = engine.completion(raw)
         self.recorder = Recorder(engine, raw, self.pool, self.faults, self.calls, completion)
@@ -100,15 +101,15 @@ class Context:
         )
         self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         # Stands in for optional tensors that are not given.
-        self.null = Block(self.pool.create(PARAMS_BYTES * 8, USAGE))
+        self.null = Block(self.pool.buffers.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
         self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"  # of raw kernels
         self.debugging: Any = None  # the open block of Device.debug
-        self.set_budget(_asked_budget())
+        self.set_budget(asked_budget())
         _contexts.add(self)
 
     def _new_page(self, nbytes: int) -> Block:
-        return Block(self.pool.create(nbytes, USAGE))
+        return Block(self.pool.buffers.create(nbytes, USAGE))
 
     def _clear_page(self, block: Block, nbytes: int) -> None:
         self.engine.write(self.raw, block.buffer, 0, memoryview(bytes(nbytes)))
@@ -302,34 +303,6 @@ class Context:
             owner.closed = True
             leave(scope)
 
-    @contextmanager
-    def record(self, compute_pass: Any) -> Iterator[None]:
-        """Record the caller's launches inside the block into the caller's pass."""
-        self.refuse_in_capture("record")
-        self.flush()
-        if not isinstance(compute_pass, self.engine.module.GPUComputePassEncoder):
-            raise BufferStateError(
-                "[record] compute_pass must be a GPUComputePassEncoder of "
-                f"{self.engine.module.__name__} but is {type(compute_pass).__name__}"
-            )
-        if compute_pass._device is not self.raw:
-            raise BufferStateError("[record] the pass belongs to another device")
-        if getattr(compute_pass, "_pykernels_ended", False):
-            raise BufferStateError("[record] the pass has ended")
-        recorder = PassRecorder(
-            self.engine, self.raw, self.pool, self.faults, self.recorder, compute_pass
-        )
-        scope = Scope("record", recorder, self)
-        try:
-            self.enter(scope)
-            yield
-        finally:
-            scope.open = False
-            scope.value = None
-            self.leave(scope)
-            with self.lock:
-                recorder.leave_page()
-
     def enter(self, scope: Scope) -> None:
         """Send calls of the caller's thread or task to the recorder of this block."""
         entered.set(scope)
@@ -382,7 +355,7 @@ class Context:
 
     def own(self, data: bytes) -> Storage:
         """Internal memory with these contents, never from the pool or a capture."""
-        block = Block(self.pool.create(256, USAGE))
+        block = Block(self.pool.buffers.create(256, USAGE))
         self.transfers.upload(block, 0, memoryview(data))
         return storage_of(block)
 
@@ -410,34 +383,8 @@ class Context:
         with self.lock:
             found = self.adopted.get(id(buffer))
             if found is None:
-                found = self.adopted[id(buffer)] = self.pool.adopt(buffer)
+                found = self.adopted[id(buffer)] = self.pool.buffers.adopt(buffer)
             return found
-
-
-def _caps(
-    features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
-) -> Caps:
-    return Caps(
-        f16=F16.name in features,
-        subgroups=SUBGROUPS.name in features,
-        alignment=max(limits["min-storage-buffer-offset-alignment"], 32),
-        max_invocations=limits["max-compute-invocations-per-workgroup"],
-        max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],
-        max_binding=limits["max-storage-buffer-binding-size"] // 4 * 4,
-        max_groups=limits["max-compute-workgroups-per-dimension"],
-        tuning=tuning,
-        matrix=matrix,
-    )
-
-
-def _asked_budget() -> int | None:
-    """PYKERNELS_MEMORY_BUDGET: bytes that each device may hold."""
-    asked = os.environ.get("PYKERNELS_MEMORY_BUDGET", "")
-    if not asked:
-        return None
-    if not asked.isdecimal():
-        raise ArgumentError(f"[memory] PYKERNELS_MEMORY_BUDGET must be bytes but is {asked!r}")
-    return int(asked)
 
 
 def living() -> list[Context]:

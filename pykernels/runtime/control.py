@@ -11,11 +11,12 @@ from pykernels.errors import ArgumentError, DTypeError
 from pykernels.lazy import load
 
 from .adapters import AdapterInfo
-from .capture import Program
 from .context import Context
 from .engine import EngineName
 from .memory import MemoryStats
+from .pass_recorder import recording
 from .profile import Profile, profiled
+from .program import Program
 from .protocols import Debugged, Explained, GPUComputePass
 from .warmup import warm_up
 
@@ -134,7 +135,7 @@ class DeviceControl:
         Raises:
             BufferStateError: the pass belongs to another device, or has ended.
         """
-        return self._context.record(compute_pass)
+        return recording(self._context, compute_pass)
 
     def warmup(
         self,

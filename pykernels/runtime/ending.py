@@ -18,8 +18,8 @@ import time
 from contextlib import suppress
 
 from .context import Context, living
-from .engine import ended, forked
 from .log import logger
+from .processes import ended, forked
 
 __all__ = ["watch"]
 

@@ -9,12 +9,8 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import os
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,26 +19,18 @@ from pykernels.contract import ALONE, FEATURES, SUBGROUPS
 from pykernels.errors import (
     BufferStateError,
     DeviceLostError,
-    FeatureError,
     NoAdapterError,
     OutOfMemoryError,
     PyKernelsError,
     ShaderError,
 )
 
+from . import processes
 from .log import logger
+from .patches import allow_late_configuration, mark_ended
 from .signals import Completion, DawnSignals, Signal, Signals, WgpuSignals
 
-__all__ = [
-    "Copy",
-    "Engine",
-    "EngineName",
-    "ended",
-    "engine_of",
-    "forked",
-    "get_engine",
-    "refuse_process",
-]
+__all__ = ["MODULES", "Copy", "Engine", "EngineName", "engine_of", "get_engine", "installed"]
 
 T = TypeVar("T")
 EngineName: TypeAlias = Literal["wgpu", "dawn"]
@@ -99,7 +87,7 @@ class Engine:
             self.begin, self.end = _nothing, self._end_dawn
             self.raise_told = self._end_dawn
             self.signals = DawnSignals(self.ffi, self.lib, self._api.get_wgpu_instance)
-        _mark_ended(self._api.GPUComputePassEncoder)
+        mark_ended(self._api.GPUComputePassEncoder)
 
     @property
     def version(self) -> str:
@@ -109,29 +97,29 @@ class Engine:
 
     def adapters(self) -> list[Any]:
         """All adapters that can compute, GPUs first, then software; OpenGL only if nothing else."""
-        with _starting:
-            claim_process()
+        with processes.starting:
+            processes.claim_process()
             return self._adapters()
 
     def look(self, told: Callable[[Any], T]) -> list[T]:
         """The facts about the adapters. Releases the engine if no caller used it before, so the
         process may be forked afterwards. If wgpu has found an NVIDIA GPU, it is not released: after
         a release there, forked children got no device, and their parent got none afterwards."""
-        with _starting:
-            refuse_process()
+        with processes.starting:
+            processes.refuse_process()
             used = self._helpers._the_instance is not None
             adapters = self._adapters()
             found = [told(a) for a in adapters]
             nvidia = self.name == "wgpu" and any(a.info["vendor_id"] == _NVIDIA for a in adapters)
             if used or self.matrix_units or nvidia:
-                claim_process()
+                processes.claim_process()
             elif self._helpers._the_instance is not None:
                 self.lib.wgpuInstanceRelease(self._helpers._the_instance)
                 self._helpers._the_instance = None
         return found
 
     def _adapters(self) -> list[Any]:
-        with _without_display():
+        with processes.without_display():
             found = list(self.module.gpu.enumerate_adapters_sync())
         proper = [a for a in found if a.info["backend_type"] not in ("OpenGL", "OpenGLES", "Null")]
         rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
@@ -158,14 +146,14 @@ class Engine:
     def default_device(self, more: Sequence[str] = ()) -> Any:
         """The device that other users of this engine's module share. Made if there is none yet,
         with the features `more`."""
-        claim_process()
+        processes.claim_process()
         shared = self.module.utils.device
         if shared.helper._the_device is None:
             wanted = {self.feature(f) for f in (*_WANTED, *_OF_OTHERS, *more)}
             if self.name == "dawn":
                 wanted.add(ALONE.name)
             shared.preconfigure_default_device("pykernels", preferred_features=wanted)
-            _allow_late_configuration(self.module, shared.get_default_device())
+            allow_late_configuration(self.module, shared.get_default_device())
         return shared.get_default_device()
 
     def feature(self, name: str) -> str:
@@ -369,91 +357,6 @@ def _nothing(what: str = "") -> None:
     pass
 
 
-def _allow_late_configuration(module: Any, device: Any) -> None:
-    """Let other packages request features that the default device has, after we made it.
-
-    wgpu refuses any configuration of a device that exists, and pygfx configures it when it is
-    imported: without this, pygfx could not be imported after our first call.
-    """
-
-    def configure(caller_info: str, **wanted: Any) -> None:
-        asked = {k: wanted.pop(k, None) or () for k in ("required_features", "preferred_features")}
-        features = {str(f).lower().replace("_", "-") for names in asked.values() for f in names}
-        missing = sorted(features - set(device.features))
-        missing += sorted(k for k, v in wanted.items() if v is not None)
-        if missing:
-            raise FeatureError(
-                f"[default_device] {caller_info} asks wgpu's default device for "
-                f"{', '.join(missing)}, but pykernels has made it already: import and configure "
-                f"{caller_info} before the first call of pykernels"
-            )
-
-    for place in (module, module.utils, module.utils.device):
-        place.preconfigure_default_device = configure
-
-
-def _mark_ended(passes: Any) -> None:
-    """Let a pass remember that it has ended; Dawn reports it only when the encoder is finished."""
-    end = passes.end
-
-    def marked(self: Any) -> None:
-        end(self)
-        self._pykernels_ended = True
-
-    passes.end = marked
-
-
-_process: list[int] = []
-ended = threading.Event()  # set when the process ends: no engine starts any more
-
-
-_starting = threading.RLock()  # held while an engine lists adapters, which may release it
-
-
-def refuse_process() -> None:
-    """Raise if the process ends, or was forked after an engine started: drivers would hang."""
-    if ended.is_set() or sys.is_finalizing():
-        raise DeviceLostError("[device] the process ends: no device can be opened any more")
-    if forked():
-        raise DeviceLostError(
-            "[device] a GPU was in use when this process was forked, and drivers do not survive "
-            "that: start the process with the method 'spawn' or 'forkserver', or open no device "
-            "before the fork"
-        )
-
-
-def forked() -> bool:
-    """True if this process was forked after an engine started."""
-    return bool(_process) and _process[0] != os.getpid()
-
-
-def claim_process() -> None:
-    """As `refuse_process`, and from now on processes that are forked from this process raise
-    too."""
-    refuse_process()
-    if not _process:
-        _process.append(os.getpid())
-
-
-@contextmanager
-def _without_display() -> Iterator[None]:
-    """Disable Mesa's layer that asks the display for its GPU if there is no display.
-
-    Otherwise each listing of adapters prints `error: XDG_RUNTIME_DIR is invalid`. The Vulkan loader
-    reads the variable when the engine makes its instance, for the first listing.
-    """
-    asked = ("DISPLAY", "DRI_PRIME", "MESA_VK_DEVICE_SELECT", "NODEVICE_SELECT")
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") or any(name in os.environ for name in asked):
-        yield
-        return
-    os.environ["NODEVICE_SELECT"] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop("NODEVICE_SELECT", None)
-
-
 _engines: dict[str, Engine] = {}
 
 
@@ -462,7 +365,7 @@ def get_engine(name: str) -> Engine:
     if name not in MODULES:
         raise NoAdapterError(f"engine must be 'wgpu' or 'dawn' but is {name!r}")
     if name not in _engines:
-        refuse_process()
+        processes.refuse_process()
         _engines[name] = Engine(name)
     return _engines[name]
 
@@ -474,7 +377,7 @@ def engine_of(device: Any) -> Engine:
         if module == package:
             engine = get_engine(name)
             if isinstance(device, engine.module.GPUDevice):
-                claim_process()
+                processes.claim_process()
                 return engine
     raise NoAdapterError(f"{type(device).__qualname__} is neither wgpu's nor wgpudawn's GPUDevice")
 
@@ -482,12 +385,3 @@ def engine_of(device: Any) -> Engine:
 def installed(name: EngineName) -> bool:
     """True if the engine's package is installed. Imports nothing."""
     return importlib.util.find_spec(MODULES[name][0]) is not None
-
-
-def _after_fork() -> None:
-    global _starting
-    _starting = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

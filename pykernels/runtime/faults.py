@@ -189,13 +189,14 @@ class Faults:
     page's first bytes.
 
     Attributes:
+        current: the page of the device's own batches; None before the first.
         open: True if there may be faults that a living owner has not received.
         aside: copies of the pages of programs, with runs that their owners have not read.
     """
 
     def __init__(self, create: Callable[[int], Block], clear: Callable[[Block, int], None]) -> None:
         self._create, self._clear = create, clear
-        self._own: Page | None = None
+        self.current: Page | None = None
         self._full: list[Page] = []
         self._spare: list[Page] = []
         self._recorded: list[Page] = []
@@ -210,28 +211,19 @@ class Faults:
 
         Raises Crowded if full pages wait to be read; `Transfers.poll` then makes room.
         """
-        page = self._own
+        page = self.current
         if page is not None and not page.has_room(launches):
             self._reuse(page)
         if page is not None and not page.has_room(launches):
             if len(self._full) >= MAX_FULL:
                 raise Crowded
             self._full += (page,)
-            self._own = page = None
+            self.current = page = None
         if page is None:
             page = self._spare[-1] if self._spare else self._page("since the last synchronisation")
-            self._own = page
+            self.current = page
             del self._spare[-1:]
         return page
-
-    def slot(self, page: Page, launches: int) -> int:
-        """The first word of some more launches' slots in this page; below 0 where `own` is another
-        one."""
-        if page is self._own:
-            taken = len(page.launches)
-            if taken + launches <= SLOTS:
-                return HEAD + SLOT * taken
-        return page.next_slot if page is self.own(launches) else -1
 
     def _page(self, since: str) -> Page:
         return Page(self._create(PAGE_BYTES), since)
@@ -310,7 +302,7 @@ class Faults:
 
     def _unread(self) -> list[Page]:
         """The pages that certainly have new faults, once their launches are done."""
-        own = [self._own] if self._own is not None and self._own.launches else []
+        own = [self.current] if self.current is not None and self.current.launches else []
         pages = [p for p in (*self._full, *own) if p.told < len(p.launches)]
         return pages + [p for p in (*self.aside, *self._programs) if p.unread]
 
@@ -345,7 +337,7 @@ class Faults:
                 continue
             self._mark(checks, news)
         self._forget_programs()
-        for page in (*self._full, *([self._own] if self._own is not None else [])):
+        for page in (*self._full, *([self.current] if self.current is not None else [])):
             self._reuse(page)
         emptied = [p for p in self._full if not p.launches]
         full = [p for p in self._full if p.launches]

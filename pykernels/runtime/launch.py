@@ -156,7 +156,7 @@ def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -
     found: tuple[Check, ...] = ()
     for i in call.inputs:
         checks = tensors[i]._storage.checks  # type: ignore[union-attr]
-        if checks:
+        if checks and checks is not found:
             found += checks
     if found and (len(found) > 1 or any(c.keeps or not c.open for c in found)):
         found = inherited(found, context.caller(), None)

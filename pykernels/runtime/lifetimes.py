@@ -95,7 +95,7 @@ def planned(
     found: dict[Method, Placement] = {}
     for m in METHODS if len(values) <= MANY else ("best fit",):
         if m != "drawn orders" or min(p.nbytes for p in found.values()) > NEAR * least:
-            found[m] = place(values, apart, pool.largest, m)
+            found[m] = place(values, apart, pool.buffers.largest, m)
     best = min(found.values(), key=lambda p: p.nbytes)
     shared = pool.settle_arena(arena, best.sizes)
     kept = arena.nbytes - sum(best.sizes)

@@ -18,6 +18,7 @@ from pykernels.tensors.layout import Window
 
 from .blocks import Storage
 from .handle import Handle
+from .owners import current
 from .scopes import Scope, entered, innermost
 
 __all__ = [
@@ -48,8 +49,7 @@ class Record:
 
     def written_since(self, serial: int, lo: int, hi: int) -> bool:
         """True if a call with this serial or a later serial wrote one of these bytes."""
-        window = Window(lo, hi)
-        return any(s >= serial and w.overlaps(window) for w, s in self.writes.items())
+        return any([s >= serial and a < hi and lo < b for (a, b), s in self.writes.items()])
 
 
 class Observer(Protocol):
@@ -90,9 +90,9 @@ def taping() -> list[Scope]:
     tape whose gradients it computes.
     """
     found: list[Scope] = []
-    scope, among = entered.get(), None
+    scope, among, me = entered.get(), None, current()
     while scope is not None:
-        if scope.open and scope.mine:
+        if scope.open and scope.owner is me:
             if scope.what == "gradient":
                 among = scope.value if among is None else among & scope.value
             elif scope.what == "tape" and (among is None or scope in among):
@@ -115,8 +115,19 @@ def recording() -> bool:
 
 def paused(tape: Observer) -> bool:
     """True if the caller is inside a pause of this tape, or of all tapes."""
-    pauses = innermost("pause", on=tape), innermost("pause")
-    return any(scope is not None and scope.mine for scope in pauses)
+    scope, own, every = entered.get(), False, False  # the innermost of each kind decides
+    while scope is not None:
+        if scope.what == "pause" and scope.open:
+            if scope.on is tape and not own:
+                if scope.mine:
+                    return True
+                own = True
+            elif scope.on is None and not every:
+                if scope.mine:
+                    return True
+                every = True
+        scope = scope.outer
+    return False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -170,8 +181,10 @@ def observe(
     kernel: Kernel = key[0]
     scope, tapes = innermost("tape", "gradient"), list[Observer]()
     if scope is not None:
-        scope.check(kernel.name)
-        tapes = recording_tapes()
+        if scope.owner is not current():
+            scope.check(kernel.name)
+        if scope.what == "tape" or scope.value:
+            tapes = recording_tapes()
         if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
             launch(key, tensors, scalars, True)
             return

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import starmap
 from typing import Any
 
-from pykernels.errors import OutOfMemoryError
+from pykernels.errors import BufferStateError, OutOfMemoryError
 
 from .blocks import Block, OfPass, Storage
 from .bound import Call, Command, Params
+from .buffers import STORAGE
+from .context import Context
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
-from .memory import STORAGE, Pool
+from .memory import Pool
 from .owners import Check
 from .recorder import Recorder, promised, refuse_unwritten
+from .scopes import Scope
 
-__all__ = ["PassRecorder"]
+__all__ = ["PassRecorder", "recording"]
 
 
 class PassRecorder:
@@ -81,7 +85,7 @@ class PassRecorder:
             if block.guarded and block.pending is not self._pending:
                 refuse_unwritten(block, call.reads, call.label)
             if block.exposed:
-                self._pool.inspect(block.buffer, STORAGE, call.label)
+                self._pool.buffers.inspect(block.buffer, STORAGE, call.label)
         number = 0 if page is None else page.next_slot
         params = self.params
         commands = params.pack(call, scalars, number)
@@ -105,6 +109,35 @@ class PassRecorder:
         if self._page is not None:
             self._page.closed = True
         self._page = None
+
+
+@contextmanager
+def recording(context: Context, compute_pass: Any) -> Iterator[None]:
+    """Record the caller's launches inside the block into the caller's pass."""
+    context.refuse_in_capture("record")
+    context.flush()
+    if not isinstance(compute_pass, context.engine.module.GPUComputePassEncoder):
+        raise BufferStateError(
+            "[record] compute_pass must be a GPUComputePassEncoder of "
+            f"{context.engine.module.__name__} but is {type(compute_pass).__name__}"
+        )
+    if compute_pass._device is not context.raw:
+        raise BufferStateError("[record] the pass belongs to another device")
+    if getattr(compute_pass, "_pykernels_ended", False):
+        raise BufferStateError("[record] the pass has ended")
+    recorder = PassRecorder(
+        context.engine, context.raw, context.pool, context.faults, context.recorder, compute_pass
+    )
+    scope = Scope("record", recorder, context)
+    try:
+        context.enter(scope)
+        yield
+    finally:
+        scope.open = False
+        scope.value = None
+        context.leave(scope)
+        with context.lock:
+            recorder.leave_page()
 
 
 def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:

@@ -17,9 +17,10 @@ from pykernels.errors import ArgumentError
 
 from .blocks import Block
 from .bound import MAX_LAUNCHES
+from .buffers import COPY_SRC
 from .context import Context
-from .memory import COPY_SRC
-from .recorder import Note, Recorder, Timer
+from .protocols import Note, Timer
+from .recorder import Recorder
 
 __all__ = ["Profile", "Record", "profiled"]
 

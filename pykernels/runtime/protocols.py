@@ -1,15 +1,19 @@
 """Protocols for a type checker of the objects that pykernels takes from wgpu or wgpudawn.
 
 Neither package ships types. The protocols fit the classes of both. `Explained` and `Debugged` are
-the results of `Device.explain` and `Device.debug`.
+the results of `Device.explain` and `Device.debug`; a `Timer` is a profile as the command recorder
+sees it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Debugged", "Explained", "GPUBuffer", "GPUComputePass", "GPUDevice"]
+__all__ = [
+    "Debugged", "Explained", "GPUBuffer", "GPUComputePass", "GPUDevice", "Note", "TimedBatch",
+    "Timer",
+]  # fmt: skip
 
 
 class GPUDevice(Protocol):
@@ -73,4 +77,29 @@ class Explained(Protocol):
     @property
     def bodies(self) -> tuple[str, ...]:
         """The texts that ran."""
+        ...
+
+
+Note: TypeAlias = tuple[str, int, float]  # a dispatch: label, bytes bound, time recorded
+
+
+class TimedBatch(Protocol):
+    """The times of one batch."""
+
+    def begin(self, notes: Sequence[Note]) -> Any:
+        """A compute pass with these dispatches begins. Returns the timestamps for its
+        descriptor."""
+
+    def resolve(self, raw_encoder: Any) -> None:
+        """The last pass has ended."""
+
+
+class Timer(Protocol):
+    """A profile that times dispatches, or (`batches`) whole batches."""
+
+    batches: bool
+    done: list[Any]  # the submitted batches
+
+    def batch(self) -> TimedBatch:
+        """A batch is encoded."""
         ...

@@ -14,46 +14,24 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from pykernels.errors import BufferStateError, PyKernelsError
+from pykernels.wgsl.watch import HEAD, SLOT, SLOTS
 
 from .blocks import Block
 from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command
+from .buffers import STORAGE
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
-from .memory import STORAGE, Pool
+from .memory import Pool
 from .owners import Check, Owner
 from .pace import Pace
+from .protocols import Note, TimedBatch, Timer
 from .signals import Completion
 
-__all__ = ["Note", "Recorder", "TimedBatch", "Timer", "promised", "refuse_unwritten"]
-
-
-Note: TypeAlias = tuple[str, int, float]  # a dispatch: label, bytes bound, time recorded
-
-
-class TimedBatch(Protocol):
-    """The times of one batch."""
-
-    def begin(self, notes: Sequence[Note]) -> Any:
-        """A compute pass with these dispatches begins. Returns the timestamps for its
-        descriptor."""
-
-    def resolve(self, raw_encoder: Any) -> None:
-        """The last pass has ended."""
-
-
-class Timer(Protocol):
-    """A profile that times dispatches, or (`batches`) whole batches."""
-
-    batches: bool
-    done: list[Any]  # the submitted batches
-
-    def batch(self) -> TimedBatch:
-        """A batch is encoded."""
-        ...
+__all__ = ["Recorder", "promised", "refuse_unwritten"]
 
 
 class Recorder:
@@ -111,11 +89,14 @@ class Recorder:
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
-            number = self._faults.slot(page, call.slots)
-            if number < 0:
-                return False
+            slots, taken = call.slots, len(page.launches)
+            if page is not self._faults.current or taken + slots > SLOTS:
+                if page is not self._faults.own(slots):
+                    return False
+                taken = len(page.launches)
+            number = HEAD + SLOT * taken
             if check is not None:  # here: no call may stand between the statements that record
-                checks = (check,) * call.slots
+                checks = (check,) if slots == 1 else (check,) * slots
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:
@@ -258,7 +239,7 @@ class Recorder:
         engine = self._engine
         for block in program.blocks:
             if block.exposed:
-                self._pool.inspect(block.buffer, STORAGE, "program")
+                self._pool.buffers.inspect(block.buffer, STORAGE, "program")
             block.mark = self.serial
         commands = program.encoded
         if commands is None:
@@ -286,7 +267,7 @@ class Recorder:
         its first dispatch. Its bind group may bind `blocks`."""
         for block in blocks:
             if block.exposed:
-                self._pool.inspect(block.buffer, STORAGE, "warmup")
+                self._pool.buffers.inspect(block.buffer, STORAGE, "warmup")
         engine = self._engine
         pipeline, group, offset, _, _ = command
         commands = self._encode([(pipeline, group, offset, 0, 1)], None)
@@ -303,7 +284,7 @@ class Recorder:
         """Raise for a caller's buffer that became unusable. This runs once in a batch, and at its
         end."""
         if block not in self._exposed:
-            self._pool.inspect(block.buffer, STORAGE, what)
+            self._pool.buffers.inspect(block.buffer, STORAGE, what)
             self._exposed[block] = None
 
     # -- submitting -----------------------------------------------------------------------------
@@ -324,7 +305,7 @@ class Recorder:
         try:
             for block in self._exposed:
                 if block.mark >= self.serial:
-                    self._pool.inspect(block.buffer, STORAGE, "submit")
+                    self._pool.buffers.inspect(block.buffer, STORAGE, "submit")
             commands = self._encode(queue, batch)
             self.params.write()
             idle = self._completion.idle()

@@ -23,9 +23,10 @@ import numpy as np
 from pykernels.errors import DeviceLostError, OutOfMemoryError
 
 from .blocks import Block
+from .buffers import COPY_DST, COPY_SRC
 from .engine import Copy, Engine
 from .faults import Faults, Snapshot
-from .memory import COPY_DST, COPY_SRC, Pool
+from .memory import Pool
 from .owners import Check, Owner
 from .recorder import Recorder
 from .signals import MAP_WRITE, SPIN_SOFTWARE, Completion, Signal, pauses
@@ -81,7 +82,7 @@ class Transfers:
             if block.mark >= self._recorder.serial:
                 self._recorder.flush()
             if block.exposed:
-                self._pool.inspect(block.buffer, COPY_DST, "write")
+                self._pool.buffers.inspect(block.buffer, COPY_DST, "write")
             self._recorder.uploads += 1
             whole = len(data) // 4 * 4
             large = STAGED_LEAST <= whole <= STAGED_MOST
@@ -121,7 +122,7 @@ class Transfers:
                 return None
             self._writers.remove(smaller[0])
         try:
-            staging = Staging(self._pool.create(size, WRITABLE), signals.new("BufferMap"))
+            staging = Staging(self._pool.buffers.create(size, WRITABLE), signals.new("BufferMap"))
         except OutOfMemoryError:
             return None
         signals.map(staging.signal, staging.raw, staging.size, MAP_WRITE)
@@ -172,7 +173,7 @@ class Transfers:
                 self._recorder.flush()
                 self._pool.tidy()
                 if block.exposed:
-                    self._pool.inspect(block.buffer, COPY_SRC, "read")
+                    self._pool.buffers.inspect(block.buffer, COPY_SRC, "read")
                 waiting = self._faults.waiting()
                 staging = self._start([(block.handle, offset + at, 0, n)], waiting)
             yield staging.signal
@@ -260,7 +261,9 @@ class Transfers:
             self._free.remove(best)
             return best
         size = max(min(1 << (nbytes - 1).bit_length(), READ_CHUNK), 65536, nbytes)
-        staging = Staging(self._pool.create(size, READABLE), self._engine.signals.new("BufferMap"))
+        staging = Staging(
+            self._pool.buffers.create(size, READABLE), self._engine.signals.new("BufferMap")
+        )
         self._all.add(staging)
         return staging
 

@@ -9,8 +9,9 @@ from pykernels.errors import BufferStateError, DTypeError
 
 from .blocks import Block
 from .bound import Command
-from .capture import Program, Recording, capturing
+from .capture import capturing
 from .context import Context
+from .program import Program, Recording
 
 __all__ = ["warm_up"]
 

@@ -1,4 +1,5 @@
-"""From a loss back to its sources: the rules of the calls between them, the last one first."""
+"""Gradients of sources from those of a loss: the rules of the calls between them, last call
+first."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pykernels.runtime.observe import Record, outputs, recording
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Ints, Window, layout
 
-from ._entry import GRADIENT, Bytes, Entry, Place, Written
+from ._entry import GRADIENT, Bytes, Entry, Place, Written, positions
 from ._rooms import Rooms
 from ._sums import Sums
 
@@ -20,21 +21,21 @@ __all__ = ["Taped", "gradients"]
 
 
 class Taped:
-    """A call, in the form for its rule. Arguments, options and scalars have their names in the
-    kernel.
+    """A recorded call, as its gradient rule sees it. Arguments, options and scalars have the names
+    that they have in the kernel.
 
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "_whole", "given")
+    __slots__ = ("_at", "_dys", "_entry", "_sums", "_wanted", "_whole", "given")
 
     def __init__(
         self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
-        self._names = [arg.name for arg in entry.kernel.args]
+        self._at = positions(entry.kernel)
         self._whole: set[str] = set()
-        self.given: list[tuple[Place, Tensor, bool]] = []  # True: it is the sum with what was given
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: includes what was given before
 
     @property
     def kernel(self) -> Kernel:
@@ -44,7 +45,7 @@ class Taped:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its arguments."""
-        return tuple(self._names)
+        return tuple(self._at)
 
     def dy(self, name: str = "dst") -> Any:
         """The gradient of an output, a Tensor; None if no gradient reached it (never for the only
@@ -57,10 +58,10 @@ class Taped:
         return name in self._wanted
 
     def saved(self, name: str) -> Any:
-        """The tensor of an argument, None if it was not given.
+        """The tensor of an argument, None if the call had none.
 
         Raises:
-            TapeError: it was written after the call.
+            TapeError: the tensor was written after the call.
         """
         place = self._place(name)
         if place is None:
@@ -70,8 +71,8 @@ class Taped:
                 f"[tape] the gradient rule of {self.kernel.name} does not keep {name}"
                 f"{self._entry.at}"
             )
-        own = self._names.index(name) in outputs(self.kernel)
-        if place.record.written_since(self._entry.serial + own, *place.window):
+        own = self._at[name] in outputs(self.kernel)
+        if place.record.written_since(self._entry.serial + own, place.lo, place.hi):
             raise TapeError(
                 f"[tape] the gradient of {self.kernel.name} needs its argument {name}, which was "
                 "written since: work on a copy, or ask for the gradient before" + self._entry.at
@@ -79,7 +80,7 @@ class Taped:
         return place.tensor
 
     def shape(self, name: str) -> Ints | None:
-        """The shape of an argument, None if it was not given."""
+        """The shape of an argument, None if the call had none."""
         place = self._place(name)
         return None if place is None else place.layout.shape
 
@@ -100,17 +101,18 @@ class Taped:
         return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
     def room(self, *names: str) -> tuple[Any, ...]:
-        """Where the gradients of arguments belong if they are windows of larger tensors: for each
-        a Tensor of its shape to write to and to give. None where there is no such place."""
+        """The places for the gradients of arguments that are windows of one larger tensor: for each
+        argument a Tensor of its shape, which the rule writes and then gives. None if there is no
+        such place."""
         places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
         like = next(dy for dy in self._dys.values() if dy is not None)
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
         return tuple([found.get(name) for name in names])
 
     def earlier(self, name: str) -> Any:
-        """The gradient that other calls gave of an argument, a float32 Tensor of its shape, for a
-        rule that adds it to its own: what it gives then is the sum. None if there is none, or if
-        tapes record the rule."""
+        """The gradient of an argument that other calls gave, a float32 Tensor of its shape, for a
+        rule that adds it to its own gradient and gives the sum. None if there is none, or if a tape
+        records the calls of the rule."""
         place = self._place(name)
         if place is None or name not in self._wanted or recording():
             return None
@@ -126,7 +128,7 @@ class Taped:
         It may have the shape to which the argument was repeated, which is then summed, or a shape
         that repeats to the argument's, and any float dtype. None, and gradients that no source
         needs, are ignored.
-        `summed`: axes of `repeats` along which it is a sum already, of size 1.
+        `summed`: the axes of `repeats` along which the gradient is summed already; their size is 1.
         """
         place = self._place(name)
         if gradient is None or place is None or name not in self._wanted:
@@ -143,7 +145,7 @@ class Taped:
         self.given.append((place, gradient, name in self._whole))
 
     def _place(self, name: str) -> Place | None:
-        return self._entry.places[self._names.index(name)]
+        return self._entry.places[self._at[name]]
 
 
 def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
@@ -175,27 +177,34 @@ class _Reach:
     """The bytes that depend on the sources."""
 
     def __init__(self) -> None:
-        self._windows: dict[Record, set[Window]] = {}
+        self._windows: dict[Record, set[tuple[int, int]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._windows)
 
     def add(self, record: Record, lo: int, hi: int) -> None:
-        self._windows.setdefault(record, set()).add(Window(lo, hi))
+        windows = self._windows.get(record)
+        if windows is None:
+            self._windows[record] = {(lo, hi)}
+        else:
+            windows.add((lo, hi))
 
     def holds(self, place: Place) -> bool:
-        """Does a place share bytes with them?"""
-        return place.record in self._windows and self.hits(place.record, *place.window)
+        """True if a place shares bytes with them."""
+        return place.record in self._windows and self.hits(place.record, place.lo, place.hi)
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
-        windows = self._windows.get(record)
-        window = Window(lo, hi)
-        return windows is not None and any(w.overlaps(window) for w in windows)
+        windows = self._windows.get(record, ())
+        return (lo, hi) in windows or any([a < hi and lo < b for a, b in windows])
 
 
 def gradients(
     entries: Sequence[Entry | Written], losses: Sequence[tuple[Place, Tensor]],
-    sources: Sequence[Place],
+    sources: Sequence[Place], release: bool = False,
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
-    depends on; and the memory that they were computed from."""
+    depends on; and the memory from which they were computed. With `release` an entry keeps nothing
+    once the walk has passed it."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
     sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
@@ -212,18 +221,20 @@ def gradients(
                     raise TapeError(f"[tape] {entry.refusal}")
                 sums.clear(*window)
             continue
-        args, dys, reached = entry.kernel.args, {}, False
+        args, dys = entry.kernel.args, dict[str, Tensor | None]()
         for i in outputs(entry.kernel):
             place = entry.places[i]
             if place is not None:
                 if place.record in pending:
                     _settle(found, sources, sums, [place.bytes])
-                dys[args[i].name] = dy = sums.pop(place)
-                reached = reached or dy is not None
-        if names and reached:
+                dys[args[i].name] = sums.pop(place)
+        if names and any(dy is not None for dy in dys.values()):
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
             for place, grad, whole in _applied(entry, dys, names, sums):
                 (sums.replace if whole else sums.add)(place, grad)
+        if release:
+            dys.clear()
+            entry.release()
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
 
@@ -232,15 +243,16 @@ def _wanted(
     entries: Sequence[Entry | Written], sources: Sequence[Place],
     writers: dict[Record, Place | None],
 ) -> list[frozenset[str]]:  # fmt: skip
-    """For each entry the arguments that depend on the sources. `writers` gets what wrote to an
-    allocation, None where that was more than one output of a call.
+    """For each entry the arguments that depend on the sources. `writers` gets the entry and output
+    that wrote an allocation, None if it was written more than once.
 
-    Results of `gradient` may depend on them, too. An update in place of what was made outside,
-    such as `w -= rate * dw`, ends that: the new weights count as a value of their own.
+    Results of `gradient` may depend on them, too. Not so after an update in place of a tensor that
+    was created outside of the tape, such as `w -= rate * dw`: the new weights count as a value of
+    their own.
     """
     reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:
-        reach.add(source.record, *source.window)
+        reach.add(*source.bytes)
     wanted: list[frozenset[str]] = []
     for entry in entries:
         if isinstance(entry, Written):
@@ -254,25 +266,26 @@ def _wanted(
                     (derived if entry.refusal is GRADIENT else reach).add(*window)
             continue
         flows = [
-            (arg.name, p)
-            for arg, p in zip(entry.kernel.args, entry.places, strict=True)
+            (name, p)
+            for name, p in zip(positions(entry.kernel), entry.places, strict=True)
             if p is not None and p.flows
         ]
-        names = {name for name, p in flows if reach.holds(p)}
-        update = entry.in_place and not any(made.holds(p) for p in entry.outputs)
-        through = set()
-        if not update:
-            through = {name for name, p in flows if derived.holds(p)}
-        wanted.append(frozenset(names | through))
-        for p in entry.outputs:
+        written = entry.outputs
+        names = frozenset([name for name, p in flows if reach.holds(p)])
+        update = entry.in_place and not any([made.holds(p) for p in written])
+        through: frozenset[str] = frozenset()
+        if derived and not update:
+            through = frozenset([name for name, p in flows if derived.holds(p)])
+        wanted.append(names | through if through else names)
+        for p in written:
             writers[p.record] = None if p.record in writers else p
             if not update:
-                made.add(p.record, *p.window)
+                made.add(*p.bytes)
             if p.flows:
                 if names:
-                    reach.add(p.record, *p.window)
+                    reach.add(*p.bytes)
                 if through:
-                    derived.add(p.record, *p.window)
+                    derived.add(*p.bytes)
     return wanted
 
 
@@ -280,7 +293,8 @@ def _settle(
     found: dict[int, Tensor | None], sources: Sequence[Place], sums: Sums,
     windows: Sequence[tuple[Record, int, int]],
 ) -> None:  # fmt: skip
-    """Take the gradients of sources that are written here: earlier values are other values."""
+    """Take the gradients of the sources that this call writes: before the call they had other
+    values."""
     for i, source in enumerate(sources):
         own = [Window(a, b) for r, a, b in windows if r is source.record]
         if i not in found and any(w.overlaps(source.window) for w in own):
@@ -288,8 +302,9 @@ def _settle(
 
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
-    """Room for windows of what one call wrote, where nobody asks for its gradient. Where a tape
-    records, versions of memory have to hold, so there is none."""
+    """Memory for the gradients of windows of one output, if the caller does not ask for the
+    gradient of that output. None while a tape records, because that tape checks that memory was not
+    written again."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}

@@ -1,4 +1,4 @@
-"""Functions whose calls a tape keeps as one: with a rule of their own, or computed again."""
+"""Functions whose call is one entry of a tape: with an own gradient rule, or computed again."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ WITHIN = (
 
 @dataclass(frozen=True)
 class _Seen:
-    """A call of a function: what it gave, which memory it read that was there before, and what it
-    wrote, besides its results."""
+    """A call of a function: its results, the memory that it read and that existed before, and the
+    memory that it wrote besides its results."""
 
     result: Any
-    reads: list[list[Place]]  # by the memory in which they lie
+    reads: list[list[Place]]  # the places of each allocation
     inside: list[Bytes]
 
     def form(self) -> Callable[[Taped], Any]:
-        """Makes of the gradients by the results a tree of their shape: zeros where none came back.
-        It does not keep the results."""
+        """Builds the tree of the gradients by the results: zeros for results without a gradient. It
+        does not keep the results."""
         like: list[tuple[Device, tuple[int, ...], DTypeName]]
         like = [(t.device, t.shape, t.dtype) for t in _tensors(self.result)]
         tree = rebuilt(self.result, iter(range(len(like))))
@@ -58,7 +58,8 @@ class _Seen:
 
 
 def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callable[..., Any]:
-    """A function with a gradient rule of its own, as jax.custom_vjp in one piece.
+    """A function with its own gradient rule, like jax.custom_vjp, but with function and rule in
+    one.
 
         @pk.custom_gradient
         def clipped(x):
@@ -66,20 +67,21 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
                 return (pk.clamp(dy, -1.0, 1.0),)
             return x * 2, rule
 
-    No tape records what f calls. What a rule calls is recorded by outer tapes, so that gradients of
-    gradients go through it; values that f computed are no way for them.
+    No tape records the calls of f. Outer tapes record the calls of the rule, so gradients of
+    gradients go through the rule; they do not go through values that f computed.
 
     Args:
-        f: A function of any arguments to a pair: a Tensor or a tree of Tensors, and a function.
-            That takes the gradient by the first, a tree of the same shape, and gives a tuple with
-            the gradient by each argument of f: a Tensor, or a tree for a tree, or None.
+        f: A function of any arguments. It returns a pair: its result (a Tensor or a tree of
+            Tensors) and a rule. The rule takes the gradient by the result, a tree of the same
+            shape. It returns a tuple with the gradient by each argument of f: a Tensor, a tree for
+            a tree, or None.
 
     Returns:
-        A function of the same positional arguments that gives the first of the pair.
+        A function of the same positional arguments that returns the result alone.
 
     Raises:
-        ArgumentError: f gives no such pair, or the rule another number of gradients.
-        TapeError: a source reaches what f reads besides its arguments.
+        ArgumentError: f returns no such pair, or the rule returns another number of gradients.
+        TapeError: f reads a tensor that is not an argument and that depends on a source.
     """
     _check_function(f, "custom_gradient")
 
@@ -131,11 +133,11 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
 
 
 def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
-    """What f gives for the arguments, computed again on the way back instead of being kept.
+    """Call f, and compute it again for gradients instead of keeping its intermediate results.
 
-    A tape keeps the arguments, and nothing of what f computes. On the way back it calls f once
-    more. Tensors that f reaches in other ways than by its arguments get gradients as those do.
-    Random numbers are the same in both calls: the second call draws from a copy of the device's
+    A tape keeps the arguments and none of the tensors that f computes. For the gradient it calls f
+    once more. Tensors that f reads without getting them as arguments have gradients, too. Random
+    numbers are the same in both calls: the second call draws from a copy of the device's
         state.
 
     Args:
@@ -143,11 +145,11 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
         args: Its arguments.
 
     Returns:
-        What f gives.
+        The result of f.
 
     Raises:
         ArgumentError: f is no function.
-        TapeError: at the gradient: a tensor that f reads was written since.
+        TapeError: from `gradient`: a tensor that f reads was written after the call.
     """
     _check_function(f, "checkpoint")
     if not recording_tapes():
@@ -208,7 +210,7 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 @contextmanager
 def _drawing(source: Callable[[Device, Tensor], Tensor]) -> Iterator[None]:
-    """A block in which calls draw random numbers from other states."""
+    """A block in which calls draw random numbers from copies of the random states."""
     token = states.set(source)
     try:
         yield
@@ -217,7 +219,7 @@ def _drawing(source: Callable[[Device, Tensor], Tensor]) -> Iterator[None]:
 
 
 def _seen(f: Callable[[], Any]) -> _Seen:
-    """Call a function without recording its calls, and note what it reads and writes."""
+    """Call a function without recording its calls, and note the memory that it reads and writes."""
     scope = Scope("gradient", frozenset())
     try:
         entered.set(scope)
@@ -272,7 +274,7 @@ def _whole(places: Sequence[Place]) -> Place:
 
 
 def _overlap(p: Place, q: Place) -> bool:
-    return p.record is q.record and p.window.overlaps(q.window)
+    return p.overlaps(q)
 
 
 def _covered(p: Place, places: Sequence[Place]) -> bool:
@@ -285,7 +287,7 @@ def _covered(p: Place, places: Sequence[Place]) -> bool:
 def _keep(
     name: str, rule: Callable[[Taped], None], inputs: Mapping[str, Place], seen: _Seen
 ) -> None:
-    """Record the call as one entry of each tape that records."""
+    """Add the call as one entry to each tape that records."""
     outputs = {f"y{i}": place_of(t, False) for i, t in enumerate(_tensors(seen.result))}
     args = [Arg(n, "in", (p.layout.dtype.name,)) for n, p in inputs.items()]
     args += [Arg(n, "out", (p.layout.dtype.name,)) for n, p in outputs.items()]
@@ -307,7 +309,7 @@ def _nothing(*_: Any, **__: Any) -> int:
 
 
 def _aligned(args: tuple[Any, ...], grads: tuple[Any, ...]) -> list[Any]:
-    """The gradients in the order of the leaves of the arguments; None for a whole argument counts
+    """The gradients in the order of the leaves of the arguments. None in place of a tree means None
     for all of its leaves."""
     found: list[Any] = []
     for i, (arg, grad) in enumerate(zip(args, grads, strict=True)):

@@ -18,27 +18,29 @@ from ._tree import leaves, rebuilt
 
 __all__ = ["check_gradients"]
 
-STEP = 2.0**-7  # of |x| or 1: differences and their roundings are about as large
-DIRECTIONS = 4  # for each leaf
-ROUNDING = 2.0**-21  # of the terms of a sum, a few operations in float32
+STEP = 2.0**-7  # h relative to |x| or 1: errors of difference and rounding are about equal
+DIRECTIONS = 4  # directions for each leaf
+ROUNDING = 2.0**-21  # error relative to the terms of a sum, after a few operations in float32
 
 
 def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Compare the gradients of a function with central differences, for own rules.
+    """Compare the gradients of a function with central differences, to test own rules.
 
-    The gradient of sum(dy * f(x)) along a random direction u, for a random dy, must be what
-    (f(x + h u) - f(x - h u)) / 2h says of it. Differences of two sizes of h tell how exact they
-    are: the bound is three times what they differ by, and what float32 rounds. So a rule that is
-    wrong by a percent is found where f is smooth and its values are about as large as its slopes.
+    The gradient of sum(dy * f(x)) along a random direction u, for a random dy, must equal the
+    difference quotient (f(x + h u) - f(x - h u)) / 2h. Quotients for two sizes of h show how exact
+    they are: the bound is three times the distance of the two, plus the rounding of float32. So an
+    error of one percent in a rule is found if f is smooth and its values are about as large as its
+    slopes.
 
     Args:
-        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors; the same
-            values at each call.
+        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors. It must return
+            the same values at each call.
         args: Its arguments, with leaves of float32.
-        seed: Of the random numbers, an integer of 64 bits.
+        seed: The seed of the random numbers, an integer of 64 bits.
 
     Raises:
-        TapeError: a gradient is wrong: of which leaf, what it is and what it should be.
+        TapeError: a gradient is wrong. The text names the leaf, the gradient and the expected
+            value.
         ArgumentError, DTypeError: as `vjp`, or an argument is not float32.
     """
     named = leaves(list(args), "args", "check_gradients")
@@ -73,7 +75,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
 def _value(
     f: Callable[..., Any], args: Sequence[Any], dys: Sequence[NDArray], i: int, x: NDArray
 ) -> tuple[float, float]:
-    """sum(dy * f) with other numbers in leaf i, in float64, and the sum of the absolute terms."""
+    """sum(dy * f) with new numbers in leaf i, in float64, and the sum of the absolute terms."""
     given = [t for _, t in leaves(list(args), "args", "check_gradients")]
     given[i] = given[i].device.tensor(x.astype(np.float32))
     moved = f(*rebuilt(list(args), iter(given)))
@@ -85,7 +87,8 @@ def _value(
 def _difference(
     value: Callable[..., tuple[float, float]], i: int, x: NDArray, u: NDArray, h: float
 ) -> tuple[float, float]:
-    """The difference of two values over the distance 2h as float32 rounds it; and their size."""
+    """The difference quotient of two values over the distance 2h, as float32 rounds it; and their
+    size."""
     up, down = (x + h * u).astype(np.float32), (x - h * u).astype(np.float32)
     high, size = value(i, up)
     low, _ = value(i, down)

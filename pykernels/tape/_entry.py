@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import FrameType
 from typing import Any
 
@@ -17,7 +17,7 @@ from pykernels.tensors.layout import Layout, Window
 
 __all__ = [
     "GRADIENT", "PROGRAM", "Bytes", "Entry", "Place", "Rule", "Written", "bytes_of",
-    "line_of_caller", "place_of", "reads", "rule_of",
+    "line_of_caller", "place_of", "positions", "reads", "rule_of",
 ]  # fmt: skip
 
 Rule = Callable[[Any], None]
@@ -25,24 +25,29 @@ Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 
 class Place:
-    """A window on an allocation; `tensor` keeps it alive if a rule will read it. `flows`: True if
-    it may have a gradient."""
+    """A window of an allocation: the bytes from `lo` to before `hi`. `tensor` keeps it alive if a
+    rule will read it. `flows`: True if it may have a gradient."""
 
-    __slots__ = ("flows", "layout", "offset", "record", "tensor")
+    __slots__ = ("flows", "hi", "layout", "lo", "offset", "record", "tensor")
 
     def __init__(self, record: Record, lay: Layout, offset: int, tensor: Tensor | None) -> None:
         self.record, self.layout, self.offset, self.tensor = record, lay, offset, tensor
+        self.lo, self.hi = offset + lay.lo, offset + lay.hi
         self.flows = lay.dtype.kind == "f" and lay.size > 0
 
     @property
     def window(self) -> Window:
         """The bytes of the place in its allocation."""
-        return Window(self.offset + self.layout.lo, self.offset + self.layout.hi)
+        return Window(self.lo, self.hi)
 
     @property
     def bytes(self) -> Bytes:
         """The allocation, and the bytes of the place in it."""
-        return self.record, self.offset + self.layout.lo, self.offset + self.layout.hi
+        return self.record, self.lo, self.hi
+
+    def overlaps(self, other: Place) -> bool:
+        """Do both share bytes?"""
+        return self.record is other.record and self.lo < other.hi and other.lo < self.hi
 
 
 def place_of(t: Handle, keep: bool = True) -> Place:
@@ -52,31 +57,41 @@ def place_of(t: Handle, keep: bool = True) -> Place:
 
 
 class Entry:
-    """A recorded call. `done` says that it was not interrupted; `line` is the caller's."""
+    """A recorded call. `done`: True if it was not interrupted; `line` is the line of the caller."""
 
     __slots__ = ("done", "kernel", "line", "options", "places", "rule", "scalars", "serial")
 
     def __init__(
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
-        scalars: tuple[float, ...], serial: int,
+        scalars: tuple[float, ...], serial: int, records: Sequence[Record | None],
     ) -> None:  # fmt: skip
         self.kernel, self.options, self.scalars, self.serial = kernel, options, scalars, serial
         self.rule = rule_of(kernel)
         kept = _kept(kernel, options)
         self.places = tuple(
-            [None if t is None else place_of(t, k) for t, k in zip(tensors, kept, strict=True)]
+            [
+                r and Place(r, t._layout, t._offset, t if k and isinstance(t, Tensor) else None)  # type: ignore[union-attr]
+                for t, k, r in zip(tensors, kept, records, strict=True)
+            ]
         )
         self.done = False
-        self.line = line_of_caller()
+        self.line = line_of_caller(5)  # below are a tape, the hook of launches, and a launch
 
     @classmethod
     def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:
-        """A call that was made, of no kernel that is launched, with a rule of its own."""
+        """An entry for a call that launches no kernel and has its own rule."""
         entry = cls.__new__(cls)
         entry.kernel, entry.options, entry.scalars, entry.serial = kernel, (), (), serial
         entry.rule, entry.places, entry.done = rule, places, True
         entry.line = line_of_caller()
         return entry
+
+    def release(self) -> None:
+        """Keep no tensors any more."""
+        self.rule = None
+        for place in self.places:
+            if place is not None:
+                place.tensor = None
 
     @property
     def at(self) -> str:
@@ -86,18 +101,14 @@ class Entry:
     @property
     def inputs(self) -> list[Place]:
         """The arguments that it reads; an output that is updated in place is also read."""
-        args = self.kernel.args
-        found = zip(args, self.places, strict=True)
-        return [p for arg, p in found if p is not None and (arg.role == "in" or arg.in_place)]
+        found = (self.places[i] for i in _inputs(self.kernel))
+        return [p for p in found if p is not None]
 
     @property
     def in_place(self) -> bool:
         """True if it reads elements that it writes."""
-        return any(
-            p.record is q.record and p.window.overlaps(q.window)
-            for p in self.outputs
-            for q in self.inputs
-        )
+        written = self.outputs
+        return any([p.overlaps(q) for q in self.inputs for p in written])
 
     @property
     def outputs(self) -> list[Place]:
@@ -106,7 +117,7 @@ class Entry:
         return [p for p in found if p is not None]
 
 
-Bytes = tuple[Record, int, int]  # of an allocation: the first byte, and one past the last one
+Bytes = tuple[Record, int, int]  # an allocation, its first byte and the byte after the last
 
 PROGRAM = "a replayed program has no gradient rule"
 GRADIENT = (
@@ -117,8 +128,8 @@ GRADIENT = (
 
 
 class Written:
-    """Memory that no call with a rule wrote: the host wrote it, a call in a pause, a program, or
-    `gradient`.
+    """Memory that was written by no call with a rule: by the host, by a call in a pause, by a
+    program, or by `gradient`.
 
     `refusal` says why a gradient cannot pass it: PROGRAM or GRADIENT. If it is empty, the written
     values depend on no source.
@@ -135,9 +146,9 @@ def bytes_of(window: StorageWindow) -> Bytes:
     return record_of(window[0]), window[1], window[2]
 
 
-def line_of_caller() -> tuple[str, int] | None:
-    """File and line from which the package was called."""
-    frame: FrameType | None = sys._getframe(2)
+def line_of_caller(depth: int = 2) -> tuple[str, int] | None:
+    """File and line from which the package was called; `depth` frames are the package's."""
+    frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if not (name.startswith("pykernels.") or name == "pykernels"):
@@ -147,10 +158,11 @@ def line_of_caller() -> tuple[str, int] | None:
 
 
 def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
-    """Of a rule: the tensors of a call that it asks `saved` for, by name. Others are not kept.
+    """Decorate a rule with the names of the tensors that it reads with `saved`; the tape keeps no
+    others.
 
-    `of` gives them for a kernel and its options by name, where these matter. A rule without this
-    may read all of them.
+    If the names depend on the kernel and its options, the function `of` computes them. A rule
+    without this decorator may read all tensors.
     """
 
     def marked(rule: Rule) -> Rule:
@@ -158,6 +170,19 @@ def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
         return rule
 
     return marked
+
+
+@functools.lru_cache(maxsize=4096)
+def _inputs(kernel: Kernel) -> tuple[int, ...]:
+    """The positions of the arguments that a kernel reads."""
+    args = enumerate(kernel.args)
+    return tuple([i for i, arg in args if arg.role == "in" or arg.in_place])
+
+
+@functools.lru_cache(maxsize=4096)
+def positions(kernel: Kernel) -> dict[str, int]:
+    """The position of each argument."""
+    return {arg.name: i for i, arg in enumerate(kernel.args)}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -181,7 +206,7 @@ def _kept(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
     """The tensors of a call that its rule may read."""
     try:
         return _kept_by(kernel, options)
-    except TypeError:  # options that cannot be hashed: the launch will say so
+    except TypeError:  # options that cannot be hashed; the launch raises the error
         return (False,) * len(kernel.args)
 
 

@@ -12,7 +12,7 @@ __all__ = ["no_grad"]
 
 
 class no_grad(Block):
-    """Calls of this thread and task inside are recorded by no tape (torch).
+    """Inside the block, no tape records the calls of this thread and task, as in torch.
 
         with pk.no_grad():
             w -= 0.1 * dw
@@ -20,14 +20,14 @@ class no_grad(Block):
         @pk.no_grad()
         def accuracy(x, labels): ...
 
-    It is `Tape.pause` for every tape, also one that is entered inside. Values that are computed
-    inside are constants: no gradient goes back through them. Blocks may be nested, each of its own
-    `pk.no_grad()`; a decorated function makes one for each call.
+    It works as `Tape.pause` for every tape, also for a tape that is entered inside. Values that are
+    computed inside are constants: no gradient goes back through them. Blocks can be nested, each
+    with its own `pk.no_grad()`; a decorated function creates one for each call.
 
     Raises:
         TapeError: this block is open already.
         ArgumentError: it decorates a generator or a coroutine function, whose body would run
-            outside of the block: say `with pk.no_grad():` in there.
+            outside of the block. Write `with pk.no_grad():` in the body instead.
     """
 
     _made_by = "pk.no_grad()"

@@ -1,8 +1,8 @@
-"""Memory for the gradients of windows that together are what one call wrote.
+"""Memory for the gradients of windows that together are one output.
 
-A rule that gives the gradient of such a window (a slice of the queries, keys and values that one
-product computes) may write it to its place among the others. Where all have come, their memory is
-the gradient of the whole, without zeros, copies or sums.
+A rule may write the gradient of such a window (a slice of the queries, keys and values that one
+product computes) to its place among the others. When all are written, this memory is the gradient
+of the output, without zeros, copies or sums.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Room", "Rooms"]
 
 
 class Room:
-    """The memory for the gradient of `whole`, once the last of its windows are asked for.
+    """The memory for the gradient of `whole`, created when rules ask for its last windows.
 
     Attributes:
         flat: all elements, in the order of memory.
-        lent: the windows that are or will be written, and whether their gradients were given.
+        lent: the windows that rules write, and whether their gradients were given.
     """
 
     __slots__ = ("_whole", "flat", "lent")
@@ -37,11 +37,11 @@ class Room:
 
     @property
     def place(self) -> Place:
-        """All of it, as one axis."""
+        """The whole memory, as one axis."""
         return Place(self._whole.record, self.flat._layout, self._whole.window[0], None)
 
     def lend(self, lay: Layout, offset: int, given: bool = False) -> Tensor:
-        """The memory of a window."""
+        """The memory of a window, which a rule will write."""
         self.lent[lay, offset] = given
         return self.window(lay, offset)
 
@@ -51,7 +51,8 @@ class Room:
         return of._view(lay.shape, lay.strides, of._offset + offset - self._whole.window[0])
 
     def holds(self, place: Place, grad: Tensor) -> bool:
-        """Is this the gradient of a lent window, in its memory, for the first time?"""
+        """True if this is the gradient of a lent window, in its memory, given for the first
+        time."""
         if self.lent.get((place.layout, place.offset)) is not False:
             return False
         shift = self.flat._offset - self._whole.window[0]
@@ -60,23 +61,23 @@ class Room:
 
 
 class Rooms:
-    """The rooms of a backward walk. `wholes` are the outputs that are all that was ever written to
-    their memory, and that no caller asks the gradient of."""
+    """The rooms of a backward pass. `wholes` are outputs whose memory nothing else wrote, and whose
+    gradient the caller does not ask for."""
 
     def __init__(self, wholes: Mapping[Record, Place]) -> None:
         self._wholes = dict(wholes)
         self.open: dict[Record, Room] = {}
 
     def may(self, place: Place) -> bool:
-        """Is this a window of a larger output?"""
+        """True if this is a window of a larger output."""
         whole = self._wholes.get(place.record)
         if whole is None or place.record in self.open:
             return False
         return _fits(place.layout, whole.layout, place.offset - whole.offset)
 
     def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
-        """Open a room if these windows, each a layout and its first byte, are all of the output,
-        each element once. Else zeros and sums are needed, and memory before its time."""
+        """Open a room if these windows, each a layout and its first byte, cover each element of the
+        output once. Otherwise zeros and sums would be needed, and memory earlier than now."""
         whole = self._wholes[record]
         if sum(lay.size for lay, _ in windows) != whole.layout.size:
             return False
@@ -89,14 +90,14 @@ class Rooms:
         return True
 
     def close(self, record: Record) -> None:
-        """There is no more room for these windows."""
+        """Close the rooms of these windows."""
         self.open.pop(record, None)
         self._wholes.pop(record, None)
 
 
 @functools.lru_cache(maxsize=4096)
 def _fits(lay: Layout, whole: Layout, start: int) -> bool:
-    """Is this a window of a tensor in one piece, and smaller?"""
+    """True if this is a smaller window of a contiguous tensor."""
     if lay.size >= whole.size or not lay.size or lay.dtype is not whole.dtype:
         return False
     if any(step <= 0 for n, step in zip(lay.shape, lay.strides, strict=True) if n > 1):
@@ -108,6 +109,7 @@ def _fits(lay: Layout, whole: Layout, start: int) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _share(a: Layout, b: Layout, start: int) -> bool:
-    """Do two windows share an element? `start` is how far behind b the first one of a lies."""
+    """True if two windows share an element. `start` is the distance from the first byte of b to
+    that of a."""
     one = View(0, a.dtype, a.shape, a.strides, start)
     return share_elements(one, View(1, b.dtype, b.shape, b.strides, 0))

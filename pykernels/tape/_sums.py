@@ -1,9 +1,9 @@
 """Gradients of allocations, summed window by window.
 
-The gradient of an allocation is kept as parts: windows that share no byte, and what was given for
-each. All other bytes are zero. A gradient that is asked for the window that it was given for, or
-for the same elements in another order, is handed out as it is; only where windows overlap in other
-ways, memory for all bytes between them is made. So views need no rules.
+The gradient of an allocation is kept as parts: windows that share no byte, each with its gradient.
+All other bytes are zero. The gradient of the same window, or of the same elements in another order,
+is returned without a copy. Memory for a range of bytes is allocated only if windows overlap in
+other ways. So views need no rules.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["Sums", "reshaped"]
 
 
 class _Order(NamedTuple):
-    """How the axes of a window are brought in order: those of size 1 and those that repeat are
-    left out, steps are positive, the largest first."""
+    """The order of the axes of a window: without axes of size 1 and axes that repeat, with positive
+    steps, the largest first."""
 
     repeated: Ints  # axes of stride 0
     kept: Ints  # the other axes of more than 1, in the order of memory
-    flipped: Ints  # of all axes, those with steps below 0
+    flipped: Ints  # the axes with negative steps
     shape: Ints
     strides: Ints
     merged: tuple[Ints, Ints]  # shape and strides with as few axes as possible
-    dense: bool  # one element behind the other
-    overlaps: bool  # do other elements than those that repeat share bytes?
+    dense: bool  # True: the elements follow one another without gaps
+    overlaps: bool  # True: elements share bytes, not counting axes that repeat
 
 
 @functools.lru_cache(maxsize=4096)
@@ -59,9 +59,9 @@ def _order(lay: Layout) -> _Order:
 class _Part:
     """The gradient of a window.
 
-    As it was given, it has the shape of `layout`, at `offset`. `bring` puts its axes in order, for
-    all that looks at it in another way: `layout` is None from then on, and `strides` are those of
-    the window, in the order of the axes of `grad`. `fresh` says that its memory is nobody else's.
+    First it has the shape of `layout`, at `offset`. `bring` puts its axes in order, for windows
+    that read it in another way: `layout` is None from then on, and `strides` are those of the
+    window, in the order of the axes of `grad`. `fresh`: True if nothing else uses its memory.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class _Part:
 
     def __init__(self, place: Place, grad: Tensor, fresh: bool = False) -> None:
         order, lay = _order(place.layout), place.layout
-        self.lo, self.hi = place.window
+        self.lo, self.hi = place.lo, place.hi
         self.layout: Layout | None = lay
         self.offset, self.dtype = place.offset, lay.dtype
         self.merged, self.strides, self.dense = order.merged, order.strides, order.dense
@@ -83,14 +83,14 @@ class _Part:
         return self.layout is place.layout and self.offset == place.offset
 
     def bring(self) -> None:
-        """Bring the axes in order; a dense part gets one."""
+        """Put the axes in order; a dense part gets one axis."""
         if self.layout is not None:
             self.grad, self.layout = _in_order(self.grad, _order(self.layout)), None
         if self.dense and self.grad.contiguous:
             self.grad, self.strides = reshaped(self.grad, (-1,)), (self.dtype.itemsize,)
 
     def flatten(self) -> None:
-        """One axis for a dense part, wherever its gradient lies."""
+        """Give a dense part one axis, wherever its gradient lies."""
         if not self.grad.contiguous:
             self.grad, self.fresh = self.grad.copy(), True
         self.bring()
@@ -142,7 +142,8 @@ class Sums:
         F.add(window, new.grad, out=window)
 
     def partial(self, place: Place) -> Tensor | None:
-        """What was given of a window so far, of float32 and in one piece, if of no other one."""
+        """The gradient of a window so far, if it is float32 and contiguous and the part has no
+        other window."""
         parts = self._parts.get(place.record)
         if parts is None or place.record in self._rooms.open or len(parts) > 1:
             return None
@@ -151,12 +152,12 @@ class Sums:
         return part.grad if alike and part.grad.contiguous else None
 
     def replace(self, place: Place, grad: Tensor) -> None:
-        """Put new memory with the sum in place of what `partial` told."""
+        """Replace the gradient that `partial` returned by new memory with the sum."""
         [part] = self._parts[place.record]
         part.grad, part.fresh = grad, True
 
     def take(self, place: Place) -> Tensor | None:
-        """The gradient of a window; None where none was given for any byte of it."""
+        """The gradient of a window; None if no gradient was given for any of its bytes."""
         if place.record in self._rooms.open:
             self._move_out(place.record)
         parts = self._parts.get(place.record)
@@ -165,7 +166,7 @@ class Sums:
         if len(parts) == 1 and parts[0].is_of(place):
             parts[0].fresh = False
             return parts[0].grad
-        lo, hi = place.window
+        lo, hi = place.lo, place.hi
         found = _overlapping(parts, lo, hi)
         if not found:
             return None
@@ -189,7 +190,7 @@ class Sums:
         if len(self._parts[place.record]) == 1 and self._parts[place.record][0].is_of(place):
             del self._parts[place.record]
             return grad
-        lo, hi = place.window
+        lo, hi = place.lo, place.hi
         order = _order(place.layout)
         parts = self._parts[place.record]
         [one] = _overlapping(parts, lo, hi)
@@ -197,7 +198,7 @@ class Sums:
             self._remove(place.record, one)
         elif order.dense:
             self.clear(place.record, lo, hi)
-        else:  # the gradient that was taken stays as it is
+        else:  # the gradient that was returned must not change
             one.grad = one.grad.copy()
             _window(one, lo, order.shape, order.strides)[...] = 0
             one.fresh = True
@@ -224,8 +225,8 @@ class Sums:
                     self._parts[record] = parts
 
     def lend(self, places: Sequence[Place], like: Tensor) -> list[Tensor | None]:
-        """Memory for the gradients of windows, in that of the whole where these are the last ones
-        of it: what was given of the others is copied. Else None."""
+        """Memory for the gradients of windows, inside the memory of the whole, if these are its
+        last windows; gradients of the other windows are copied there. Otherwise None."""
         found: list[Tensor | None] = [None] * len(places)
         waiting = [i for i, place in enumerate(places) if self._rooms.may(place)]
         while waiting:
@@ -248,8 +249,8 @@ class Sums:
         return found
 
     def _moved_in(self, place: Place, grad: Tensor) -> bool:
-        """Is this gradient in its room already? The part of the room stands for all windows, which
-        are in its memory or will be."""
+        """True if this gradient is in its room already. The part of the room stands for all
+        windows, which are in its memory or will be."""
         record = place.record
         room = self._rooms.open[record]
         if not room.holds(place, grad):
@@ -261,7 +262,7 @@ class Sums:
         return True
 
     def _move_out(self, record: Record) -> None:
-        """Zeros in place of what was not given."""
+        """Write zeros for the windows whose gradients were not given."""
         room, [part] = self._rooms.open[record], self._parts[record]
         self._rooms.close(record)
         given = [window for window, came in room.lent.items() if came]

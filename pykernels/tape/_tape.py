@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pykernels.call.autocast import restored
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.runtime.handle import Handle
@@ -50,19 +51,20 @@ __all__ = ["Tape"]
 
 
 class Tape:
-    """Records operations of the thread and task that enters it; gives gradients of their results.
+    """Records operations of the thread and task that enters it, and computes gradients of their
+    results.
 
         with pk.Tape() as tape:
             loss = pk.mean(pk.square(x @ w - y))
         [dw] = tape.gradient(loss, [w])
 
-    Functions of both layers, operators, conversions and writes into tensors are recorded, on
-    tensors of any device; views need no record. The tape keeps what its rules will read until it
-    is cleared or gone.
+    A tape records functions of both layers, operators, conversions and writes into tensors, on
+    tensors of any device; views need no record. It keeps the tensors that its gradient rules will
+    read until it is cleared or deleted.
 
-    Tapes nest. A call is recorded by every tape that is open in this thread and task, and what
-    `gradient` computes by those that were entered before its own tape. So gradients of gradients
-    are those of an outer tape:
+    Tapes can be nested. Every tape that is open in this thread and task records a call. The calls
+    that `gradient` makes are recorded by the tapes that were entered before its own tape. So an
+    outer tape computes gradients of gradients:
 
         with pk.Tape() as outer:
             with pk.Tape() as inner:
@@ -79,15 +81,15 @@ class Tape:
 
     def __init__(self) -> None:
         self._entries: list[Entry | Written] = []
-        self._known: set[Record] = set()  # of memory that entries are about
+        self._known: set[Record] = set()  # the allocations that entries read or write
         self._watched: set[Record] | None = None  # None: everything is recorded
         self._leaves: dict[Record, list[Tensor]] = {}
-        # What calls that were not kept have read: windows, and where the last call stands.
+        # The windows that calls have read which were not kept, and the line of the last such call.
         self._missed: WeakKeyDictionary[Record, dict[Window, str]]
         self._missed = WeakKeyDictionary()
-        self._scope: Scope | None = None  # while it records
+        self._scope: Scope | None = None  # set while the tape records
         self._ref: weakref.ref[Tape] | None = None  # in `live`
-        # The blocks of the tapes that have recorded all that this one has.
+        # The blocks of the tapes that have recorded all calls of this tape.
         self._around: frozenset[Scope] = frozenset()
 
     def __enter__(self) -> Self:
@@ -119,7 +121,8 @@ class Tape:
         return f"<pykernels.Tape of {len(self)} calls{state}>"
 
     def watch(self, *tensors: Tensor) -> None:
-        """Record from now on only what depends on watched tensors; writing to one raises.
+        """Record from now on only calls that depend on watched tensors. Writing to a watched tensor
+        raises.
 
         Raises:
             DTypeError: not a tensor of a float dtype.
@@ -132,7 +135,7 @@ class Tape:
             record = record_of(t._storage)
             self._watched.add(record)
             self._leaves.setdefault(record, []).append(t)
-        for entry in self._entries:  # what was recorded before, and depends on them
+        for entry in self._entries:  # recorded before, and depends on them
             if isinstance(entry, Entry):
                 if any(p is not None and p.record in self._watched for p in entry.places):
                     self._watched |= {p.record for p in entry.outputs if p.flows}
@@ -152,7 +155,7 @@ class Tape:
             leave(scope)
 
     def clear(self) -> None:
-        """Forget all recorded calls; what is watched stays watched."""
+        """Forget all recorded calls; watched tensors stay watched."""
         self._entries = []
         self._known = set()
         self._missed.clear()
@@ -164,49 +167,51 @@ class Tape:
     @overload
     def gradient(
         self, loss: Tensor, sources: Tensor, seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> Tensor: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: list[Tensor], seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> list[Tensor]: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: tuple[Tensor, ...], seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> tuple[Tensor, ...]: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: Mapping[str, Tensor], seed: Any = None, *,
-        unused: Literal["error", "zeros"] = "error",
+        unused: Literal["error", "zeros"] = "error", release: bool = False,
     ) -> dict[str, Tensor]: ...  # fmt: skip
     @overload
     def gradient(
         self, loss: Tensor, sources: Any, seed: Any = None, *,
-        unused: Literal["error", "zeros", "none"] = "error",
+        unused: Literal["error", "zeros", "none"] = "error", release: bool = False,
     ) -> Any: ...  # fmt: skip
     @whole
     def gradient(
         self, loss: Tensor, sources: Any, seed: Any = None, *,
-        unused: Literal["error", "zeros", "none"] = "error",
+        unused: Literal["error", "zeros", "none"] = "error", release: bool = False,
     ) -> Any:  # fmt: skip
         """The gradients of a loss with respect to tensors, each of the tensor's shape and dtype.
 
         May be called inside the `with` or after it, any number of times, and inside
-        `Device.capture`. Uses of a tensor add up. What it computes is recorded by the tapes that
-        were entered before this one and are still open. For all others, this tape included, its
-        results have no gradient.
+        `Device.capture`. The gradients of all uses of a tensor are added. Its calls are recorded by
+        the tapes that were entered before this one and are still open. For all other tapes, this
+        one included, its results have no gradient.
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32 or float16.
             sources: One tensor, or a tree of dicts, lists, tuples and dataclasses with tensors in
-                it, leaves or results; another iterable counts as a list. A gradient is that of the
-                value which the tensor held when the recording ended.
+                it, leaves or results; another iterable counts as a list. A gradient is by the value
+                that the tensor had when the recording ended.
             seed: The gradient of the loss, a Tensor, array or number that repeats to its shape;
                 None is 1 for a loss of one element.
             unused: For a source that the loss does not depend on: "error" raises, "zeros" gives
                 zeros, "none" gives None.
+            release: Forget each call once its rule has run, so that its memory is free for the rest
+                of the way: a step takes less. The tape is clear afterwards, after an error too.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.
@@ -223,6 +228,7 @@ class Tape:
             raise ArgumentError(
                 f"[gradient] unused must be 'error', 'zeros' or 'none' but is {unused!r}"
             )
+        release = flag("gradient", "release", release)
         _check(loss, "loss", "gradient")
         tree = _tree(sources)
         named = leaves(tree, "sources", "gradient")
@@ -234,7 +240,13 @@ class Tape:
         with self._backward():
             places = [place_of(t, False) for t in given if t.size]
             first = _seed(loss, seed)
-            results, used = gradients(self._entries, [(place_of(loss, False), first)], places)
+            losses = [(place_of(loss, False), first)]
+            try:
+                results, used = gradients(self._entries, losses, places, release)
+            finally:
+                known = self._known
+                if release:
+                    self.clear()
             found = iter(results)
             each = [next(found) if t.size else t for t in given]
             for (name, _), one in zip(named, each, strict=True):
@@ -243,7 +255,7 @@ class Tape:
                         f"[tape] the loss does not depend on {name}: pass unused='zeros' or "
                         "unused='none' to get zeros or None"
                     )
-            own = iter(self._own([one for one in each if one is not None], first))
+            own = iter(_own([one for one in each if one is not None], first, known))
             final = [None if one is None else next(own) for one in each]
             if unused == "zeros":
                 pairs = zip(final, given, strict=True)
@@ -256,9 +268,9 @@ class Tape:
 
     @contextmanager
     def _backward(self) -> Iterator[None]:
-        """A block of what a gradient calls: the tapes around this one record it, if they are open.
-        For nobody else it counts, since rules write to new tensors. Rules compute in the dtypes of
-        the call that was recorded, so `autocast` does not count either."""
+        """A block for the calls of a gradient: only the tapes around this one record them, if they
+        are open. Other tapes need no record, since rules write to new tensors. Rules compute in the
+        dtypes of the recorded call, so `autocast` has no effect."""
         scope = Scope("gradient", self._around.intersection(taping()))
         try:
             entered.set(scope)
@@ -271,18 +283,18 @@ class Tape:
     def _through(
         self, losses: Sequence[tuple[Place, Tensor]], sources: Sequence[Place]
     ) -> list[Tensor | None]:
-        """The gradients of the sources given those of several losses, for rules."""
+        """The gradients of the sources from the gradients of several losses, for rules."""
         with self._backward():
             return gradients(self._entries, losses, sources)[0]
 
     @property
     def entries(self) -> Sequence[Entry | Written]:
-        """What was recorded."""
+        """The recorded calls."""
         return self._entries
 
     def _keep(self, entry: Entry, within: Written) -> None:
-        """A call that was made without being recorded: as one entry. `within` is what it wrote
-        besides its outputs."""
+        """Add a call that was made without recording, as one entry. `within` is the memory that it
+        wrote besides its outputs."""
         if paused(self):
             return
         watched = self._watched
@@ -305,47 +317,37 @@ class Tape:
                     "no argument was watched: watch the tensor earlier, or call watch for none"
                 )
 
-    def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
-        """Contiguous gradients that share no memory with each other or with other tensors."""
-        taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
-        own = []
-        for grad in found:
-            windows = taken.setdefault(grad._storage, [])
-            window = grad._window
-            shared = any(w.overlaps(window) for w in windows)
-            if shared or not grad.contiguous or record_of(grad._storage) in self._known:
-                grad = grad.copy()
-            else:
-                windows.append(window)
-            own.append(grad)
-        return own
-
-    # -- what launches say -----------------------------------------------------------------------
+    # -- called by launches -----------------------------------------------------------------------
 
     def begin(
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
         scalars: tuple[float, ...], serial: int,
     ) -> Entry | None:  # fmt: skip
         """A call is about to be recorded."""
-        written = [t for i in outputs(kernel) if (t := tensors[i]) is not None]
+        records = [
+            None if t is None else getattr(t._storage, "record", None) or record_of(t._storage)
+            for t in tensors
+        ]
+        written = [(t, records[i]) for i in outputs(kernel) if (t := tensors[i]) is not None]
         if paused(self):
-            self.written((), [_window(t) for t in written], False)
+            self.written((), [_window(t) for t, _ in written], False)
             return None
         watched = self._watched
         if watched is not None:
-            for t in written:
-                self._refuse_leaf(kernel, t)
-            if not any(record_of(t._storage) in watched for t in tensors if t is not None):
+            for t, record in written:
+                if record in self._leaves:
+                    self._refuse_leaf(kernel, t)
+            if watched.isdisjoint(records):
                 self._miss(kernel, tensors)
                 return None
-            watched |= {record_of(t._storage) for t in written if t._layout.dtype.kind == "f"}
-        entry = Entry(kernel, options, tensors, scalars, serial)
-        self._known |= {p.record for p in entry.places if p is not None}
+            watched.update([r for t, r in written if r and t._layout.dtype.kind == "f"])
+        entry = Entry(kernel, options, tensors, scalars, serial, records)
+        self._known.update([record for record in records if record])
         self._entries.append(entry)
         return entry
 
     def _miss(self, kernel: Kernel, tensors: tuple[Handle | None, ...]) -> None:
-        """Remember what a call reads that is not kept."""
+        """Remember what a call reads, if the call is not kept."""
         line = line_of_caller()
         at = f" ({line[0]}:{line[1]})" if line else ""
         for arg, t in zip(kernel.args, tensors, strict=True):
@@ -391,14 +393,16 @@ class Tape:
     def written(
         self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
     ) -> None:
-        """Memory was written that no recorded call writes; what is not known does not matter."""
+        """Memory was written by no recorded call. Memory that the tape does not know has no
+        effect."""
         known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
             refusal = PROGRAM if program and not paused(self) else ""
             self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
 
     def derived(self, reads: Sequence[Bytes], writes: Iterable[StorageWindow]) -> None:
-        """`gradient` of a tape that is not around this one computed tensors from what it reads."""
+        """`gradient` of a tape that is not around this one computed tensors from the memory
+        `reads`."""
         if paused(self):
             return
         known = [*map(bytes_of, writes)]
@@ -417,7 +421,7 @@ def _tree(sources: Any) -> Any:
 
 
 def _check(t: object, name: str, op: str) -> None:
-    """Raise unless it is a tensor that may have a gradient."""
+    """Raise unless `t` is a tensor that may have a gradient."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
     if t._layout.dtype.kind != "f":
@@ -430,6 +434,22 @@ def _check(t: object, name: str, op: str) -> None:
             f"[{op}] {name} has elements that share memory (shape {t.shape}, strides "
             f"{t.strides}): pass the tensor of which it is a view"
         )
+
+
+def _own(found: list[Tensor], seed: Tensor, known: set[Record]) -> list[Tensor]:
+    """Contiguous gradients that share no memory with each other or with known tensors."""
+    taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
+    own = []
+    for grad in found:
+        windows = taken.setdefault(grad._storage, [])
+        window = grad._window
+        shared = any(w.overlaps(window) for w in windows)
+        if shared or not grad.contiguous or record_of(grad._storage) in known:
+            grad = grad.copy()
+        else:
+            windows.append(window)
+        own.append(grad)
+    return own
 
 
 def _window(t: Handle) -> StorageWindow:

@@ -20,27 +20,27 @@ Argnums = int | Sequence[int]
 
 
 def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of f, as jax.grad.
+    """Return a function that computes the gradient of f, like jax.grad.
 
         dw = pk.grad(loss)(w, x, y)
         second = pk.grad(lambda x: pk.sum(pk.grad(f)(x)))(x)
 
     Args:
         f: A function of Tensors, or trees of them (dicts, lists, tuples, dataclasses), to a Tensor
-            of one element, float32 or float16. Tensors that it reaches in other ways than by these
-            arguments are constants, unless they share memory with them.
-        argnums: Which positional arguments; an integer, or several.
-        has_aux: Does f give a pair, the Tensor and anything else?
+            of one element, float32 or float16. Tensors that f reads without getting them as
+            arguments are constants, unless they share memory with arguments.
+        argnums: The positional arguments to differentiate by: an integer, or several.
+        has_aux: True if f returns a pair: the Tensor, and anything else.
 
     Returns:
-        A function of the same arguments. Its result has the shape of the argument (a tuple of
-        several for several argnums); with has_aux a pair of that and what else f gave. What f does
-        not depend on has a gradient of zeros.
+        A function of the same arguments. It returns the gradient, in the shape of the argument (a
+        tuple for several argnums); with has_aux a pair of the gradient and the second value of f.
+        The gradient by an argument that f does not depend on is zeros.
 
     Raises:
-        ArgumentError: argnums names no positional argument of the call; f gives more than one
-            element, or no pair.
-        DTypeError: f gives no Tensor, or a leaf of an argument is no Tensor of a float dtype.
+        ArgumentError: argnums names no positional argument of the call; f returns more than one
+            element, or no pair although has_aux is set.
+        DTypeError: f returns no Tensor, or a leaf of an argument is no Tensor of a float dtype.
         TapeError: as Tape.gradient.
     """
     both = value_and_grad(f, argnums, has_aux)
@@ -56,7 +56,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> 
 def value_and_grad(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """The function that gives what f gives, and the gradient, as jax.value_and_grad.
+    """Return a function that computes f and its gradient, like jax.value_and_grad.
 
     Args:
         f: As for `grad`.
@@ -64,7 +64,8 @@ def value_and_grad(
         has_aux: As for `grad`.
 
     Returns:
-        A function of the same arguments. It gives a pair of what f gives and what `grad` gives.
+        A function of the same arguments. It returns a pair: the result of f, and the gradient as
+        from `grad`.
 
     Raises:
         ArgumentError, DTypeError, TapeError: as `grad`.
@@ -82,24 +83,26 @@ def value_and_grad(
                 raise ArgumentError("[grad] with has_aux f must give a pair (loss, aux)")
             loss = value[0]
         _check_result(loss, "grad")
-        return value, tape.gradient(loss, sources, unused="zeros")
+        return value, tape.gradient(loss, sources, unused="zeros", release=True)
 
     return both
 
 
 def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """What f gives, and the function that takes gradients back through it, as jax.vjp.
+    """Compute f, and a function that takes gradients back through it, like jax.vjp.
 
     Args:
         f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
         primals: Its arguments, with leaves of a float dtype.
 
     Returns:
-        What f gives, and a function: from a tree of that shape, the gradient of a loss by what f
-        gives, to a tuple with the gradient by each of the primals. It may be called several times.
+        The result of f, and a function. The function takes the gradient of a loss by that result, a
+        tree of the same shape, and returns a tuple with the gradient by each of the primals. It may
+        be called several times.
 
     Raises:
-        ArgumentError, DTypeError, TapeError: as `grad`; what is given back has another shape.
+        ArgumentError, DTypeError, TapeError: as `grad`; or the gradient has another shape than the
+            result.
     """
     _check_function(f, "vjp")
     given, sources = _chosen(primals, tuple(range(len(primals))), "vjp")
@@ -109,9 +112,10 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """What f gives, and its derivative along the tangents, as jax.jvp.
+    """Compute f, and its derivative along the tangents, like jax.jvp.
 
-    It goes back through f twice, since the gradient by y of what goes back is the way forward.
+    It goes back through f twice: the backward pass is linear in its gradient, and the gradient of
+    this linear function is the derivative.
 
     Args:
         f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
@@ -119,7 +123,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         tangents: A tree of the same shape for each of them.
 
     Returns:
-        What f gives, and a tree of that shape.
+        The result of f, and its derivative, a tree of the same shape.
 
     Raises:
         ArgumentError, DTypeError, TapeError: as `vjp`.
@@ -136,17 +140,17 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives the Jacobian of f, as jax.jacrev.
+    """Return a function that computes the Jacobian of f, like jax.jacrev.
 
-    It goes back through f once for each element that f gives.
+    It goes back through f once for each element of the result.
 
     Args:
         f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
         argnums: As for `grad`.
 
     Returns:
-        A function of the same arguments. For each Tensor that f gives, in a tree of that shape, a
-        tree as `grad` gives, whose leaves have the axes of what f gives and then those of the
+        A function of the same arguments. It returns the tree of f's result, with a tree as from
+        `grad` in place of each Tensor. A leaf has the axes of that Tensor, then the axes of the
         argument.
 
     Raises:
@@ -165,15 +169,16 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives the second derivatives of f, as jax.hessian: the Jacobian of `grad`.
+    """Return a function that computes the second derivatives of f, like jax.hessian: the Jacobian
+    of `grad`.
 
     Args:
         f: As for `grad`.
         argnums: As for `grad`.
 
     Returns:
-        A function of the same arguments. For each leaf of what `grad` gives, a tree of the same
-        shape, whose leaves have the axes of both.
+        A function of the same arguments. It returns the tree of `grad`, with a tree of the same
+        shape in place of each leaf. A leaf of it has the axes of both.
 
     Raises:
         ArgumentError, DTypeError, TapeError: as `grad`.
@@ -200,7 +205,8 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums, op: str) -> tuple[list[Any], Any]:
-    """The arguments, and those of them whose gradients are wanted: leaves of their own memory."""
+    """The arguments, and the arguments of argnums, whose leaves are copied to memory of their
+    own."""
     several = not isinstance(argnums, int)
     numbers = [*argnums] if isinstance(argnums, Sequence) else [argnums]
     given = [*args]
@@ -236,14 +242,14 @@ def _check_result(loss: object, op: str) -> None:
 
 
 def _copied(tree: Any, name: str, op: str) -> Any:
-    """The same tree, of copies: constants to tapes that are opened later, even where it shares
-    memory with their sources, but not to those that are open now."""
+    """The same tree with copied leaves. Tapes that are opened later see them as constants, even if
+    the originals share memory with sources; tapes that are open now do not."""
     found = [t.copy() if isinstance(t, Tensor) else t for _, t in leaves(tree, name, op)]
     return rebuilt(tree, iter(found))
 
 
 def _results(y: Any, op: str) -> list[tuple[str, Any]]:
-    """The Tensors that a function gave."""
+    """The Tensors of a function's result."""
     named = leaves(y, "f's result", op)
     for name, t in named:
         if not isinstance(t, Tensor):
@@ -252,7 +258,7 @@ def _results(y: Any, op: str) -> list[tuple[str, Any]]:
 
 
 def _pulled(tape: Tape, y: Any, sources: Any, cotangents: Any) -> tuple[Any, ...]:
-    """The gradients by the sources, given those by y."""
+    """The gradients by the sources, from those by y."""
     given = leaves(cotangents, "cotangents", "vjp")
     results = _results(y, "vjp")
     if len(given) != len(results):
@@ -290,7 +296,7 @@ def _rows(tape: Tape, y: Tensor, sources: Any) -> Any:
 
 
 def _dot(a: Any, b: Any, op: str) -> Any:
-    """The sum of the products of two trees, of one element."""
+    """The sum of the products of the elements of two trees, as one element."""
     left, right = leaves(a, "x", op), leaves(b, "v", op)
     if len(left) != len(right):
         raise ArgumentError(

@@ -15,6 +15,7 @@ from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
 
 from .host import shape_of, type_name
+from .nbits import blocks_of
 from .operators import function
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 class QTensor:
     """Quantised weights on a device, in blocks along the last axis.
 
-    `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file, and
-    `pk.gguf.load` of a GGUF file. The device has the numbers in an order of its own (planes), which
-    products read fast; `tobytes` gives the bytes of the file again. Its elements do not change.
+    `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file,
+    `QTensor.from_nbits` of arrays as ONNX has them, and `pk.gguf.load` of a GGUF file. The device
+    has the numbers in an order of its own (planes), which products read fast; `tobytes` gives the
+    bytes of the file again. Only caches change: `rope_append`, `set_rows` and `copyto` write rows
+    of q8_0 and q4_0.
     """
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
@@ -58,6 +61,27 @@ class QTensor:
         made.low = device.empty(low, "uint32")
         made.scales = device.empty(scales, "uint32")
         made.high = None if high is None else device.empty(high, "uint32")
+        return made
+
+    @classmethod
+    def zeros(
+        cls, shape: int | Sequence[int], type: str, device: Device | None = None
+    ) -> QTensor:
+        """A tensor of zeros, such as a cache of keys and values.
+
+        Args:
+            shape: sizes of the axes, (..., rows, numbers of a row).
+            type: the name of the type, such as "q8_0".
+            device: None is the default device.
+
+        Raises:
+            ArgumentError: no such type.
+            ShapeError: rows without whole blocks.
+        """
+        made = cls.empty(type_of("zeros", type), shape_of(shape), device_of(device))
+        for plane in (made.low, made.scales, made.high):
+            if plane is not None:
+                plane[...] = 0
         return made
 
     @classmethod
@@ -121,6 +145,45 @@ class QTensor:
             ) from None
         return cls.from_bytes(data, shape, kind, device)
 
+    @classmethod
+    def from_nbits(
+        cls,
+        data: Any,
+        scales: NDArray,
+        zero_points: NDArray | None = None,
+        *,
+        shape: Sequence[int],
+        bits: int = 4,
+        block: int = 32,
+        device: Device | None = None,
+    ) -> QTensor:
+        """The tensor whose numbers (q - zero point) * scale ONNX's MatMulNBits has.
+
+        The type is the one with the fewest bytes that has these numbers: q4_0 or q8_0 without zero
+        points and with scales that are halves, nbits4 or nbits8 with zero points that are bytes,
+        else nbits4_16 or nbits8_16, with a scale and a zero point of float32 for each 16 numbers.
+
+        Args:
+            data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
+                lower half of a byte; bytes, or an array of any shape with as many.
+            scales: float32 or float16 (n, blocks), or as many in any shape.
+            zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole bytes; or
+                float32 or float16 (n, blocks); None is 2^(bits - 1).
+            shape: (n, k), k a multiple of 32. The last block of a row may have more numbers, which
+                are left out.
+            bits: 4 or 8.
+            block: numbers with one scale, a power of two from 16 on.
+            device: None is the default device.
+
+        Raises:
+            ArgumentError: other bits, or another size of blocks.
+            ShapeError: another k, or other numbers of elements.
+            DTypeError: arrays of other dtypes.
+        """
+        dims = shape_of(shape)
+        found = blocks_of(data, scales, zero_points, dims, bits, block)
+        return cls.from_bytes(found.rows, dims, found.type, device)
+
     @property
     def type(self) -> QuantName:
         """The name of the type."""
@@ -171,6 +234,32 @@ class QTensor:
 
     def __len__(self) -> int:
         return self._shape[0]
+
+    def __getitem__(self, index: Any) -> QTensor:
+        """A view of some matrices: an index of the axes before the last two, such as heads of a
+        cache. New axes (None) may come before them.
+
+        Raises:
+            IndexError: an index of the last two axes, or matrices that do not lie one after the
+                other.
+        """
+        lead = self._shape[:-2]
+        places = np.arange(self.low.shape[0]).reshape(lead)
+        given = index if isinstance(index, tuple) else (index,)
+        if sum(i is not None for i in given) - (Ellipsis in given) > len(lead):
+            raise IndexError(
+                f"a QTensor of shape {self._shape} has views along its first {len(lead)} axes only"
+            )
+        found = places[index]
+        first = int(found.flat[0]) if found.size else 0
+        if (found.reshape(-1) != np.arange(first, first + found.size)).any():
+            raise IndexError("matrices of a QTensor's view must lie one after the other")
+        part = slice(first, first + found.size)
+        made = object.__new__(QTensor)
+        made._kind, made._shape = self._kind, (*found.shape, *self._shape[-2:])
+        made.low, made.scales = self.low[part], self.scales[part]
+        made.high = None if self.high is None else self.high[part]
+        return made
 
     def __repr__(self) -> str:
         return f"QTensor({self.type}, shape={self._shape}, {self.nbytes} bytes)"

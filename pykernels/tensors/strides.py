@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from pykernels.errors import ArgumentError, ShapeError
+from pykernels.dtypes import DType
+from pykernels.errors import ArgumentError, LimitError, ShapeError
 
-from .layout import Layout, contiguous_strides, layout
+from .layout import Layout, contiguous_strides, extent, layout
 
-__all__ = ["broadcast", "numbers", "reshaped", "reshaped_strides", "transposed"]
+__all__ = ["broadcast", "numbers", "of_buffer", "reshaped", "reshaped_strides", "transposed"]
 
 
 def numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
@@ -106,3 +107,30 @@ def reshaped_strides(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | N
         steps = contiguous_strides(shape[first:last], step)
         strides += steps
     return tuple(strides)
+
+
+def of_buffer(
+    size: int, shape: tuple[int, ...], dt: DType, offset: int, strides: Sequence[int] | None
+) -> tuple[Layout, int]:
+    """The layout of a view on a caller's buffer of `size` bytes, and its first byte."""
+    steps = contiguous_strides(shape, dt.itemsize) if strides is None else tuple(strides)
+    if len(steps) != len(shape):
+        raise ShapeError(f"[from_buffer] {len(shape)} sizes but {len(steps)} strides")
+    for what, value in (("offset", offset), *(("stride", s) for s in steps)):
+        if not isinstance(value, (int, np.integer)) or value % dt.itemsize:
+            raise ShapeError(
+                f"[from_buffer] {what} must be a multiple of the item size {dt.itemsize} "
+                f"but is {value!r}"
+            )
+    offset, steps = int(offset), tuple(int(s) for s in steps)
+    lo, hi = extent(shape, steps, dt.itemsize)
+    if offset < 0 or offset + lo < 0 or offset + hi > size:
+        raise ShapeError(
+            f"[from_buffer] bytes {offset + lo} to {offset + hi} leave the buffer of {size}"
+        )
+    if -(-(offset + hi) // 4) * 4 > size:
+        raise LimitError(
+            f"[from_buffer] the view ends in the last {size % 4} bytes of a buffer whose size "
+            f"({size}) is no multiple of 4: they cannot be bound"
+        )
+    return layout(shape, steps, dt), offset

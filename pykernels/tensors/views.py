@@ -152,6 +152,11 @@ class TensorBase(Operators, Interop):
 
     def __getitem__(self, index: Index) -> Self:
         """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis."""
+        if type(index) is int and self._layout.shape:
+            lay = self._layout
+            if -lay.shape[0] <= index < lay.shape[0]:
+                at = self._offset + index % lay.shape[0] * lay.strides[0]
+                return self._view(lay.shape[1:], lay.strides[1:], at)
         items = index if isinstance(index, tuple) else (index,)
         for i in items:
             number = isinstance(i, (int, np.integer)) and not isinstance(i, bool)

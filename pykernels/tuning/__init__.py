@@ -2,9 +2,9 @@
 
 A table is chosen once, when a device is made: the one that `pykernels tune` measured on this
 adapter with this driver, or a shipped one by the adapter's name, type and limits; plans read it
-through `Caps.tuning`. The same call has the same bits with the same table; another table may cut a
-sum into other splits. `PYKERNELS_TUNING` names a file of the user, or a shipped table; "off"
-ignores what was measured.
+through `Caps.tuning`. With the same table, a call returns the same bits; another table may split a
+sum in another way. `PYKERNELS_TUNING` names a file of the user, or a shipped table; "off" ignores
+measured tables.
 
 A file contains its changes to another table, its `base`:
 
@@ -58,11 +58,11 @@ class Found(NamedTuple):
 def for_adapter(
     name: str, kind: str, *, driver: str | None = None, engine: str = "", workgroup_bytes: int = 0
 ) -> Found:
-    """The table for an adapter of this name and type: the one that VARIABLE names; the one that was
-    measured on it with this driver and engine; a shipped one.
+    """The table for an adapter of this name and type. The first of: the table that VARIABLE names,
+    the table that was measured on this adapter with this driver and engine, a shipped table.
 
-    driver: None asks for no measured table.
-    workgroup_bytes: of workgroup memory that it has, 0 if that is not known.
+    driver: None skips measured tables.
+    workgroup_bytes: the bytes of its workgroup memory, 0 if unknown.
     """
     given = os.environ.get(VARIABLE, "")
     if given not in ("", "off"):
@@ -75,7 +75,8 @@ def for_adapter(
 
 
 def shipped(name: str, kind: str, workgroup_bytes: int = 0) -> Found:
-    """The table of the package whose conditions hold, the one with most of them."""
+    """The shipped table whose conditions hold; if there are several, the table with the most
+    conditions."""
     best, most, why = "generic-large", 0, "no table names this adapter"
     for table in TABLES:
         asked = _raw(table).get("match", {})
@@ -87,8 +88,8 @@ def shipped(name: str, kind: str, workgroup_bytes: int = 0) -> Found:
 
 
 def measured(adapter: Adapter) -> Found | None:
-    """The table that `pykernels tune` measured on this adapter. One that cannot be used is told of
-    in a warning, and ignored."""
+    """The table that `pykernels tune` measured on this adapter. A table that cannot be used is
+    ignored, with a warning."""
     file = path_of(adapter)
     try:
         if not file.is_file():
@@ -129,12 +130,12 @@ def _from_text(file: str, text: str) -> Tuning:
 
 @functools.cache
 def named(name: str) -> Tuning:
-    """One of the tables that are shipped."""
+    """The shipped table of this name."""
     return typed(name, _data(name), _data(_ROOT), _where(name))
 
 
 def as_data(tuning: Any) -> Any:
-    """A table as JSON holds it."""
+    """A table as data for JSON."""
     if isinstance(tuning, Mapping):
         return {k: as_data(v) for k, v in tuning.items()}
     if isinstance(tuning, tuple):
@@ -144,17 +145,18 @@ def as_data(tuning: Any) -> Any:
 
 
 def of_data(name: str, data: Mapping[str, Any]) -> Tuning:
-    """A table with these values, which are all there."""
+    """The table with these values; none may be missing."""
     return typed(name, data, _data(_ROOT), name)
 
 
 def with_section(tuning: Tuning, name: str, data: Mapping[str, Any]) -> Tuning:
-    """A table with other values of one section, which are all there."""
+    """A table with new values of one section; none may be missing."""
     return replace(tuning, **{name: section(name, data, _data(_ROOT))})
 
 
 def as_file(tuning: Tuning, base: str, adapter: Adapter, notes: Mapping[str, str]) -> str:
-    """The text of a file: what the table changes of its base, and what it was measured on."""
+    """The text of a file: the values that differ from the base, and the adapter that they were
+    measured on."""
     head = {"base": base, MARK: {**adapter._asdict(), **notes}}
     own, before = as_data(tuning), as_data(named(base))
     return as_toml(head | changes(own | {"name": ""}, before | {"name": ""}))

@@ -28,7 +28,7 @@ def _wrong(file: str, key: str, rule: str, value: object) -> ArgumentError:
 
 
 def merged(base: Mapping[str, Any], own: Any, file: str, at: str = "") -> dict[str, Any]:
-    """`base` with the values of `own`, which may name only what `base` has."""
+    """`base` with the values of `own`, which may have only keys of `base`."""
     if not isinstance(own, dict):
         raise _wrong(file, at, "a table", own)
     out = dict(base)
@@ -112,7 +112,7 @@ def _path(at: str, key: str) -> str:
 
 
 def matches(raw: Any, name: str, kind: str, workgroup_bytes: int, file: str) -> list[str]:
-    """The conditions of a `[match]` that hold, in words; none if one of them fails."""
+    """The conditions of a `[match]` that hold, in words; an empty list if one of them fails."""
     if not isinstance(raw, dict):
         raise _wrong(file, "match", "a table, or several", raw)
     unknown = raw.keys() - {f.name for f in fields(Match)}

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 __all__ = ["Adapter", "folder", "is_of", "path_of", "save", "table_name"]
 
-MARK = "measured"  # the part of a file that says of what it is
-OFF = ".off"  # behind the name of a file that is ignored
+MARK = "measured"  # the section of a file that names its adapter
+OFF = ".off"  # suffix of a file that is ignored
 
 
 class Adapter(NamedTuple):
-    """What a table is measured on, and what it counts for alone. `engine`: "wgpu", "dawn", or
-    "dawn-matrix" with matrix units."""
+    """The adapter, driver and engine that a table is measured on and valid for. `engine`: "wgpu",
+    "dawn", or "dawn-matrix" with matrix units."""
 
     name: str
     driver: str
@@ -27,8 +27,8 @@ class Adapter(NamedTuple):
 
 
 def folder() -> Path:
-    """Where the user's tables lie, as the platform has it."""
-    home = Path(os.path.expanduser("~"))  # of an unknown user "~", where nothing lies
+    """The folder of the user's tables; it depends on the platform."""
+    home = Path(os.path.expanduser("~"))  # "~" if the user is unknown; that folder does not exist
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     elif sys.platform == "darwin":
@@ -40,7 +40,7 @@ def folder() -> Path:
 
 
 def table_name(adapter: Adapter) -> str:
-    """A file's name: words of the adapter, and digits that tell drivers apart."""
+    """The name of a file: words of the adapter, and digits that differ between drivers."""
     words = re.sub(r"[^a-z0-9]+", "-", f"{adapter.name} {adapter.engine}".lower()).strip("-")
     digits = hashlib.sha256("\n".join(adapter).encode()).hexdigest()[:8]
     return f"{words[:60]}-{digits}"
@@ -51,7 +51,7 @@ def path_of(adapter: Adapter) -> Path:
 
 
 def is_of(data: Mapping[str, Any], adapter: Adapter) -> str:
-    """Why a table is of something else than this adapter; "" where it is of it."""
+    """The reason that a table is not for this adapter; "" if it is."""
     mark = data.get(MARK)
     if not isinstance(mark, dict):
         return f"it has no [{MARK}], which says what it was measured on"
@@ -62,7 +62,7 @@ def is_of(data: Mapping[str, Any], adapter: Adapter) -> str:
 
 
 def save(path: Path, text: str) -> None:
-    """The whole file or nothing of it, whenever this is interrupted."""
+    """Write the file at once: an interrupt leaves either the whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:

@@ -1,4 +1,4 @@
-"""Tables as TOML: what a file changes of its base."""
+"""Tables as TOML: the values in which a table differs from its base."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 
 def changes(data: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `data` that `base` has otherwise."""
+    """The values of `data` that differ from those of `base`."""
     found: dict[str, Any] = {}
     for key, value in data.items():
         before = base.get(key)

@@ -1,10 +1,10 @@
 """The keys of a tuning table: the numbers of one device, or of a kind of device, by family.
 
-Rates are operations a second (a multiply-add is two), copies bytes a second, times seconds, and
-lengths elements of the axis that is summed. A unit is a multiprocessor, which runs whole
-workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time
-of a wave with n workgroups on each unit, of a full one with as many as fit: 0.0 first, 1.0 last.
-`bodies` are the bodies that may be chosen, besides the smallest body, which is always allowed.
+Units: rates are operations a second (a multiply-add is two), copies are bytes a second, times are
+seconds, lengths are elements of the summed axis. A unit is a multiprocessor, which runs whole
+workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time of a
+wave with n workgroups on each unit, as a fraction of a full wave: the first entry is 0.0, the last
+1.0. `bodies` are the bodies that may be chosen, besides the smallest body, which is always allowed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Adapters that a table is for, as `[match]`, or several as `[[match]]`: all given conditions
-    of one must hold. The table with the most conditions that hold is taken, generic-large if there
-    is none.
+    """The adapters that a table is for: one `[match]`, or several `[[match]]`. All conditions of
+    one of them must hold. The table with the most conditions that hold is chosen, generic-large if
+    there is none.
     """
 
     names: tuple[str, ...] = ()  # patterns, one of which the device's name contains
     types: tuple[str, ...] = ()  # adapter types: DiscreteGPU, IntegratedGPU, CPU, ...
-    workgroup_bytes: int = 0  # of workgroup memory that it has at the most
+    workgroup_bytes: int = 0  # upper limit of the bytes of workgroup memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +40,12 @@ class Gemv:
     """Skinny products: few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
-    busy_rows: int  # the same where several rows hold more sums, and splits cost more
+    busy_rows: int  # the same for several rows, which hold more sums and whose splits cost more
     shortest: int  # smallest length of a split
-    shortest_rows: int  # the same where k does not run along the larger operand's memory
+    shortest_rows: int  # the same if k does not run along the memory of the larger operand
     most: int  # largest number of splits
     lane_k: int  # the least k for each of the invocations that share a sum
-    lane_k_rows: int  # k from which eight share one where it does not run
+    lane_k_rows: int  # k from which eight share a sum if k does not run along memory
     lane_groups: int  # workgroups from which no more invocations share a sum
 
 

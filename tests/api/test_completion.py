@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pykernels as pk
-from pykernels.runtime.capture import Program
 from pykernels.runtime.profile import Profile
+from pykernels.runtime.program import Program
 
 jedi = pytest.importorskip("jedi")
 

@@ -1,4 +1,4 @@
-"""Lines that several specs have in common: `// include NAME`."""
+"""Lines that several specs or names have in common: `// include NAME`, keys of several names."""
 
 from __future__ import annotations
 
@@ -45,6 +45,26 @@ def test_a_spec_with_blocks_is_the_one_with_their_lines(
     lines = "".join(f"// {line}\n" for line in (TYPES + SHAPES).splitlines())
     plain = HEAD.replace("// include types\n// include shapes\n", lines)
     spelled = toy({"kernels/toy/toy.wgsl": plain + BODY})
+    assert len(built.variants) > 1
+    assert texts(built) == texts(spelled)
+    assert built.files["bodies/toy.py"] == spelled.files["bodies/toy.py"]
+
+
+def test_a_key_of_several_names_says_the_same_of_each(
+    toy: Callable[[dict[str, str]], Build],
+) -> None:
+    rest = '// params.b = { type = "f32", default = 3.0 }\n// iterate = "nd"\n'
+    rest = HEAD.partition('// iterate = "nd"\n')[2].join(
+        [rest, BODY.replace("2.0f", "(p.a + p.b)")]
+    )
+    types = '// axes.T = {}\n// inputs.x = {{ dtype = "T" }}\n'
+    top = '// /// kernel\n// doc = "y = (a + b) x."\n'
+    outputs = '// outputs.dst = { dtype = "T", like = "x" }\n'
+    apart = types.format('["f32", "f16"]\n// pick.T = "dtype(x)"') + outputs
+    apart += '// params.a = { type = "f32", default = 3.0 }\n'
+    joint = types.format('{ values = ["f32", "f16"], pick = "dtype(x)" }') + outputs
+    spelled = toy({"kernels/toy/toy.wgsl": top + apart + rest})
+    built = toy({"kernels/toy/toy.wgsl": top + joint + rest.replace("params.b", 'params."a b"')})
     assert len(built.variants) > 1
     assert texts(built) == texts(spelled)
     assert built.files["bodies/toy.py"] == spelled.files["bodies/toy.py"]

@@ -29,7 +29,7 @@ def test_every_key_has_its_toy() -> None:
 
 
 def name_of(table: str, key: str, which: str) -> str:
-    return f"{table.split()[-1]}_{key}_{which}"
+    return f"{table.replace(' ', '_')}_{key}_{which}"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_without_a_key_the_result_is_another(table: str, key: str, answers: dict
 
 VALUES = {str: "x", bool: True, list: ["x"], dict: {"a": 1}, int: 1, object: 1}
 PLACES = {"a tensor": ("inputs", "x"), "a param": ("params", "factor"), "axis": ("axis",),
-          "an option": ("options", "times")}  # fmt: skip
+          "an axis": ("axes", "T"), "an option": ("options", "times")}  # fmt: skip
 
 
 def refusal(tmp_path: Path, table: str, fields: Block) -> str:

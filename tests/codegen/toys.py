@@ -344,6 +344,12 @@ OF_OPTION = {
                plan=STEP),
 }  # fmt: skip
 
+NAMED_AXIS = {"axes": {"N": {"values": [1, 2], "pick": "2 if x.size == 4 else 1"}}}
+OF_AN_AXIS = {
+    key: Toy(NAMED_AXIS, [2.0, 4.0, 6.0, 8.0], value="x_load(x_index(i)) * ${N}.0")
+    for key in ("values", "pick")
+}
+
 AXIS = {**ROWS_OF_X, "axis": {"moves": ["x"], "last_only": ["more"]}}
 AXIS["params"] = {**ROWS_OF_X["params"], "more": {"type": "f32", "default": 0.0}}
 OF_AXIS = {
@@ -371,6 +377,7 @@ TOYS: dict[str, dict[str, Toy]] = {
     "a tensor": OF_TENSOR,
     "a param": _at(("params", "factor"), OF_PARAM),
     "an option": _at(("options", "times"), OF_OPTION),
+    "an axis": _at(("axes", "N"), OF_AN_AXIS),
     "axis": _at(("axis",), OF_AXIS),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -459,6 +460,43 @@ def test_what_no_rule_reads_is_not_kept(dev: pk.Device) -> None:
         assert dev.memory_stats().live_buffers == before
     assert len(tape) == 21
     np.testing.assert_array_equal(of(tape, y, x, seed=1.0)[0][:2], [1024, 1024])
+
+
+def test_a_released_tape_lets_go_of_what_a_rule_has_read(x: pk.Tensor) -> None:
+    """Also where a rule raises; outer tapes keep what they need themselves."""
+    alive = []
+
+    @pk.custom_gradient
+    def looked_at(h: pk.Tensor) -> tuple[pk.Tensor, Any]:
+        def rule(dy: pk.Tensor) -> tuple[pk.Tensor]:
+            alive.append(late() is not None)
+            if len(alive) == 3:
+                raise ValueError("a rule that fails")
+            return (dy,)
+
+        return h * 1.0, rule
+
+    for n, release in enumerate((False, True, True)):
+        with pk.Tape() as tape:
+            y = pk.exp(looked_at(x))
+            late = weakref.ref(y)
+            loss = pk.sum(y * y)
+        del y
+        if n < 2:
+            tape.gradient(loss, x, release=release)
+        else:
+            with pytest.raises(ValueError, match="fails"):
+                tape.gradient(loss, x, release=True)
+            assert len(tape) == 0
+    assert alive == [True, False, False]
+    with pk.Tape() as outer:
+        with pk.Tape() as inner:
+            loss = pk.sum(x * x * x)
+        [g] = inner.gradient(loss, [x], release=True)
+        penalty = pk.sum(g * g)
+    np.testing.assert_allclose(
+        outer.gradient(penalty, x, release=True).numpy(), 36 * x.numpy() ** 3, rtol=1e-5
+    )
 
 
 @pytest.mark.usefixtures("dev")

@@ -6,18 +6,21 @@
 
 Each mutant is one small wrong change (see `mutation_operators`) at a place that the seed draws:
 first a family, then a kind of file, then a file, then a kind of change. It is built in a copy of
-the tree, and the tests of its family run for 20 s. A mutant is killed when a test fails, stillborn
-when it cannot be built or compiled (another is drawn for it), and survives otherwise. A run that
-was stopped goes on where it was; `again` gives survivors ten minutes of tests.
+the tree, and the tests of its family run for 20 s of the processor. A mutant is killed when a test
+fails, stillborn when it cannot be built or compiled (another is drawn for it), and survives
+otherwise. A run that was stopped goes on where it was; `again` gives survivors ten minutes.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -51,6 +54,11 @@ class Mutant:
     outcome: str  # killed, stillborn, survived
     by: str = ""  # the test that failed
     seconds: float = 0.0
+
+
+def _limit(seconds: int) -> None:
+    """Seconds of the processor, so that what runs beside changes no verdict."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def files(family: str, kind: str) -> list[Path]:
@@ -110,15 +118,15 @@ class Tree:
     def run(self, *command: str, timeout: float) -> tuple[int, str]:
         env = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
         process = subprocess.Popen(
-            [sys.executable, *command], cwd=self.root, env=env, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            [sys.executable, *command], cwd=self.root, env=env, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=functools.partial(_limit, math.ceil(timeout)),
         )  # fmt: skip
         try:
-            out, _ = process.communicate(timeout=timeout)
+            out, _ = process.communicate(timeout=20 * timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
             out, _ = process.communicate()
-            return -1, out
         return process.returncode, out
 
     def build(self, path: Path) -> str:
@@ -145,8 +153,10 @@ class Tree:
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
             *(str(t.relative_to(self.root)) for t in tests), timeout=seconds,
         )  # fmt: skip
-        if code in (-1, 0, 5):
-            return "survived", "time" if code == -1 else ""
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "survived", "time"
+        if code in (0, 5):
+            return "survived", ""
         failed = [line for line in out.splitlines() if line.startswith(("E  ", "tests/"))]
         if any(word in line for line in failed for word in STILLBORN) and "Mismatch" not in out:
             return "stillborn", failed[-1][:160] if failed else ""

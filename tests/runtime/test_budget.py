@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.runtime import memory
+from pykernels.runtime import budget
 from pykernels.runtime.bound import MAX_LAUNCHES
 from tests.runtime._helpers import check_works, isolated, open_device, run_isolated
 
@@ -149,8 +149,8 @@ def test_room_is_made_by_those_let_go_first_and_waited_for(monkeypatch: pytest.M
 
 
 def test_the_pool_gives_back_what_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "UNUSED", 20)
-    monkeypatch.setattr(memory, "SWEEP", 4)
+    monkeypatch.setattr(budget, "UNUSED", 20)
+    monkeypatch.setattr(budget, "SWEEP", 4)
     with open_device() as dev:
         x, y = dev.rand((4, 64)), dev.empty((4, 64))
         long, out = dev.rand((2, 100_000)), dev.empty((2, 100_000))

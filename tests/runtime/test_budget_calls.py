@@ -75,13 +75,13 @@ def test_a_call_is_refused_as_a_whole(kind: str, monkeypatch: pytest.MonkeyPatch
         call = kinds_of_calls(dev)[kind]
         context = dev._context
         pool, recorder, made = context.pool, context.recorder, list[int]()
-        make = pool._make
+        make = pool.buffers.make
 
-        def counted(size: int, usage: int) -> Any:
+        def counted(size: int, *usage: int) -> Any:
             made.append(size)
-            return make(size, usage)
+            return make(size, *usage)
 
-        monkeypatch.setattr(pool, "_make", counted)
+        monkeypatch.setattr(pool.buffers, "make", counted)
         dev.sync()
         dev.trim()
         want = outcome(call)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.runtime.budget import UNUSED
 from pykernels.runtime.engine import get_engine
-from pykernels.runtime.memory import UNUSED, MemoryStats
+from pykernels.runtime.memory import MemoryStats
 from tests.runtime._helpers import ENGINE, check_works, open_device, raw_buffer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -128,11 +129,11 @@ def test_a_buffer_that_was_handed_out_is_not_used_again(dev: pk.Device) -> None:
 
 
 def test_what_is_freed_is_what_was_not_used_for_long() -> None:
-    """A block that was let go first may be in use for longer: a program marks its blocks ahead."""
+    """Free blocks are not in the order of their last use: a program marks its blocks ahead."""
     dev = open_device()
     pool = dev._context.pool
     first, second = dev.empty(3000, "uint8"), dev.empty(3000, "uint8")
-    used, old = first._block, second._block
+    old, used = first._block, second._block
     del first, second
     dev.memory_stats()
     assert pool._free[used.size] == [used, old]
@@ -142,6 +143,42 @@ def test_what_is_freed_is_what_was_not_used_for_long() -> None:
     assert pool._free[used.size] == [used]
     again = dev.tensor(np.full(3000, 7, "uint8"))
     assert again._block is used and (again.numpy() == 7).all()
+
+
+def test_a_loop_gets_the_same_blocks_in_each_turn() -> None:
+    """So its launches find their bind groups, in whatever order it lets go of its tensors."""
+    order = np.random.default_rng(3).permutation(12)
+    with open_device() as dev:
+        x = dev.ones(1000)
+        turns = []
+        for _ in range(6):
+            made = [x + 1.0 for _ in range(12)]
+            turns.append([t._block.number for t in made])
+            for i in order:
+                made[i] = made[i] * 2.0
+                turns[-1].append(made[i]._block.number)
+            x + 3.0  # is let go of at once
+            made.sort(key=lambda t: t._block.number)
+            del made[3:9]
+            made.clear()
+        assert turns[2] == turns[3] == turns[4] == turns[5]
+
+
+def test_free_memory_of_another_size_is_used_before_more_is_made() -> None:
+    with open_device() as dev:
+        t = dev.empty(4_000_000, "uint8")
+        block, before = t._block, dev.memory_stats()
+        del t
+        near = dev.empty(1_100_000, "uint8")
+        assert near._block is block
+        stats = dev.memory_stats()
+        assert (stats.peak, stats.misses) == (before.peak, before.misses)
+        del near
+        dev.memory_stats()  # takes back what was let go of
+        small = dev.empty(900_000, "uint8")
+        assert small._block is not block
+        again = dev.empty(4_000_000, "uint8")
+        assert again._block is block
 
 
 def test_tensors_in_a_cycle_that_is_collected(dev: pk.Device) -> None:

@@ -356,14 +356,14 @@ def test_staging_buffers_are_used_again_and_bounded(
     moves.close()
     t.numpy(), t[0].numpy()
     created = 0
-    create = type(dev._context.pool).create
+    create = type(dev._context.pool.buffers).create
 
     def counted(*args: Any) -> Any:
         nonlocal created
         created += 1
         return create(*args)
 
-    monkeypatch.setattr(type(dev._context.pool), "create", counted)
+    monkeypatch.setattr(type(dev._context.pool.buffers), "create", counted)
     for _ in range(5):
         t.numpy(), t[0].numpy()
     assert created == 0

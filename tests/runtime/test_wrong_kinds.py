@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.runtime.capture import Program
+from pykernels.runtime.program import Program
 from tests.runtime._helpers import check_works, isolated, open_device
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]

@@ -168,14 +168,12 @@ def faults(device: Limits, case: Case, caps: Caps | None = None) -> Iterator[str
     for step in steps:
         facts = _facts(step)
         threads = math.prod(facts["workgroup_size"])
-        features = {"shader-f16"} if device.f16 else set()
-        features |= {"subgroups"} if device.subgroups else set()
         x, y = fold(case.kernel, step.groups, MOST_GROUPS)
         checks = {
             "invocations": threads <= device.max_invocations,
             "workgroup_bytes": facts["workgroup_bytes"] <= device.max_workgroup_bytes,
             "storage_buffers": len(facts["bindings"]) <= device.storage_buffers,
-            "features": set(facts["features"]) <= features,
+            "features": set(facts["features"]) <= features_of(device),
             "groups": max(x, y) <= MOST_GROUPS,
         }
         for b in step.bound:
@@ -184,6 +182,11 @@ def faults(device: Limits, case: Case, caps: Caps | None = None) -> Iterator[str
                 checks[f"binding {b.name}"] = end - start <= device.max_binding
         text = f"{step.body.name} {step.axes}"
         yield from (f"{name} of {text}" for name, ok in checks.items() if not ok)
+
+
+def features_of(device: Limits | Caps) -> set[str]:
+    """The features of texts that a device compiles."""
+    return {n for n, has in (("shader-f16", device.f16), ("subgroups", device.subgroups)) if has}
 
 
 def steps_of(case: Case, caps: Caps) -> list[Step]:
@@ -210,7 +213,7 @@ def _view(slot: int, o: Operand) -> View:
 
 
 @functools.cache
-def _variants() -> dict[str, Any]:
+def variants() -> dict[str, Any]:
     found: dict[str, Any] = read_manifest()["variants"]
     return found
 
@@ -218,7 +221,7 @@ def _variants() -> dict[str, Any]:
 def _facts(step: Step) -> dict[str, Any]:
     """What is known of the text of a step."""
     read, rw = (f"{step.body.name} {step.body.key(step.axes, mode)}" for mode in ("read", "rw"))
-    found: dict[str, Any] = _variants().get(read) or _variants()[rw]
+    found: dict[str, Any] = variants().get(read) or variants()[rw]
     return found
 
 

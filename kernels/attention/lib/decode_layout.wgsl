@@ -3,9 +3,13 @@
 // libraries take this module as their argument L.
 //% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
 //% set GROUPS = WG // LANES
+// Keys and values in blocks (docs/design/quant.md): a lane has 8 numbers of a block, in its own words.
+//% set BLOCKS = TYPE is defined
+//% set MASKED = not BLOCKS
 // Elements of a vector; vectors of a key that a lane loads.
-//% set E = 8 if T == "f16" else 4
+//% set E = 8 if BLOCKS or T == "f16" else 4
 //% set E_BITS = 3 if E == 8 else 2
+//% set OWN_WORDS = quant.BITS // 4 if BLOCKS else 0
 //% set LOADS = CFG.DEPTHS // E
 // A group takes KEYS keys at a time, and U times as many in a round: CFG.LOADS loads of k and as many
 // of v on their way. More take registers, and with them workgroups.
@@ -56,10 +60,19 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
   let q_at0 = lane;
   let q_at1 = lane + ${LANES}u;
 //% endif
+//% if BLOCKS
+//% for x, depth in (("k", "p.depth"), ("v", "p.value_depth"))
+  let ${x}_lane = min(lane, (${depth} >> 3u) - 1u);
+  let ${x}_word = (${x}_lane & 3u) * ${OWN_WORDS}u;
+  let ${x}_start0 = (p.${x}_low_off + batch * p.${x}_low_bs + kv_head * p.${x}_low_hs + (${x}_lane >> 2u) * p.${x}_low_gs + (${x}_word >> 2u) * p.${x}_low_ps + (${x}_word & 3u)) >> ${OWN_WORDS - 1}u;
+  let ${x}_scale = 2u * (p.${x}_scales_off + batch * p.${x}_scales_bs + kv_head * p.${x}_scales_hs + (${x}_lane >> 2u) * p.${x}_scales_gs);
+//% endfor
+//% else
 //% for c in range(LOADS)
   let k_start${c} = (p.k_off >> ${E_BITS}u) + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, (p.depth >> ${E_BITS}u) - 1u);
   let v_start${c} = (p.v_off >> ${E_BITS}u) + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, (p.value_depth >> ${E_BITS}u) - 1u);
 //% endfor
+//% endif
   let first = key0 + lane_group * ${KEYS}u;
 //% endmacro
 
@@ -86,16 +99,24 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
 //% macro load_keys(x, offset, declare="")
 //% for u in range(U)
 //% for j in range(KEYS)
+//% if BLOCKS
+//% set n = u * KEYS + j
+//% set key = "min(first + " ~ offset ~ " + " ~ (u * KEYS * GROUPS + j) ~ "u, " ~ key_range.COUNT ~ " - 1u)"
+      ${declare}${x}${n}_0 = ${x}_low_mem[${x}_start0 + ${key} * ${4 // OWN_WORDS}u];
+      ${declare}${x}${n}_at = ${x}_scale + ${key};
+      ${declare}${x}${n}_scale = ${x}_scales_mem[${x}${n}_at >> 1u];
+//% else
 //% for c in range(LOADS)
       ${declare}${x}${u * KEYS + j}_${c} = ${x}_mem[${x}_start${c} + min(first + ${offset} + ${u * KEYS * GROUPS + j}u, ${key_range.COUNT} - 1u) * p.${x}_st];
 //% endfor
+//% endif
 //% endfor
 //% endfor
 //% endmacro
 
 // The values of this round's keys.
 //% macro load_values()
-//% if T == "f32"
+//% if E == 4
 //% for n in range(U * KEYS)
 //% for c in range(LOADS)
       var v${n}_${c} = vec4<u32>();
@@ -111,9 +132,29 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
 
 // Elements 4 h .. of the eight that key n holds in this lane.
 //% macro part(x, n, h)
-//% if E == 8
+//% if BLOCKS
+${block_part(x ~ n, h)|trim}
+//%- elif E == 8
 vec4<f32>(unpack2x16float(${x}${n}_0[${2 * h}]), unpack2x16float(${x}${n}_0[${2 * h + 1}]))
 //%- else
 bitcast<vec4<f32>>(${x}${n}_${h})
 //%- endif
+//% endmacro
+
+// The same in a block: its order is that of couples.
+//% macro block_part(x, h)
+//% set word = x ~ "_0" ~ ("[%d]" % h if OWN_WORDS == 2 else "")
+//% set at = 0 if OWN_WORDS == 2 else 8 * h
+(unpack2x16float(${x}_scale >> ((${x}_at & 1u) << 4u)).x * (vec4<f32>((vec4<u32>(${word}) >> vec4<u32>(${at}u, ${at + 16}u, ${at + quant.BITS}u, ${at + 16 + quant.BITS}u)) & vec4<u32>(${2 ** quant.BITS - 1}u)) - ${quant.BIAS}.0f))
+//% endmacro
+
+// The value of key n counts as 0 unless it is seen: of a block by its scale.
+//% macro drop_value(n, seen)
+//% if BLOCKS
+        v${n}_scale = select(0u, v${n}_scale, ${seen});
+//% else
+//% for c in range(LOADS)
+        v${n}_${c} = select(vec4<u32>(), v${n}_${c}, ${seen});
+//% endfor
+//% endif
 //% endmacro

@@ -103,9 +103,7 @@
 //% for u in range(L.U)
 //% for j in range(L.KEYS)
         let seen${u}_${j} = (sees${u} & ${(2 ** (L.SHARE * L.ROWS) - 1) * 2 ** (j * L.SHARE * L.ROWS)}u) != 0u;
-//% for c in range(L.LOADS)
-        v${u * L.KEYS + j}_${c} = select(vec4<u32>(), v${u * L.KEYS + j}_${c}, seen${u}_${j});
-//% endfor
+${L.drop_value(u * L.KEYS + j, "seen%d_%d" % (u, j))}
 //% endfor
 //% endfor
       }
@@ -142,9 +140,7 @@
           ${"& " if r else ""}(t${r} == -1.0f)
 //% endfor
         );
-//% for c in range(L.LOADS)
-        v${u * L.KEYS + j}_${c} = select(vec4<u32>(), v${u * L.KEYS + j}_${c}, seen);
-//% endfor
+${L.drop_value(u * L.KEYS + j, "seen")}
 //% endif
 //% endmacro
 

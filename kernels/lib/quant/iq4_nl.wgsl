@@ -1,9 +1,9 @@
-// IQ4_NL: d times a number of a table. In a file as Q4_0.
+// IQ4_NL: d times an entry of a table. A block in a file looks like that of Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 18, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0
 
-// The number of four bits of a table, 128 more, in both halves of a couple.
+// The table entry for four bits, plus 128, for both numbers of a couple.
 //% macro table()
 fn table_byte(q: u32) -> u32 {
   let low = select(0x3f2d1801u, 0x766a5d4fu, (q & 4u) != 0u);
@@ -36,8 +36,8 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the first of the largest numbers becomes -127; then d is where errors, weighted
-// with squares, are least.
+// By ggml's rule: the first of the numbers with the largest magnitude becomes -127; then d
+// minimises the errors, weighted with the squares of the numbers.
 //% macro making()
 ${table()}
 fn nearest(x: f32) -> u32 {

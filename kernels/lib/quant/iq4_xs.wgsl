@@ -1,11 +1,12 @@
-// IQ4_XS: d (s - 32) times a number of IQ4_NL's table, s of 32 numbers. In a file: a half d, 2 bytes with
-// two upper bits of each s, 4 bytes with four lower ones, then as in Q4_0 for each 32 numbers.
+// IQ4_XS: d (s - 32) times an entry of IQ4_NL's table; 32 numbers share an s. In a file: d as a
+// half, 2 bytes with the two upper bits of each s, 4 bytes with the four lower bits, then 32
+// numbers at a time as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 136, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 2, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0
 
 //% macro scales()
-// The number of four bits of a table, 128 more, in both halves of a couple.
+// The table entry for four bits, plus 128, for both numbers of a couple.
 fn table_byte(q: u32) -> u32 {
   let low = select(0x3f2d1801u, 0x766a5d4fu, (q & 4u) != 0u);
   let high = select(0xa6998d81u, 0xf1d9c5b5u, (q & 4u) != 0u);

@@ -1,11 +1,12 @@
-// MXFP4: 2^(e - 128) times a number of a table (e2m1, doubled). In a file: the byte e, then as Q4_0.
+// MXFP4: 2^(e - 128) times an entry of a table (e2m1, doubled). In a file: the byte e, then numbers
+// as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 17, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 4
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0
 //% set FACTORS = true
 
 //% macro scales()
-// The number of four bits, 128 more, in both halves of a couple: magnitudes 0 1 2 3 4 6 8 12.
+// The number for four bits, plus 128, for both numbers of a couple: magnitudes 0 1 2 3 4 6 8 12.
 fn table_byte(q: u32) -> u32 {
   let size = (0xc8643210u >> (4u * (q & 7u))) & 15u;
   return select(128u + size, 128u - size, q >= 8u);
@@ -15,7 +16,7 @@ fn scales_of(s: Scales, j: u32) -> vec2<f32> {
   let bits = select((s.word0 - 1u) << 23u, 0x200000u << s.word0, s.word0 < 2u);
   return vec2<f32>(bitcast<f32>(bits));
 }
-// The same as two factors that are no subnormal numbers, which devices may flush.
+// The scale as two normal factors, because devices may flush a subnormal scale to 0.
 fn factors_of(s: Scales) -> vec2<f32> {
   let small = s.word0 < 64u;
   let first = select(s.word0 - 1u, s.word0 + 63u, small);
@@ -41,12 +42,12 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the largest number is 4 to 8 times twice the scale; of two nearest numbers of the
-// table the smaller one. There is no NaN.
+// By ggml's rule: the largest number is 4 to 8 times twice the scale; if two entries of the table
+// are equally near, the smaller is taken. A NaN cannot be stored.
 //% macro making()
 fn make_block() -> u32 {
   let e = max(bitcast<u32>(abs(top_of())) >> 23u, 2u) - 2u;
-  // As two factors: 2^(128 - e) may be no f32.
+  // Two factors, because 2^(128 - e) may be too large for f32.
   let first = bitcast<f32>((191u - (e >> 1u)) << 23u);
   let second = bitcast<f32>((191u - (e - (e >> 1u))) << 23u);
   for (var i = 0u; i < 32u; i++) {

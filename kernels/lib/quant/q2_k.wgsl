@@ -1,11 +1,13 @@
-// Q2_K: d s q - dmin m, s and m of 16 numbers. In a file: 16 bytes with s below m, then of each 128
-// numbers 32 bytes with numbers 32 apart, halves d and dmin.
+// Q2_K: d s q - dmin m; 16 numbers share s and m. In a file: 16 bytes with s in the lower and m in
+// the upper bits, then 32 bytes for each 128 numbers (a byte holds numbers 32 apart), d and dmin as
+// halves.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 84, 16, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 2, 1, 0, 5, 1
 //% set BITS, BIAS, WORD_BIAS = 2, 0, 0
 
 //% macro scales()
-// Bytes 2 j and 2 j + 1 of 16: four bits of the scale, then of the minimum of 16 numbers.
+// Bytes 2 j and 2 j + 1 of 16: each has four bits of the scale, then four of the minimum of 16
+// numbers.
 fn bytes_of(s: Scales, j: u32) -> vec2<u32> {
   let low = select(s.word0, s.word1, (j & 2u) != 0u);
   let both = select(low, select(s.word2, s.word3, (j & 2u) != 0u), j >= 4u) >> (16u * (j & 1u));

@@ -1,11 +1,11 @@
-// Q3_K: d s (q - 4), s of 16 numbers. In a file: 32 bytes of third bits, of each 128 numbers 32 bytes
-// with numbers 32 apart, 12 bytes of s, a half d.
+// Q3_K: d s (q - 4); 16 numbers share s. In a file: 32 bytes of third bits, 32 bytes for each 128
+// numbers (a byte holds numbers 32 apart), 12 bytes of s, d as a half.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 110, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 2, 1, 1, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 2, 4, 4
 
 //% macro scales()
-// Six bits of scale i of 16, 32 more: four in a byte of words 0 and 1, two in a byte of word 2.
+// Scale i of 16, plus 32, has six bits: four in a byte of words 0 and 1, two in a byte of word 2.
 fn six(s: Scales, i: u32) -> f32 {
   let at = 8u * (i & 3u);
   let below = (select(s.word0, s.word1, (i & 4u) != 0u) >> (at + 4u * (i >> 3u))) & 15u;

@@ -1,4 +1,5 @@
-// Q4_0: d (q - 8). In a file: a half d, then byte i has number i below number i + 16.
+// Q4_0: d (q - 8). In a file: d as a half, then 16 bytes; byte i has number i in its lower bits,
+// number i + 16 in its upper bits.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 18, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 4, 8, 8
@@ -21,7 +22,7 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the first of the largest numbers becomes -8.
+// By ggml's rule: the first of the numbers with the largest magnitude becomes -8.
 //% macro making()
 fn make_block() -> u32 {
   let d = top_of() / -8.0f;

@@ -1,12 +1,13 @@
-// Q4_K: d s q - dmin m, s and m of 32 numbers. In a file: halves d and dmin, 12 bytes of s and m, then
-// 32 bytes for each 64 numbers, number i below number i + 32.
+// Q4_K: d s q - dmin m; 32 numbers share s and m. In a file: d and dmin as halves, 12 bytes of s
+// and m, then 32 bytes for each 64 numbers (number i in the lower bits, number i + 32 in the upper
+// bits).
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 144, 32, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0
 
 //% macro scales()
-// Six bits of the scale and of the minimum of 32 numbers: of j below 4 in bytes of their own, of others
-// in four bits of word 3 and the upper two of these bytes.
+// Scale and minimum of group j of 32 numbers, six bits each. For j below 4 they are in bytes of
+// their own; for other j four bits are in word 3, and two are the upper bits of those bytes.
 fn six(low: u32, above: u32, j: u32, shift: u32) -> f32 {
   let at = 8u * (j & 3u);
   let far = ((above >> (at + shift)) & 15u) | (((low >> (at + 6u)) & 3u) << 4u);

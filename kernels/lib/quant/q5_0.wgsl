@@ -1,4 +1,4 @@
-// Q5_0: d (q - 16). In a file: a half d, the fifth bits, then byte i has number i below number i + 16.
+// Q5_0: d (q - 16). In a file: d as a half, the fifth bits, then the bytes of Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 22, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 1, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 4, 16, 16
@@ -27,7 +27,7 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the first of the largest numbers becomes -16.
+// By ggml's rule: the first of the numbers with the largest magnitude becomes -16.
 //% macro making()
 fn make_block() -> u32 {
   let d = top_of() / -16.0f;

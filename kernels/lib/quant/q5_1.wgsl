@@ -1,4 +1,4 @@
-// Q5_1: d q + m. In a file: halves d and m, the fifth bits, then byte i has number i below number i + 16.
+// Q5_1: d q + m. In a file: d and m as halves, the fifth bits, then the bytes of Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 24, 32, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 1, 1, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0
@@ -28,7 +28,7 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the least number becomes 0, the largest 31.
+// By ggml's rule: the smallest number becomes 0, the largest becomes 31.
 //% macro making()
 fn make_block() -> u32 {
   var least = numbers[0];

@@ -1,11 +1,12 @@
-// Q6_K: d s (q - 32), s of 16 numbers. In a file, of each 128 numbers: 64 bytes with number i below
-// number i + 64; of both, 32 bytes each with the upper bits of numbers 32 apart; 16 s; a half d.
+// Q6_K: d s (q - 32); 16 numbers share s. In a file: for each 128 numbers 64 bytes with the lower
+// bits of number i and of number i + 64, then for each 128 numbers 32 bytes with the upper bits of
+// numbers 32 apart, then 16 s, then d as a half.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 210, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 2, 5, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 32, 32
 
 //% macro scales()
-// The scale of 16 numbers: byte 2 j + half of 16 with a sign.
+// The scale of 16 numbers: byte 2 j + half of 16 signed bytes.
 fn scales_of(s: Scales, j: u32) -> vec2<f32> {
   let low = select(s.word0, s.word1, (j & 2u) != 0u);
   let both = select(low, select(s.word2, s.word3, (j & 2u) != 0u), j >= 4u) >> (16u * (j & 1u));

@@ -1,4 +1,4 @@
-// Q8_0: d q. In a file: a half d, then a byte with a sign for each number.
+// Q8_0: d q. In a file: d as a half, then a signed byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 34, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 8, 128, 0
@@ -19,7 +19,8 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the largest number becomes 127 or -127; halves are rounded away from 0.
+// By ggml's rule: the number with the largest magnitude becomes 127 or -127; x.5 is rounded away
+// from 0.
 //% macro making()
 fn make_block() -> u32 {
   let d = by(abs(top_of()), 127.0f);

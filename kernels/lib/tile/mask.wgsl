@@ -29,8 +29,9 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 //% endmacro
 
 // N: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` looks after the
-// band of keys that a query may see; else its caller does.
-//% macro functions(N, banded=true)
+// band of keys that a query may see; else its caller does. `masked`: there may be a mask.
+//% macro functions(N, banded=true, masked=true)
+//% if masked
 // What is added to the logit of one key: kind 1 f32, 2 f16, 3 bool.
 fn mask_value(i: u32) -> f32 {
   let word = mask_mem[i >> (p.mask_kind - 1u)];
@@ -43,6 +44,7 @@ fn mask_value(i: u32) -> f32 {
   return bitcast<f32>(select(p.minus_inf, 0u, seen));
 }
 
+//% endif
 ${alibi_slope()}
 
 // softcap * tanh(s / softcap), of and as logits in powers of two; NaN stays NaN.
@@ -61,6 +63,7 @@ ${band(N)}
 fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slope: f32${key_range.PARAMETERS if banded else ""}) -> V {
   var s = raw * p.scale;
   if (p.softcap != 0.0f) { s = capped(s); }
+//% if masked
   let none = V(bitcast<f32>(p.minus_inf));
 //% if N == 4
   let keys = VU(key) + VU(0u, 1u, 2u, 3u);
@@ -76,6 +79,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 //% endif
     s = select(fma(V(slope * LOG2E), m, s), none, bitcast<VU>(m) == VU(MINUS_INF));
   }
+//% endif
 //% if banded
   return in_band(s, query, key${key_range.ARGUMENTS});
 //% else

@@ -2,14 +2,22 @@
 // as four units of halves. Without an offset a weight is the exact product of an integer and a scale,
 // both halves, rounded once; with one it is computed in f32 and rounded.
 //% set GROUPS = quant.BLOCK // 32
-//% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET
+//% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET and quantised.ZERO != "any"
+// Every second couple of nibbles stays shifted by four bits, which a multiply-add takes back.
+//% set NIBBLES = PACKED and quant.decoded is not defined and quant.HIGH == 0 and quant.BITS == 4
 
 //% macro functions()
 //% if PACKED
-// A couple of integers, BIAS more than the numbers, times the scale.
-fn scaled(couple: u32, scale: vec2<f16>) -> u32 {
-  return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - vec2<f16>(${1024 + quant.BIAS}.0h)) * scale);
+// A couple of integers, `less` and 1024 more than the numbers, times the scale.
+fn scaled(couple: u32, scale: vec2<f16>, less: vec2<f16>) -> u32 {
+  return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - less) * scale);
 }
+//% if NIBBLES
+// The same of integers times 16: they are `above` and 64 more.
+fn scaled_above(couple: u32, scale: vec2<f16>, above: vec2<f16>) -> u32 {
+  return bitcast<u32>(fma(bitcast<vec2<f16>>(couple | 0x64006400u), vec2<f16>(0.0625h), -above) * scale);
+}
+//% endif
 //% else
 fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
   return vec4<u32>(pack2x16float(a.xy), pack2x16float(a.zw), pack2x16float(b.xy), pack2x16float(b.zw));
@@ -28,7 +36,7 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
 //% macro load(k)
     if (${k} < k_end) {
       a_words = load_quants(0u, ${k} >> 5u, a_n);
-      a_scales = load_scales(0u, ${k} / ${quant.BLOCK}u, a_n);
+      a_scales = load_words(0u, ${k} / ${quant.BLOCK}u, a_n);
     }
 //% endmacro
 
@@ -38,23 +46,50 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
 //% else
     {
 //% endif
-      let scales = scales_of(a_scales, ${"(%s >> 5u) %% %du" % (k, GROUPS) if GROUPS > 1 else "0u"});
+${store_group("a_words", "own_words(a_scales, a_n)", "(%s >> 5u)" % k, "a_to")}
+    }
+//% endmacro
+
+// Group g of column n to the four units from `to` on: `w` are its words, `s` its record.
+//% macro store_group(w, s, g, to)
+//% set j = "%s %% %du" % (g, GROUPS) if GROUPS > 1 else "0u"
+      let record = ${s};
+      let scales = scales_of(record, ${j});
+//% if quantised.ZERO
+      let zeros = zeros_of(record, ${j});
+//% endif
+//% if PACKED
+      let less = vec2<f16>(${"f16(1024.0f + zeros.x)" if quantised.ZERO else (1024 + quant.BIAS) ~ ".0h"});
+//% if NIBBLES
+      let above = vec2<f16>(${"f16(64.0f + zeros.x)" if quantised.ZERO else (64 + quant.BIAS) ~ ".0h"});
+//% endif
+//% endif
 //% if quant.OFFSET
-      let offsets = offsets_of(a_scales, ${"(%s >> 5u) %% %du" % (k, GROUPS) if GROUPS > 1 else "0u"});
+      let offsets = offsets_of(record, ${j});
 //% endif
 //% for o in range(4)
 //% set half = "xy"[o // 2]
 //% if PACKED
-//% for t in range(4)
-      let h${4 * o + t} = scaled(${quantised.couple("a_words", 4 * o + t)}, vec2<f16>(f16(scales.${half})));
+      let scale${o} = vec2<f16>(f16(scales.${half}));
+//% if NIBBLES
+      let low${o} = ${quantised.low_word(w, o)};
+      let high${o} = low${o} >> 8u;
+//% for name, t in (("low", 4 * o), ("high", 4 * o + 2))
+      let h${t} = scaled(${name}${o} & 0x000f000fu, scale${o}, less);
+      let h${t + 1} = scaled_above(${name}${o} & 0x00f000f0u, scale${o}, above);
 //% endfor
-      ${mma.store_unit("a_to + %du" % o, "vec4<u32>(h%d, h%d, h%d, h%d)" % (4 * o, 4 * o + 1, 4 * o + 2, 4 * o + 3))}
+//% else
+//% for t in range(4)
+      let h${4 * o + t} = scaled(${quantised.couple(w, 4 * o + t)}, scale${o}, less);
+//% endfor
+//% endif
+      ${mma.store_unit("%s + %du" % (to, o), "vec4<u32>(h%d, h%d, h%d, h%d)" % (4 * o, 4 * o + 1, 4 * o + 2, 4 * o + 3))}
 //% else
 //% for i in range(2)
-      let q${2 * o + i} = ${quantised.four("a_words", 2 * o + i)} * scales.${half}${" + offsets." ~ half if quant.OFFSET};
+//% set integers = quantised.four(w, 2 * o + i)
+      let q${2 * o + i} = ${"(" ~ integers ~ " - zeros." ~ half ~ ")" if quantised.ZERO else integers} * scales.${half}${" + offsets." ~ half if quant.OFFSET};
 //% endfor
-      ${mma.store_unit("a_to + %du" % o, "unit_of(q%d, q%d)" % (2 * o, 2 * o + 1))}
+      ${mma.store_unit("%s + %du" % (to, o), "unit_of(q%d, q%d)" % (2 * o, 2 * o + 1))}
 //% endif
 //% endfor
-    }
 //% endmacro

@@ -4,24 +4,30 @@
 // two vectors, e<o> with the even ones and d<o> with the odd ones, as integers times FACTORS: numbers
 // of four or eight bits stay where they are in their words. They become floats as the last bits of
 // 2^23, which costs no conversion. The sums of a row of b are a vector: a component for each place.
-//% set PLAIN = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS in (4, 8)
+//% set PLAIN = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS in (4, 8) and quantised.ZERO != "any"
 //% set NIBBLES = PLAIN and quant.BITS == 4
 //% set PLACES = [1, 16, 256, 4096] if NIBBLES else [1, 256, 1, 256] if PLAIN else [1, 1, 1, 1]
 //% set MAGIC = 8388608
+// A whole zero point of each group takes the place of BIAS.
+//% set LESS, LESS_PARAM = (", less", ", less: vec4<f32>") if quantised.ZERO == "whole" else ("", "")
 
 //% macro functions()
 const factors = vec4<f32>(${"1.0f, 0.0625f, 0.00390625f, 0.000244140625f" if NIBBLES else "1.0f, 0.00390625f, 1.0f, 0.00390625f" if PLAIN else "1.0f"});
 
-// Four integers of less than 24 bits as floats, BIAS less each in its place.
+// Four integers of less than 24 bits as floats, BIAS or the zero point less, each in its place.
+//% if quantised.ZERO == "whole"
+fn floats(bits: vec4<u32>, less: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bits | vec4<u32>(0x4b000000u)) - less; }
+//% else
 fn floats(bits: vec4<u32>) -> vec4<f32> {
   return bitcast<vec4<f32>>(bits | vec4<u32>(0x4b000000u))
     - vec4<f32>(${MAGIC + quant.BIAS * PLACES[0]}.0f, ${MAGIC + quant.BIAS * PLACES[1]}.0f, ${MAGIC + quant.BIAS * PLACES[2]}.0f, ${MAGIC + quant.BIAS * PLACES[3]}.0f);
 }
+//% endif
 //% if NIBBLES
-fn in_place(a: u32) -> vec4<f32> { return floats(vec4<u32>(a) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)); }
+fn in_place(a: u32${LESS_PARAM}) -> vec4<f32> { return floats(vec4<u32>(a) & vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u)${LESS}); }
 //% elif PLAIN
-fn in_place(a: u32, b: u32) -> vec4<f32> {
-  return floats(vec4<u32>(a, a, b, b) & vec4<u32>(0xffu, 0xff00u, 0xffu, 0xff00u));
+fn in_place(a: u32, b: u32${LESS_PARAM}) -> vec4<f32> {
+  return floats(vec4<u32>(a, a, b, b) & vec4<u32>(0xffu, 0xff00u, 0xffu, 0xff00u)${LESS});
 }
 //% endif
 //% endmacro
@@ -36,19 +42,25 @@ fn in_place(a: u32, b: u32) -> vec4<f32> {
 //% if quant.OFFSET
       let offsets = offsets_of(${s}, ${j});
 //% endif
+//% if quantised.ZERO == "whole"
+      let less = fma(vec4<f32>(zeros_of(${s}, ${j}).x), vec4<f32>(${PLACES[0]}.0f, ${PLACES[1]}.0f, ${PLACES[2]}.0f, ${PLACES[3]}.0f), vec4<f32>(${MAGIC}.0f));
+//% elif quantised.ZERO
+      let zeros = zeros_of(${s}, ${j});
+//% endif
 //% for o in range(4)
 //% if NIBBLES
 //% set word = quantised.low_word(w, o)
-//% set e, d = "in_place(" ~ word ~ ")", "in_place(" ~ word ~ " >> 16u)"
+//% set e, d = "in_place(" ~ word ~ LESS ~ ")", "in_place(" ~ word ~ " >> 16u" ~ LESS ~ ")"
 //% elif PLAIN
 //% set a, b = quantised.low_word(w, 2 * o), quantised.low_word(w, 2 * o + 1)
-//% set e, d = "in_place(" ~ a ~ ", " ~ b ~ ")", "in_place(" ~ a ~ " >> 16u, " ~ b ~ " >> 16u)"
+//% set e, d = "in_place(" ~ a ~ ", " ~ b ~ LESS ~ ")", "in_place(" ~ a ~ " >> 16u, " ~ b ~ " >> 16u" ~ LESS ~ ")"
 //% else
 //% for t in range(4)
       let c${4 * o + t} = ${quantised.couple(w, 4 * o + t)};
 //% endfor
 //% set all = "vec4<u32>(c%d, c%d, c%d, c%d)" % (4 * o, 4 * o + 1, 4 * o + 2, 4 * o + 3)
-//% set e, d = "floats(" ~ all ~ " & vec4<u32>(0xffffu))", "floats(" ~ all ~ " >> vec4<u32>(16u))"
+//% set less = " - zeros.%s" % "xy"[o // 2] if quantised.ZERO else ""
+//% set e, d = "floats(" ~ all ~ " & vec4<u32>(0xffffu))" ~ less, "floats(" ~ all ~ " >> vec4<u32>(16u))" ~ less
 //% endif
 //% set part = o // 2 if quant.STEP < 32 else 0
 //% for name, value in (("e", e), ("d", d))

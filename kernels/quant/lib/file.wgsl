@@ -1,4 +1,4 @@
-// The blocks of a file, byte by byte. A type's macros say what is where.
+// The blocks of a file, byte by byte. The macros of a type give the place of each field.
 
 //% macro reading()
 fn raw_byte(at: u32) -> u32 { return (raw_mem[at >> 2u] >> ((at & 3u) << 3u)) & 0xffu; }

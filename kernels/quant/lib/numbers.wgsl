@@ -1,4 +1,4 @@
-// The numbers of a group, exact, stored along a row of dst.
+// Computes the numbers of a group without rounding and stores them along a row of dst.
 //
 // D is the bytes of an element of dst, 2 or 4; V 4 stores four at once.
 //% macro functions(D)
@@ -8,7 +8,8 @@ ${convert.half()}
 //% endif
 //% endmacro
 
-// `place` begins the call that gives the place of a column, or of a vector of four columns.
+// `place` is the beginning of a call that returns the position of a column, or of a vector of four
+// columns.
 //% macro store_group(b, g, n, place, D, V)
   let n_own = ${n};
   let w = load_quants(${b}, ${g}, n_own);
@@ -18,6 +19,9 @@ ${convert.half()}
 //% else
   let scales = scales_of(s, ${g} % ${quant.BLOCK // 32}u);
 //% endif
+//% if quantised.ZERO
+  let zeros = zeros_of(s, ${g} % ${quant.BLOCK // 32}u);
+//% endif
 //% if quant.OFFSET
   let offsets = offsets_of(s, ${g} % ${quant.BLOCK // 32}u);
 //% endif
@@ -26,7 +30,7 @@ ${convert.half()}
 //% if quant.FACTORS is defined
     let x = (factors.x * ${quantised.four("w", i)}) * factors.y;
 //% else
-    let x = scales.${"xy"[i // 4]} * ${quantised.four("w", i)}${" + offsets." ~ "xy"[i // 4] if quant.OFFSET else ""};
+    let x = scales.${"xy"[i // 4]} * ${"(" ~ quantised.four("w", i) ~ " - zeros." ~ "xy"[i // 4] ~ ")" if quantised.ZERO else quantised.four("w", i)}${" + offsets." ~ "xy"[i // 4] if quant.OFFSET else ""};
 //% endif
 //% if V == 4
     let at = ${place}, 8u * ${g} + ${i}u);

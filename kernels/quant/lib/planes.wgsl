@@ -1,9 +1,9 @@
 // Stores the planes of a group, whose couples are c0 to c15. docs/design/quant.md has the order.
 
-//% macro store_low()
-  let to = p.low_off + b * p.low_bs + g * p.low_gs + n;
+//% macro store_low(place="p.low_off + b * p.low_bs + g * p.low_gs + n", step="p.low_ps")
+  let to = ${place};
 //% for part in range(quant.PARTS)
-  low_store(to${" + p.low_ps" if part else ""}, vec${quant.VEC}<u32>(
+  low_store(to${" + " ~ step if part else ""}, vec${quant.VEC}<u32>(
 //% for word in range(quant.VEC)
     ${joined(part * quant.VEC + word, quant.BITS, 0)|trim},
 //% endfor
@@ -18,7 +18,7 @@
 //% endfor
 //% endmacro
 
-// Word j of a plane with so many bits of each number, from bit `first` on.
+// Word j of a plane that holds some bits of each number, from bit `first` on.
 //% macro joined(j, bits, first)
 //% set each = 16 // bits
 //% for s in range(each)

@@ -16,6 +16,9 @@ from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch
 from pykernels.bench.program import GROUP_ID
 from pykernels.bench.shapes import RAGGED, Shape, pick
 from pykernels.dtypes import DTypeName
+from pykernels.plans.quant.types import TYPES, planes
+
+from .quant import words
 
 # batch x heads x key heads x queries x keys x head size
 ATTENTION = [
@@ -50,6 +53,7 @@ MAIN = {
         "f16-1x32x8x1x16384x128",
     ),
     "flash_attn_backward": (f"f32-{_LLAMA_2}", f"f32-{_GPT_2}-causal"),
+    "flash_attn_quant": ("f16xu32>f16-1x32x8x1x16384x128-q8_0",),
 }  # fmt: skip
 
 
@@ -81,6 +85,29 @@ def flash_attn_backward(
         "flash_attn_backward", tensors, {}, shape, part=partial(last_head, shape[1] // shape[2]),
         prepare=partial(forward, {}),
     )  # fmt: skip
+
+
+def flash_attn_quant(
+    shape: tuple[int, ...] = (1, 32, 8, 1, 16384, 128), dtype: str = "float16",
+    out: str = "float16", name: str = "q8_0",
+) -> Case:  # fmt: skip
+    """(batch, heads, KV heads, queries, keys, head size)."""
+    b, h, shared, s, t, d = shape
+    d = max(d // 32, 1) * 32
+    wide = Operand((b, h, s, d), cast(DTypeName, dtype))
+    low, scales, _ = planes("bench", TYPES[name], (b * shared, t, d))
+    numbers, marks = Operand(low, "uint32", values=words), Operand(scales, "uint32", values=small)
+    tensors = {
+        "q": wide, "k_low": numbers, "k_scales": marks, "v_low": numbers, "v_scales": marks,
+        "dst": replace(wide, dtype=cast(DTypeName, out or dtype)),
+    }  # fmt: skip
+    args = {"quant": name, "keys": t}
+    return Case("flash_attn_quant", tensors, args, (b, h, shared, s, t, d), name)
+
+
+def small(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Two halves of 2^-7 to 2^-6 a word."""
+    return rng.integers(0, 1 << 32, shape, dtype=np.uint32) & 0x03FF03FF | 0x20002000
 
 
 def _tensors(shape: tuple[int, ...], dtype: str, out: str) -> tuple[Operand, Operand, Operand]:
@@ -139,6 +166,12 @@ def cases(edge: int = 0) -> Iterator[Case]:
             yield from attentions(s, dtype)
             if s.name in GRADIENTS:
                 yield from gradients(s, dtype)
+
+
+    for s in pick([s for s in ATTENTION if s.name == "llama-3-8b-decode"], edge):
+        for name in ("q8_0", "q4_0"):
+            shape = (*s.dims[:4], s.dims[4] // 4 * 4, s.dims[5])
+            yield flash_attn_quant(shape, name=name).labelled(name=s.name, origin=s.origin)
 
 
 def attentions(s: Shape, dtype: str) -> Iterator[Case]:

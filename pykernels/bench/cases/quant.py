@@ -19,6 +19,7 @@ MAIN = {
     "pack_blocks": ("u8xu32>u32-4096x4096-q4_0",),
     "quantised_rows": ("u32xi32>f32-512x32000x4096-q4_0",),
     "quantize": ("f32xu32>u32-4096x4096-q8_0",),
+    "rope_append_quant": ("f16xi32xf32xu32>f16-48x16x1x512x64-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
 # Planes by the axis of their blocks or groups.
@@ -134,6 +135,38 @@ def quantised_rows(
     return Case("quantised_rows", tensors, args, (count, rows, columns), name, part=some(name))
 
 
+def rope_append_quant(
+    shape: tuple[int, ...] = (48, 16, 1, 512, 64), dtype: str = "float16", out: str = "",
+    name: str = "q8_0",
+) -> Case:  # fmt: skip
+    """(heads, heads of keys and values, tokens, room, width), of angles 0: keys are exact then."""
+    heads, kept, tokens, room, width = shape
+    width = max(width // GROUP, 1) * GROUP
+    kind = cast(DTypeName, dtype)
+    low, scales, _ = planes("bench", TYPES[name], (kept, room, width))
+    tensors = {
+        "x": Operand((heads, tokens, width), kind, values=steps),
+        "positions": Operand((tokens,), "int32", values=first_rows),
+        "table": Operand((2, 1024, 2, width // 2), "float32", values=no_angles),
+        "scales": Operand(scales, "uint32", values=halves),
+        "low": Operand(low, "uint32", values=words),
+        "dst": Operand((heads - kept, tokens, width), kind),
+    }  # fmt: skip
+    args = {"style": "neox", "quant": name, "room": room}
+    return Case("rope_append_quant", tensors, args, (heads, kept, tokens, room, width), name)
+
+
+def first_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.arange(shape[-1], dtype=np.int32)
+
+
+def no_angles(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Cosines of 1 and sines of 0."""
+    found = np.zeros(shape)
+    found[:, :, 0] = 1
+    return found
+
+
 def _sizes(shape: tuple[int, ...], name: str) -> tuple[int, int]:
     """Rows, and columns in whole blocks."""
     columns = shape[-1] if shape else GROUP
@@ -151,6 +184,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
         yield unpack_blocks(size, name=name)
     for name in ("q8_0", "q4_0"):
         yield quantize(size, name=name)
+    for name in ("q8_0", "q4_0"):
+        yield rope_append_quant((48, 16, 1, cut(512, edge), 64), name=name)
     yield quantised_rows((cut(512, edge), cut(32000, edge), cut(4096, edge)))
 
 

@@ -18,7 +18,7 @@ __all__ = ["as_expressions", "fuse"]
 
 
 def fuse(graph: Graph) -> Graph:
-    """The same graph in fewer nodes."""
+    """The same graph with fewer nodes."""
     graph = replace(
         graph, nodes=[replace(n) for n in graph.nodes], constants=dict(graph.constants),
         shapes=dict(graph.shapes), dtypes=dict(graph.dtypes),
@@ -32,7 +32,7 @@ def fuse(graph: Graph) -> Graph:
 
 
 def as_expressions(graph: Graph) -> Graph:
-    """The same nodes, elementwise operations as expressions: one each."""
+    """The same nodes, with each elementwise operation as an expression."""
     graph = replace(graph, shapes=dict(graph.shapes), dtypes=dict(graph.dtypes))
     found = _shortened(graph)
     nodes = [as_expression(graph, n) if is_part(graph, n) else n for n in found]
@@ -40,7 +40,7 @@ def as_expressions(graph: Graph) -> Graph:
 
 
 def _shortened(graph: Graph) -> list[Node]:
-    """Sums and maxima of more tensors than an expression may have, as several."""
+    """Splits sums and maxima of more tensors than one expression may have."""
     nodes = []
     for node in graph.nodes:
         inputs, count = list(node.inputs), 0

@@ -52,7 +52,7 @@ class Weights:
         return node.op != "MatMul" or constants[node.inputs[1]].ndim == 2
 
     def _axis(self, node: Node) -> int:
-        """Of the channels, from the end."""
+        """The axis of the channels, counted from the end."""
         if node.op in ("Gemm", "MatMul"):
             return -1
         return 1 - len(self.graph.shapes[node.outputs[0]])
@@ -63,7 +63,7 @@ class Weights:
         return self.users.get(name) if self.uses[name] == 1 else None
 
     def _parameters(self, node: Node) -> tuple[Array, Array]:
-        """Weights and bias in float64; of a batch norm factors and summands."""
+        """Weights and bias in float64; for a batch norm, its factors and summands."""
         given = [self.graph.constants[n].astype(np.float64) for n in node.inputs[1:] if n]
         if node.op == "BatchNormalization":
             scale, bias, mean, variance = given
@@ -73,7 +73,7 @@ class Weights:
         return given[0], given[1] if len(given) > 1 else np.zeros(channels)
 
     def _affine(self, node: Node, source: str, axis: int) -> tuple[Array, Array] | None:
-        """Factors and summands by channel, where that is all that a node does."""
+        """Factors and summands by channel, if the node does nothing else."""
         graph = self.graph
         if node.op == "BatchNormalization":
             same = axis == 1 - len(graph.shapes[source]) and node.inputs[0] == source
@@ -104,7 +104,7 @@ class Weights:
             factors = scale[:, None]
         elif node.op == "Conv":
             factors = scale.reshape(-1, *[1] * (weight.ndim - 1))
-        elif node.op == "ConvTranspose":  # (C, O / groups, ...): each C sees its group's
+        elif node.op == "ConvTranspose":  # (C, O / groups, ...): C has its group's factors
             groups = node.attributes.get("group", 1)
             by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
             factors = by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))

@@ -31,8 +31,8 @@ def as_expression(graph: Graph, node: Node) -> Node:
 
 
 def join(graph: Graph) -> list[Node]:
-    """Expressions of expressions whose results nobody else needs."""
-    uses = graph.uses()  # by how many nodes, and as an output
+    """Join an expression into the expression that reads it, if nothing else reads its result."""
+    uses = graph.uses()  # number of nodes that read a value, plus one for an output
     made: dict[str, Node] = {}  # expressions by their results
     gone: set[str] = set()
     nodes: list[Node] = []
@@ -62,7 +62,7 @@ def join(graph: Graph) -> list[Node]:
 
 
 def _inserted(outer: Node, name: str, inner: Node) -> Node | None:
-    """`outer` with the expression `inner` in place of the tensor `name`; None if that is too
+    """`outer` with the expression `inner` in place of the tensor `name`; None if the result is too
     large."""
     tensors = [n for n in outer.inputs if n != name]
     tensors += [n for n in inner.inputs if n not in tensors]

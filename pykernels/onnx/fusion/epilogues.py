@@ -1,4 +1,4 @@
-"""What products take in: factors, what is added to them, activations."""
+"""Operations that become part of a product: factors, summands, activations."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["add_epilogues"]
 
 
 def add_epilogues(graph: Graph) -> list[Node]:
-    """The nodes, where products take factors of their operands and results, what is added to them,
-    and activations."""
+    """The nodes, with factors of operands and results, summands and activations as parts of
+    products."""
     uses = graph.uses()
     made: dict[str, Node] = {}
     nodes: list[Node] = []
@@ -45,7 +45,7 @@ def _times(node: Node, number: float | None) -> Node:
 
 
 def _extended(graph: Graph, node: Node, made: dict[str, Node], uses: dict[str, int]) -> Node | None:
-    """The product whose end a node can be."""
+    """The product that a node can become a part of."""
     if node.op != "Elementwise" or len(node.inputs) > 2:
         return None
     text = node.attributes["text"]
@@ -70,7 +70,7 @@ def _without_sum(text: str) -> str:
 
 
 def _merged(graph: Graph, before: Node, node: Node) -> Node:
-    """A product with a node as its end."""
+    """The product with the node as its epilogue."""
     text, inputs = node.attributes["text"], list(before.inputs)
     found = replace(before, outputs=node.outputs)
     if len(node.inputs) == 2:
@@ -85,5 +85,5 @@ def _merged(graph: Graph, before: Node, node: Node) -> Node:
 
 
 def _adds(node: Node) -> bool:
-    """Can the product add a tensor of the size of its result?"""
+    """True if the product can add a tensor of the size of its result."""
     return node.op != "ConvTranspose" and len(node.inputs) <= 3

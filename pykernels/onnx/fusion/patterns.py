@@ -1,4 +1,4 @@
-"""Functions that files write in several nodes: layer norms, and activations as expressions."""
+"""Functions that files write as several nodes: layer norms, and activations as expressions."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NAMES: dict[str, Any] = {
     "gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
 }  # fmt: skip
-# What products have as epilogues.
+# The activations that products have as epilogues.
 _ACTIVATIONS = {"relu": "relu(x0)", "silu": "x0 * sigmoid(x0)", "gelu": "gelu(x0)",
                 "gelu_tanh": "gelu_tanh(x0)"}  # fmt: skip
-# Where an activation bends, and far out: a bound may lie anywhere.
+# Points where activations bend, and far points, because a bound may lie anywhere.
 _FAR = 2.0 ** np.arange(3.125, 128)
 _POINTS = np.concatenate([-_FAR[::-1], np.linspace(-8, 8, 513), _FAR])
 
 
 @functools.lru_cache(maxsize=1024)
 def activation(text: str) -> str | None:
-    """The activation that an expression of x0 is, however it is written: equal at many points, but
-    for the rounding of its constants."""
+    """The activation that equals an expression of x0 at many points, up to the rounding of
+    constants. So it does not matter how the file writes it."""
     values = _values(text)
     if values is None:
         return None
@@ -43,7 +43,7 @@ def activation(text: str) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def factor(text: str) -> float | None:
-    """What an expression multiplies x0 by, if that is all it does."""
+    """The factor of x0, if the expression is x0 times a number."""
     values = _values(text)
     if values is None:
         return None
@@ -52,11 +52,11 @@ def factor(text: str) -> float | None:
 
 
 def _values(text: str) -> Array | None:
-    """At _POINTS; None if it has names or operators that no activation has."""
+    """The values at _POINTS; None for names or operators that no activation has."""
     try:
         with np.errstate(all="ignore"):
             found = eval(text, {"__builtins__": {}}, {**_NAMES, "x0": _POINTS})
-    except (NameError, ValueError, TypeError):  # of words for truth values, shifts
+    except (NameError, ValueError, TypeError):  # operators of truth values and shifts
         return None
     return np.broadcast_to(np.asarray(found, np.float64), _POINTS.shape)
 
@@ -65,8 +65,8 @@ def _values(text: str) -> Array | None:
 
 
 def join_layer_norms(graph: Graph) -> list[Node]:
-    """The nodes with LayerNormalization in place of what it is made of: means over the last axis,
-    squares, a square root and a division, and weight and bias, if they are there."""
+    """The nodes with LayerNormalization in place of its parts: means over the last axis, squares, a
+    square root, a division and, if there are any, weight and bias."""
     uses = graph.uses()
     made = {o: n for n in graph.nodes for o in n.outputs}
     users = {i: n for n in graph.nodes for i in n.inputs}
@@ -91,7 +91,7 @@ def join_layer_norms(graph: Graph) -> list[Node]:
             last = after
         gone |= {id(n) for n in inner} - {id(last)}
         attributes = {"axis": -1, "epsilon": eps}
-        # Where the last of them stood, all that it needs has been computed.
+        # At the place of the last part, all inputs have been computed.
         found[id(last)] = Node("LayerNormalization", [x, *vectors], last.outputs, attributes)
     return [found.get(id(n), n) for n in graph.nodes if id(n) not in gone]
 
@@ -99,7 +99,7 @@ def join_layer_norms(graph: Graph) -> list[Node]:
 def _parts(
     graph: Graph, made: dict[str, Node], uses: dict[str, int], node: Node
 ) -> tuple[str, float, list[Node]] | None:
-    """What is normalised, eps, and the nodes in front of a division that normalises."""
+    """The tensor that a division normalises, eps, and the nodes in front of that division."""
     inner: list[Node] = []
 
     def before(name: str, *ops: str, count: int = 1) -> Node | None:
@@ -110,7 +110,7 @@ def _parts(
         return found
 
     def mean(name: str) -> str | None:
-        """What a value is the mean of."""
+        """The tensor whose mean a value is."""
         found = before(name, "ReduceMean")
         if found is None or not found.attributes.get("keepdims", 1):
             return None

@@ -19,7 +19,7 @@ from .table import EITHER, ENTRIES, HOST
 
 __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
-# Whose import enters what they define.
+# Importing these modules adds their entries to the table.
 _ENTERED = (
     contrib, indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize,
     spectra, windows,

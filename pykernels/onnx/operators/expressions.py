@@ -11,7 +11,7 @@ from ..graph import Array, Node
 
 # The most tensors that one expression may have.
 TENSORS = 7
-# From an operation and its operands, as texts, to its value.
+# For an operation and the texts of its operands, the text of its value.
 Rule = Callable[..., str]
 
 
@@ -32,7 +32,7 @@ def _prefix(sign: str) -> Rule:
 
 
 def _chain(name: str) -> Rule:
-    """Of any number of operands, two at a time."""
+    """An operation on any number of operands, two at a time."""
 
     def rule(_: Node, first: str, *rest: str) -> str:
         for x in rest:
@@ -140,12 +140,12 @@ RULES: dict[str, Rule] = {
     "Tanh": _call("tanh"), "ThresholdedRelu": _thresholded_relu, "Where": _call("where"),
     "Xor": _call("logical_xor"),
 }  # fmt: skip
-# Names of operations that read a floating number only.
+# Operations whose operands must be floats.
 _CONVERSIONS = {"f": "float32", "i": "int32", "u": "uint32", "b": "bool"}
 
 
 def number(value: float) -> str:
-    """A number as it is written in an expression."""
+    """The text of a number in an expression."""
     return repr(value) if value >= 0 else f"({value!r})"
 
 
@@ -157,16 +157,16 @@ def scalar(array: Array) -> str | None:
 
 
 def is_elementwise(node: Node, target: np.dtype | None = None) -> bool:
-    """May it be a part of an expression? `target` is the dtype of its result."""
+    """True if the node can be a part of an expression. `target` is the dtype of its result."""
     if node.op == "Cast":
-        # Only these conversions are in the language; the others are copies.
+        # Expressions have only these conversions; the others are copies.
         return target in (np.float32, np.float64, np.int32, np.int64, np.uint32, np.bool_)
     return node.op in RULES
 
 
 def expression(node: Node, operands: list[str], source: np.dtype, target: np.dtype) -> str:
-    """Its value from operands that are texts; `source` is the dtype of the first one, `target`
-    that of the result."""
+    """The text of a node's value, from the texts of its operands; `source` is the dtype of the
+    first operand, `target` that of the result."""
     if node.op == "Cast":
         return f"{_CONVERSIONS[target.kind]}({operands[0]})"
     if node.op == "Div" and source.kind in "iu":

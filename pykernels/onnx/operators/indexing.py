@@ -14,7 +14,7 @@ from .table import kept, op, refuse, text
 
 
 def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
-    """Indices from 0 up, where negative ones count from the end."""
+    """Indices counted from 0, of indices that count from the end if they are negative."""
     size = x.shape[axis]
     if isinstance(index, np.ndarray):
         return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
@@ -59,7 +59,7 @@ def _places(node: Node, index: Any, sizes: tuple[int, ...]) -> Any:
         return (at * np.array(steps)).sum(-1).astype(np.int32)
     found = None
     for a, (n, step) in enumerate(zip(sizes, steps, strict=True)):
-        # What is out of range is out of it afterwards, too.
+        # An index out of range stays out of range.
         part = pk.elementwise(
             "(i + n if i < 0 else i) * s if -n <= i and i < n else -m",
             i=index[..., a], n=n, s=step, m=math.prod(sizes),

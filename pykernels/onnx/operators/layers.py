@@ -14,7 +14,7 @@ from .table import kept, refuse, text
 
 __all__ = ["layers"]
 
-# Activations as expressions of a text, alpha and beta, and what these are if not given.
+# Activations as expressions of a text, alpha and beta, with defaults of alpha and beta.
 _FUNCTIONS = {
     "sigmoid": ("sigmoid({0})", 0.0, 0.0), "tanh": ("tanh({0})", 0.0, 0.0),
     "relu": ("relu({0})", 0.0, 0.0), "softsign": ("softsign({0})", 0.0, 0.0),
@@ -95,7 +95,7 @@ def layers(
 
 
 def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tuple[Any, Any, Any]:
-    """All steps: results, and what is left of h and c."""
+    """Run all steps. Returns the results, and the last h and c."""
     steps, batch = x.shape[:2]
     gates, width = _GATES[side.node.op], side.parts["r"].shape[-1]
     inner = pk.matmul(x.reshape(steps * batch, -1), side.parts["w"].T)
@@ -103,7 +103,7 @@ def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tup
     side.parts["rb"] = None
     if bias is not None:
         own, other = bias[: gates * width], bias[gates * width :]
-        if side.node.op == "GRU":  # of the third gate it may be inside of a product
+        if side.node.op == "GRU":  # the bias of the third gate may be inside of a product
             inner, side.parts["rb"] = inner + own, other
         else:
             inner = pk.elementwise("x + a + b", x=inner, a=own, b=other)

@@ -76,7 +76,7 @@ def slice_(
     index = [slice(None)] * x.ndim
     for a, start, end, step in zip(over, first, last, by, strict=True):
         n = x.shape[a]
-        if step < 0:  # ends behind the front, for which a slice of Python's has no number
+        if step < 0:  # the end before the first element, which a slice in Python cannot express
             start, end = max(start, -n), None if end < -n else end
         index[a] = slice(start, end, step)
     return x[tuple(index)]
@@ -93,7 +93,7 @@ def pad(
     pairs = [(0, 0)] * x.ndim
     for i, a in enumerate(over):
         pairs[a] = given[i], given[i + len(over)]
-    if min(map(min, pairs)) < 0:  # those take away
+    if min(map(min, pairs)) < 0:  # negative padding removes elements
         ends = [slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, x.shape, strict=True)]
         x, pairs = x[tuple(ends)], [(max(a, 0), max(b, 0)) for a, b in pairs]
     modes = {"edge": "replicate", "wrap": "circular"}
@@ -104,7 +104,7 @@ def pad(
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    for axis, count in enumerate(repeats.tolist()):  # an axis at a time, as each takes two
+    for axis, count in enumerate(repeats.tolist()):  # one axis at a time: each needs two
         if count != 1:
             x = pk.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
     return x
@@ -122,7 +122,7 @@ def one_hot(node: Node, index: Any, depth: Array, values: Array) -> Any:
     count = int(depth.reshape(-1)[0])
     index = pk.where(index < 0, index + count, index)
     off, on = values.tolist()
-    # An index of no place has none.
+    # An index of a 0-d tensor has no coordinates.
     places = kept(node, "places", index.device, np.arange(count, dtype=stored(index.dtype)))
     y = pk.where(index[..., None] == places, on, off).astype(stored(values.dtype))
     return y if axis == -1 else pk.moveaxis(y, -1, axis)
@@ -176,7 +176,7 @@ def _random(node: Node, device: Device, shape: tuple[int, ...]) -> Any:
     given = node.attributes
     seed = given.get("seed")
     options: dict[str, Any] = {"state": device.random_state}
-    if seed is not None:  # as an integer, also where it has a fraction
+    if seed is not None:  # an integer, even if the file gives a fraction
         options = {"seed": int(np.float32(seed).view(np.uint32))}
     if node.op.startswith("RandomUniform"):
         low, high = given.get("low", 0.0), given.get("high", 1.0)
@@ -189,7 +189,7 @@ def _random(node: Node, device: Device, shape: tuple[int, ...]) -> Any:
 
 @op("Dropout", host=(1, 2))
 def dropout(node: Node, x: Any, ratio: Array | None = None, mode: Array | None = None) -> Any:
-    """What is trained; else the reader leaves it out."""
+    """Dropout in training mode; otherwise the reader removes the node."""
     p = node.attributes.get("ratio", 0.5) if ratio is None else float(ratio.item())
     drawn = pk.rand(x.shape, state=x.device.random_state, device=x.device)
     mask = pk.elementwise("r >= p", r=drawn, p=p)

@@ -76,7 +76,7 @@ def group_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _flat(node: Node, x: Any, function: Any) -> Any:
-    """Over one axis; before version 13 over all axes from there on."""
+    """The function over one axis; before version 13, over all axes from this one on."""
     if node.version >= 13:
         return function(x, node.attributes.get("axis", -1))
     axis = node.attributes.get("axis", 1) % x.ndim

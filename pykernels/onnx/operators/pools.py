@@ -52,7 +52,7 @@ def _windows(node: Node, sizes: Sequence[int]) -> tuple[list[int], list[int], li
         if up and (count - 1) * step >= n + front[a]:  # no window begins behind the image
             count -= 1
         found.append(count)
-        # So far that the last window fits, where sizes are rounded up.
+        # If sizes are rounded up, add space so that the last window fits.
         behind[a] = max(behind[a], (count - 1) * step + (k - 1) * gap + 1 - n - front[a])
     return front, behind, found
 
@@ -87,7 +87,7 @@ def _checked(node: Node, x: Any) -> None:
 
 
 def _plain(node: Node, x: Any) -> tuple[Any, ...] | None:
-    """Arguments of a pool of images whose border is small and even; None for other ones."""
+    """Arguments of a pool of images whose border is small and even; None for other pools."""
     if x.ndim != 4 or node.attributes.get("ceil_mode", 0):
         return None
     kernel = tuple(node.attributes["kernel_shape"])
@@ -220,7 +220,7 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
 def local_response_norm(node: Node, x: Any) -> Any:
     given = node.attributes
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    if given["size"] % 2 == 0:  # the channel more is behind in ONNX, in front in torch
+    if given["size"] % 2 == 0:  # of an even size, ONNX has the extra channel behind, torch in front
         raise refuse(node, "an even size")
     return pk.local_response_norm(x, given["size"], alpha, beta, k)
 

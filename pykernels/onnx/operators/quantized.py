@@ -22,8 +22,8 @@ LIMITS = {
 
 
 def _spread(node: Node, x: Any, factors: Any) -> Any:
-    """Factors or zero points with the axes of x: one for all, for each place along an axis, or for
-    blocks of places."""
+    """Factors or zero points with the axes of x: one for the tensor, one for each position along an
+    axis, or one for each block of positions."""
     if factors is None or factors.size == 1:
         return None if factors is None else factors.reshape([1] * x.ndim)
     axis = node.attributes.get("axis", 1) % x.ndim
@@ -171,7 +171,7 @@ def integer_conv(node: Node, x: Any, w: Any, x_zero: Any = None, w_zero: Any = N
     n, outputs, inner = x.shape[0], w.shape[0], math.prod(w.shape[1:])
     columns = columns.reshape(n, groups, inner, -1)
     w = w.reshape(1, groups, outputs // groups, inner)
-    if zw is not None and zw.size > 1:  # of each output
+    if zw is not None and zw.size > 1:  # a zero point for each output
         zw = zw.reshape(1, groups, outputs // groups, 1)
     # (N, groups, places, outputs): rows of the product are places.
     y = x.device.empty((n, groups, columns.shape[-1], outputs // groups), "int32")

@@ -39,7 +39,7 @@ def reduce(node: Node, x: Any, axes: Array | None = None) -> Any:
 
 
 def _of_nothing(node: Node, x: Any, axes: set[int], keep: bool) -> Any:
-    """The largest of no elements is the smallest that there is."""
+    """The maximum of no elements is the smallest value of the dtype."""
     shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
     kind = np.dtype("int32" if x.dtype == "bool" else x.dtype)
     if kind.kind == "f":

@@ -1,4 +1,5 @@
-"""Resize and Upsample: `pk.resize` where it has the form, else a product or a gather by axis."""
+"""Resize and Upsample: `pk.resize` if it supports the form, else a product or a gather for each
+axis."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ import pykernels as pk
 from ..graph import Array, Node
 from .table import kept, op, refuse, text
 
-# What pk.resize has.
+# The forms that pk.resize supports.
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
 class _Axis(NamedTuple):
-    """How one axis is resized; `first` and `last` are the region's ends, from 0 to 1."""
+    """The parameters of one axis; `first` and `last` are the ends of the region, from 0 to 1."""
 
     axis: int
     old: int
@@ -95,7 +96,7 @@ def resize(
 
 
 def _has_form(x: Any, rows: list[_Axis], how: _Options) -> bool:
-    """Does `pk.resize` do this?"""
+    """True if `pk.resize` supports this form."""
     if x.ndim < 3 or x.dtype not in ("float32", "float16"):
         return False
     changed = [r for r in rows if r.new != r.old or r.scale != 1.0]

@@ -1,9 +1,9 @@
 """Operations of ONNX as calls of pykernels' functions: one entry each, by the operation's name.
 
-An entry takes the node and its inputs, None for one that is not there, and gives the output or a
-list of them. Inputs are tensors, but for those that `host` numbers: they say what is computed
-(axes, sizes), so they must be constants and come as numpy arrays. Those in `either` do so if they
-are constants.
+An entry takes the node and its inputs, None for a missing input, and returns the output or a list
+of outputs. Inputs are tensors. Only the inputs numbered in `host` are numpy arrays: they contain
+axes or sizes, so they must be constants. Inputs numbered in `either` are numpy arrays if they are
+constants.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EITHER: dict[str, tuple[int, ...]] = {}
 def op(
     *names: str, host: tuple[int, ...] = (), either: tuple[int, ...] = ()
 ) -> Callable[[Entry], Entry]:
-    """Makes a function the entry of these operations."""
+    """Decorate a function as the entry of these operations."""
 
     def enter(entry: Entry) -> Entry:
         for name in names:
@@ -36,12 +36,12 @@ def op(
 
 
 def refuse(node: Node, what: str) -> ModelError:
-    """The error for what an entry cannot compute."""
+    """The error for a node that an entry cannot compute."""
     return ModelError(f"{what}: not supported", node.op, node.label)
 
 
 def numbers(node: Node, name: str, given: Array | None = None, default: Any = None) -> Any:
-    """Integers that are an input, or in older files an attribute."""
+    """Integers from an input, or in older files from an attribute."""
     if given is not None:
         return [int(v) for v in given.reshape(-1)]
     return node.attributes.get(name, default)

@@ -13,7 +13,7 @@ from .table import op, refuse, text
 
 
 def pads(node: Node, size: Sequence[int], kernel: Sequence[int]) -> list[int]:
-    """How much is around an image: (in front, ...; behind, ...)."""
+    """The padding of an image: (before each axis, then after each axis)."""
     mode = text(node, "auto_pad", "NOTSET")
     if mode == "NOTSET":
         return list(node.attributes.get("pads", [0] * 2 * len(size)))
@@ -43,12 +43,12 @@ def as_image(node: Node, x: Any, *more: Any) -> list[Any]:
 
 
 def doubled(pair: Sequence[int], rank: int, first: int) -> tuple[int, ...]:
-    """Numbers of each axis of an image, from those of a signal."""
+    """The numbers for each axis of an image, from the numbers of a signal."""
     return tuple(pair) if rank == 4 else (first, *pair)
 
 
 def edges(around: Sequence[int], rank: int) -> tuple[int, int, int, int]:
-    """Top, bottom, left, right."""
+    """The padding as top, bottom, left, right."""
     half = len(around) // 2
     front, behind = doubled(around[:half], rank, 0), doubled(around[half:], rank, 0)
     return front[0], behind[0], front[1], behind[1]
@@ -56,7 +56,7 @@ def edges(around: Sequence[int], rank: int) -> tuple[int, int, int, int]:
 
 @op("Conv")
 def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> Any:
-    """`residual`, `activation` and a product's `scale` come from fusion/epilogues.py."""
+    """A convolution. fusion/epilogues.py sets `residual`, `activation` and a product's `scale`."""
     if x.ndim == 5:
         return _conv3d(node, x, w, bias, residual)
     rank = x.ndim

@@ -40,6 +40,7 @@ class Call:
     softcap: float
     alibi_heads: int
     first_head: int = 0
+    in_one_piece: bool = False  # sums of matrix units are as long as they happen to be
 
     def rules(self) -> dict[str, float]:
         """Params that say which keys count, and how much."""

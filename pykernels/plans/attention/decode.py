@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pykernels._generated.bodies import attention_decode, flash_attn
+from pykernels._generated.bodies import attention_decode, attention_decode_quant, flash_attn
 from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS, fits
 from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
+from .arguments import Dims
 from .call import Call, combine, empty, in_vectors, whole_depth
 
-__all__ = ["decode"]
+__all__ = ["decode", "decode_blocks"]
 
 CONFIGS = attention_decode.CONFIGS
 NARROW = CONFIGS["lanes8"]
@@ -27,7 +30,8 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     # neighbours in flash_attn.
     unit, held = DIRECT.threads // DIRECT.LANES, DIRECT.ROWS
     most = DIRECT.KEYS // unit
-    group = _lane_group(caps, c, last_key - first_key, splits)
+    vectorized = in_vectors(c.k) and in_vectors(c.v)
+    group = _lane_group(caps, d, last_key - first_key, splits) if vectorized else ""
     if group:
         lanes = CONFIGS[group]
         loads = lanes.DEPTHS * item // 16  # of 16 bytes, of one key
@@ -39,21 +43,13 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
         return empty(caps, scratch, c)
     each = min(cdiv(blocks, splits), most)
     splits = cdiv(blocks, each)
-    partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(d)), "float32")
-    sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
-    sizes = {
-        "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
-        "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
-        "row_groups": cdiv(d.group * d.queries, held), "splits": splits,
-        "first_key": first_key, "last_key": last_key, **c.rules(),
-    }  # fmt: skip
+    partials, sums, sizes = _shares(scratch, c, first_key, last_key, held, splits)
     if group:
         step = attention_decode.step(
             caps, c.q, c.k, c.v, c.mask, c.lengths, sums, partials, GROUP=group,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, combine(caps, partials, sums, c)]
-    vectorized = in_vectors(c.k) and in_vectors(c.v)
     width = 8 if vectorized and item == 2 else 4
     step = flash_attn.step(
         caps, c.q, c.k, c.v, c.mask, None, c.lengths, sums, partials, VECTORIZED=vectorized,
@@ -61,6 +57,46 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
     return [*before, step, combine(caps, partials, sums, c)]
+
+
+def decode_blocks(
+    caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str, blocks: Sequence[View]
+) -> list[Step] | None:
+    """The same of keys and values in blocks, without a mask: planes of low and scales, (B, Hkv,
+    ...). None where heads are too deep."""
+    first_key, last_key = _ends(c)
+    group = _lane_group(caps, c.dims, last_key - first_key, splits)
+    if not group:
+        return None
+    lanes = CONFIGS[group]
+    unit = lanes.threads // lanes.LANES * lanes.LOADS
+    splits = cdiv(splits * NARROW.threads, lanes.threads)
+    rounds = cdiv(last_key - first_key, unit)
+    if rounds == 0:
+        return empty(caps, scratch, c)
+    splits = cdiv(rounds, min(cdiv(rounds, splits), MAX_ROUNDS))
+    partials, sums, sizes = _shares(scratch, c, first_key, last_key, lanes.ROWS, splits)
+    step = attention_decode_quant.step(
+        caps, c.q, *blocks, c.lengths, sums, partials, TYPE=kind, GROUP=group,
+        **sizes,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return [step, combine(caps, partials, sums, c)]
+
+
+def _shares(
+    scratch: Scratch, c: Call, first_key: int, last_key: int, held: int, splits: int
+) -> tuple[View, View, dict[str, float]]:
+    """The partial results of so many splits, and params of a body whose workgroups hold so many
+    rows."""
+    d = c.dims
+    partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(d)), "float32")
+    sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
+    return partials, sums, {
+        "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
+        "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
+        "row_groups": cdiv(d.group * d.queries, held), "splits": splits,
+        "first_key": first_key, "last_key": last_key, **c.rules(),
+    }  # fmt: skip
 
 
 def _ends(c: Call) -> tuple[int, int]:
@@ -73,14 +109,14 @@ def _ends(c: Call) -> tuple[int, int]:
     return first_key, max(first_key, min(d.keys, d.queries + c.band.highest))
 
 
-def _lane_group(caps: Caps, c: Call, keys: int, splits: int) -> str:
+def _lane_group(caps: Caps, d: Dims, keys: int, splits: int) -> str:
     """The configuration of attention_decode; "" if the body flash_attn is needed.
 
     256 invocations leave half as many splits to combine. That pays if there are several long
     splits, and needs more workgroup memory than WebGPU promises.
     """
-    depth = max(c.dims.depth, c.dims.value_depth)
-    if depth > _reach("lanes32") or not (in_vectors(c.k) and in_vectors(c.v)):
+    depth = max(d.depth, d.value_depth)
+    if depth > _reach("lanes32"):
         return ""
     if not caps.subgroups:
         return "lanes16" if depth <= _reach("lanes16") else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pykernels.errors import ArgumentError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
 from pykernels.plans.parts import Part
@@ -18,7 +19,7 @@ from .matrix import matrix
 from .select import DECODE, MMA, choose
 from .tiles import tiles
 
-__all__ = ["choose", "plan"]
+__all__ = ["HEADS", "choose", "plan", "steps_of"]
 
 OP = "flash_attn"
 # The axis of the query heads, which becomes two: KV heads, and the query heads of a KV head.
@@ -49,8 +50,11 @@ def plan(
     window: Window = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one call."""
+    if precision not in (None, "fast", "high"):
+        raise ArgumentError(f"[{OP}] precision must be None, 'fast' or 'high' but is {precision!r}")
     d = dims(OP, q, k, v, mask, sinks)
     expect(OP, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
     expect(OP, "lse", lse, dst.shape[:3])
@@ -64,9 +68,12 @@ def plan(
         mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
     sums = lse or scratch.empty(dst.shape[:3], "float32")
     slopes = alibi_heads(d.heads)
-    call = Call(q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes)
+    call = Call(
+        q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes,
+        in_one_piece=precision == "fast",
+    )  # fmt: skip
     tensors = (q, k, v, mask, sinks, lengths, sums, dst)
-    found = whole(caps, scratch, tensors, lambda: _steps(caps, scratch, call))
+    found = whole(caps, scratch, tensors, lambda: steps_of(caps, scratch, call))
     return _in_parts(caps, scratch, call) if found is None else found
 
 
@@ -91,12 +98,12 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
             lengths=own.get("lengths"), lse=own["lse"], dst=own["dst"], dims=sizes(q, k, v),
             band=c.band.of_queries(query), first_head=kv_head * c.dims.group + member,
         )  # fmt: skip
-        return _steps(caps, scratch, call)
+        return steps_of(caps, scratch, call)
 
     return in_parts(caps, scratch, views, axes, steps, ("lse", "dst"))
 
 
-def _steps(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
+def steps_of(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
     """The dispatches of a call whose tensors fit one binding each."""
     d = call.dims
     if d.value_depth == 0:  # only lse is wanted, so any values will do

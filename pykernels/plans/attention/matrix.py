@@ -38,7 +38,7 @@ def matrix(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> li
         caps, q, k, v, c.mask, c.sinks if splits == 1 else None, c.lengths, sums.as_rank(4),
         out.as_rank(5), MMA=caps.matrix.dialect, TILE=tile, depth=d.depth,
         ranks=heads * blocks.total * columns, split_tiles=split_tiles,
-        longest=longest(tile, d.keys),
+        longest=tiles if c.in_one_piece else longest(tile, d.keys),
         RULES="all" if c.mask is not None or c.softcap else "band",
         **places(caps, c, choice, blocks, heads, columns), **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip

@@ -33,6 +33,8 @@ class Windows:
     stride: tuple[int, int]
     tap: tuple[int, int]
     activation: int
+    # Of matrix units: "fast" sums in one piece, "high" in pieces; None is the default of the body.
+    precision: str | None = None
 
     @property
     def groups(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykernels.errors import ShapeError
+from pykernels.errors import ArgumentError, ShapeError
 from pykernels.plans.groups import by_group
 from pykernels.plans.matmul.product import broadcasts
 from pykernels.steps import Caps, Scratch, Step
@@ -44,8 +44,11 @@ def plan(
     groups: int = 1,
     layout: LayoutName = "NCHW",
     activation: str | None = None,
+    precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one convolution."""
+    if precision not in (None, "fast", "high"):
+        raise ArgumentError(f"[{OP}] precision must be None, 'fast' or 'high' but is {precision!r}")
     kernel = kernel_of(OP, w)
     x, dst = channels_first(OP, "x", x, layout), channels_first(OP, "dst", dst, layout)
     g = geometry(OP, kernel, stride, padding, dilation)
@@ -70,5 +73,6 @@ def plan(
         x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias, residual=residual,
         dst=by_group(dst, count, 1), origin=(-g.padding[0], -g.padding[2]), stride=g.stride,
         tap=g.dilation, activation=activation_number(OP, activation),
+        precision=precision,
     )  # fmt: skip
     return bound(caps, scratch, call, lambda part: steps(caps, scratch, part), "x")

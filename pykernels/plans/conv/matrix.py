@@ -205,6 +205,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
     depth = size[0] * BK
     k = w.with_layout((groups, size[0], c.rows, BK // 2), (w.strides[0], apart[0], w.strides[2], 4))
     splits, each = split_k(depth, splits, BK)
+    longest = depth if c.precision == "fast" else longest_sum(c.depth, BK)
     t = target(caps, scratch, c, splits)
     out, vec = _flat(t.out)
     last = not vec and t.out.vectorizable(4, 3)
@@ -216,7 +217,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
         DV=4 if vec or last else 1, rows=c.rows, pixels=c.pixels,
         plane=c.dst.shape[3] * c.dst.shape[4], out_w=c.dst.shape[4],
         dst_w=c.dst.shape[4] if last else out.shape[5], depth=depth, split_depth=each,
-        splits=splits, slice=longest_sum(c.depth, BK), across=cdiv(c.pixels, pixels),
+        splits=splits, slice=longest, across=cdiv(c.pixels, pixels),
         down=cdiv(c.rows, rows), chunks=chunks, kernel_w=kernel[1], stride_h=c.stride[0],
         stride_w=c.stride[1], tap_h=u32(c.tap[0] * row // 16), tap_w=u32(c.tap[1] * col // 16),
         **t.epilogue,

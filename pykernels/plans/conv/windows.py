@@ -100,7 +100,10 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
         bias = c.bias.with_layout((*lead, size[0], channels), strides)
     name = next((k for k, v in ACTIVATIONS.items() if v == c.activation), None)
     x, dst, *more = [matrix(v, step) for v, step in zip(views, each, strict=True)]
-    return mul_mat.plan(caps, scratch, w, x, bias, more[0] if more else None, dst, name)
+    precision, halves = c.precision, {c.x.dtype.name, c.w.dtype.name} == {"float16"}
+    if precision == "fast" and not (caps.matrix and halves):
+        precision = None  # no operand of a convolution is rounded
+    return mul_mat.plan(caps, scratch, w, x, bias, more[0] if more else None, dst, name, precision)
 
 
 def _merged(shape: Ints, views: list[View], axes: Ints) -> tuple[Ints, list[Ints]]:

@@ -38,7 +38,19 @@ from .product import (
     transposed,
     unique,
 )
-from .select import GEMM, HELD, MMA, NARROW, SPLIT, TILES, GemmChoice, choose, lane_bits
+from .select import (
+    FEW,
+    GEMM,
+    HELD,
+    MMA,
+    NARROW,
+    SPLIT,
+    TILES,
+    GemmChoice,
+    choose,
+    few_columns,
+    lane_bits,
+)
 from .select_mma import SPLIT_UNASKED, longest_slice
 from .select_mma import TILES as MMA_TILES
 from .split import product as split_product
@@ -106,11 +118,12 @@ def _bound(
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> list[Step]:
-    usual = p  # the order that tiles have texts for
-    if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
-        p = p.swapped()
+    usual, alike = p, p.a.dtype == p.b.dtype  # the order that all tiles have texts for
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
+    narrow = min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols
+    if narrow or (alike and few_columns(caps, p.shape._replace(halves=half))):
+        p = p.swapped()
     split = not half and (precision == "split" or SPLIT_UNASKED)
     # A result of halves is rounded by more than what a sum in one piece loses.
     whole_sums = fast or (half and precision is None and p.dst.dtype.name == "float16")
@@ -132,7 +145,8 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
         return _gemm_f16acc(caps, scratch, usual, choice)
     if choice.body == GEMM:
         return _gemm_tile(caps, scratch, usual, choice)
-    return _tiled(caps, scratch, usual, choice.body, choice.splits)
+    few = alike and choice.body in FEW
+    return _tiled(caps, scratch, p if few else usual, choice.body, choice.splits)
 
 
 def _load(v: View) -> tuple[View, int, bool]:

@@ -8,6 +8,7 @@ from pykernels._generated.bodies import (
     gemm_mma_quant,
     gemm_quant,
     gemv_quant,
+    gemv_quant_half,
     gemv_quant_i8,
     rows_i8,
 )
@@ -29,6 +30,7 @@ from . import mul_mat
 from .product import Product, aligned, by_batch, check, folded, levels
 from .select_quant import (
     GEMV,
+    GEMV_HALF,
     GEMV_I8,
     HELD,
     MMA,
@@ -151,14 +153,14 @@ def _steps(caps: Caps, scratch: Scratch, weights: Weights, p: Product, fast: boo
 
 
 def _rows(caps: Caps, scratch: Scratch, b: View, halves: bool) -> tuple[View, list[Step]]:
-    """Rows of b in vectors of 16 bytes along k; f16 as words of two halves."""
+    """Rows of b in vectors of 16 bytes along k."""
     steps: list[Step] = []
     name = "float16" if halves else b.dtype.name
     if b.dtype.name != name or not b.vectorizable(16 // b.dtype.itemsize):
         copy = scratch.empty(b.shape, name)
         steps = cpy.plan(caps, scratch, b, copy)
         b = copy
-    return (words(b) if b.dtype.itemsize == 2 else b), steps
+    return b, steps
 
 
 def _cuts(caps: Caps, w: Weights, depth: int) -> list[tuple[int, int]]:
@@ -183,12 +185,15 @@ def _product(
     half = p.b.dtype.itemsize == 2
     # Units store four columns at a time, and round what is float32.
     halves = (half or (fast and caps.matrix is not None)) and p.dst.shape[-1] % 4 == 0
-    s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, w.given is not None, fast)
+    packed = half and w.kind.halves
+    s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, w.given is not None, fast, packed)
     choice = choose(caps, s)
     if choice.body == UNPACKED:
         return _unpacked(caps, scratch, w, p, fast)
     matrix = choice.body.startswith(MMA)
     b, before = _rows(caps, scratch, p.b, matrix)
+    if b.dtype.itemsize == 2 and choice.body != GEMV_HALF:
+        b = words(b)
     splits = 1 if is_part else min(choice.splits, max(caps.max_binding // (4 * p.dst.size), 1))
     k = split_k(s.depth, 1 if levels(p) >= Tiles.LEVELS else splits, GROUP)
     if matrix and not p.dst.vectorizable(4):
@@ -204,7 +209,8 @@ def _product(
         steps = _gemv_i8(caps, scratch, w, b, p, out, s, is_partial or is_part)
         return [*before, *steps, *after]
     b, is_partial = spread(b, out), is_partial or is_part
-    make = _gemv if choice.body in (GEMV, GEMV_I8) else _matrix if matrix else _tiled
+    narrow = choice.body in (GEMV, GEMV_HALF, GEMV_I8)
+    make = _gemv if narrow else _matrix if matrix else _tiled
     return [*before, make(caps, w, b, p, out, s, choice, k.depth, is_partial), *after]
 
 
@@ -227,6 +233,12 @@ def _gemv(
     """Up to eight rows of b; the weights are read once."""
     held = next(n for n, c in HELD.items() if c.ROWS >= s.rows)
     bits = column_bits(caps, s)
+    if choice.body == GEMV_HALF:
+        return gemv_quant_half.step(
+            caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,
+            TYPE=w.kind.name, HELD=held, depth=s.depth, across=cdiv(s.cols, 1 << bits),
+            col_bits=bits, activation=p.activation, is_partial=int(is_partial),
+        )  # fmt: skip
     return gemv_quant.step(
         caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,
         TYPE=w.kind.name, LV=w.kind.vec, HELD=held, depth=s.depth,

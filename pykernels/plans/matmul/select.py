@@ -17,8 +17,8 @@ from . import select_mma as mma
 
 __all__ = [
     "BODIES",
-    "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
-    "candidates", "choose", "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
+    "FEW", "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
+    "candidates", "choose", "few_columns", "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -33,6 +33,7 @@ GEMM = "gemm_tile"
 MMA = "gemm_mma"
 SPLIT = "gemm_split"
 FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products of so few rows
+FEW = {f"mul_mat/{tile}" for tile in FEW_ROWS}
 # Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
 # invocations do not split k.
 HELD = gemv.CONFIGS
@@ -104,6 +105,14 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     if _may(caps, "mul_mat/64") and splits * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
         return GemmChoice("mul_mat/64", splits)
     return GemmChoice("mul_mat/32", _tile_splits(caps.tuning, s, "32"))
+
+
+def few_columns(caps: Caps, s: GemmShape) -> bool:
+    """True for products of so few columns that a tile for few rows may serve them with exchanged
+    operands: another tile would compute many columns that do not exist."""
+    units = s.halves and any(mma.may(caps, tile) for tile in mma.TILES)
+    fits = any(s.cols <= TILES[body].BM and _may(caps, body) for body in FEW)
+    return fits and s.rows > s.cols and not units
 
 
 def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:

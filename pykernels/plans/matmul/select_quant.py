@@ -12,11 +12,12 @@ from .select import k_splits
 from .select_mma import best
 
 __all__ = [
-    "BODIES", "GEMV", "GEMV_I8", "HELD", "MMA", "MMA_TILES", "NARROW", "TILES", "UNPACKED",
-    "QuantChoice", "QuantShape", "candidates", "choose", "column_bits", "may",
+    "BODIES", "GEMV", "GEMV_HALF", "GEMV_I8", "HELD", "MMA", "MMA_TILES", "NARROW", "TILES",
+    "UNPACKED", "QuantChoice", "QuantShape", "candidates", "choose", "column_bits", "may",
 ]  # fmt: skip
 
 GEMV = "gemv_quant"
+GEMV_HALF = "gemv_quant_half"  # rows of halves, by packed products
 GEMV_I8 = "gemv_quant_i8"  # a row of bytes, by precision="fast"
 TILE = "gemm_quant"
 MMA = "gemm_mma_quant"
@@ -26,7 +27,7 @@ TILES = gemm_quant.CONFIGS
 MMA_TILES = gemm_mma_quant.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 BODIES = (
-    GEMV, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
+    GEMV, GEMV_HALF, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
     *(f"{MMA}/{tile}" for tile in MMA_TILES), UNPACKED,
 )  # fmt: skip
 # Rows from which it costs less to write the weights as float32 once: 8.5 bytes a weight at 3.5 TB/s
@@ -49,6 +50,7 @@ class QuantShape(NamedTuple):
     halves: bool = False  # b is f16, or may be rounded to it
     whole: bool = False  # all planes are there, and each fits a binding
     fast: bool = False  # one row may be rounded to bytes
+    packed: bool = False  # b is f16, and gemv_quant_half has the type of the weights
 
 
 class QuantChoice(NamedTuple):
@@ -67,7 +69,7 @@ def choose(caps: Caps, s: QuantShape) -> QuantChoice:
     if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= FAST_WEIGHTS:
         return QuantChoice(GEMV_I8)
     if s.rows <= NARROW:
-        return QuantChoice(GEMV)
+        return QuantChoice(GEMV_HALF if s.packed and caps.f16 else GEMV)
     if s.halves and (tiles := [x for x in MMA_TILES if may(caps, x)]):
         return _mma_choice(caps, s, tiles)
     if s.whole and s.rows >= UNPACKED_ROWS and 4 * s.cols * s.depth <= _most_unpacked(caps):
@@ -107,6 +109,9 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
     """All bodies, or why they are excluded."""
     narrow = "" if s.rows <= NARROW else f"{s.rows} rows: more than {NARROW}"
     found = [Candidate(QuantChoice(GEMV), None, narrow)]
+    if not (s.packed and caps.f16):
+        narrow = "b is not float16, or there are no packed products of the type"
+    found.append(Candidate(QuantChoice(GEMV_HALF), None, narrow))
     why = "" if s.fast and s.batches * s.rows == 1 else "for one row, if precision asks for it"
     found.append(Candidate(QuantChoice(GEMV_I8), None, why))
     found += [Candidate(_tiled(caps, s, tile)) for tile in TILES]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import dequantize as body
+from pykernels.plans.copy import cpy
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 
-from .planes import Piece, in_fours, matrices, pieces, read
+from .planes import Piece, has_fours, in_fours, matrices, pieces, read
 from .types import BlockType, type_of
 
 __all__ = ["plan"]
@@ -25,15 +26,17 @@ def plan(
     )
     if dst.size == 0:
         return []
-    found = pieces(caps, kind, low, scales, high, matrices(dst), kind.block)
-    return copies + [_step(caps, kind, piece) for piece in found]
+    out = dst if has_fours(dst) else scratch.empty(dst.shape, dst.dtype.name)
+    found = pieces(caps, kind, low, scales, high, matrices(out), kind.block)
+    steps = copies + [_step(caps, kind, piece) for piece in found]
+    return steps if out is dst else steps + cpy.plan(caps, scratch, out, dst)
 
 
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:
     groups, rows = piece.low.shape[1], piece.other.shape[1]
-    dst, vec = in_fours(piece.other)
+    dst, _ = in_fours(piece.other)
     across, down = cdiv(groups, _TILE.GROUPS), cdiv(rows, _TILE.ROWS)
     return body.step(
-        caps, piece.low, piece.scales, piece.high, dst, TYPE=kind.name, LV=kind.vec, V=vec,
+        caps, piece.low, piece.scales, piece.high, dst, TYPE=kind.name, LV=kind.vec,
         groups_k=groups, rows_n=rows, first_row=piece.first_row, across=across, down=down,
     )  # fmt: skip

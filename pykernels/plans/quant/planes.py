@@ -15,7 +15,7 @@ from pykernels.tensors.layout import View, contiguous_strides
 
 from .types import ROWS, BlockType, planes
 
-__all__ = ["Piece", "bound", "in_fours", "matrices", "pieces", "read", "written"]
+__all__ = ["Piece", "bound", "has_fours", "in_fours", "matrices", "pieces", "read", "written"]
 
 
 def bound(
@@ -92,10 +92,15 @@ def _check(
 def in_fours(view: View) -> tuple[View, int]:
     """The view with vectors of four elements along its last axis, and 4; itself and 1 if that is
     not possible."""
-    if not (view.padded and view.vectorizable(4)):
+    if not has_fours(view):
         return view, 1
     size = 4 * view.dtype.itemsize
     return view.with_layout((*view.shape[:-1], view.shape[-1] // 4), (*view.strides[:-1], size)), 4
+
+
+def has_fours(view: View) -> bool:
+    """Are all its rows vectors of four elements?"""
+    return view.padded and view.vectorizable(4)
 
 
 def matrices(view: View) -> list[View]:

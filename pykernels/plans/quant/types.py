@@ -30,6 +30,10 @@ QuantName: TypeAlias = Literal[
     "iq4_nl",
     "iq4_xs",
     "mxfp4",
+    "nbits4",
+    "nbits8",
+    "nbits4_16",
+    "nbits8_16",
 ]
 
 
@@ -48,6 +52,7 @@ class BlockType:
     step: int = 32  # numbers with one scale
     offset: bool = False  # is a number scale * q + offset, in place of scale * q?
     made: bool = False  # can numbers be quantised to it?
+    halves: bool = False  # has gemv_quant_half texts for it?
 
 
 class Planes(NamedTuple):
@@ -59,19 +64,23 @@ class Planes(NamedTuple):
 
 
 _ROWS = (
-    BlockType("q4_0", 32, 18, vec=4, parts=1, high=0, words=1, share=2, made=True),
+    BlockType("q4_0", 32, 18, vec=4, parts=1, high=0, words=1, share=2, made=True, halves=True),
     BlockType("q4_1", 32, 20, vec=4, parts=1, high=0, words=1, offset=True, made=True),
     BlockType("q5_0", 32, 22, vec=4, parts=1, high=1, words=1, share=2, made=True),
     BlockType("q5_1", 32, 24, vec=4, parts=1, high=1, words=1, offset=True, made=True),
-    BlockType("q8_0", 32, 34, vec=4, parts=2, high=0, words=1, share=2, made=True),
+    BlockType("q8_0", 32, 34, vec=4, parts=2, high=0, words=1, share=2, made=True, halves=True),
     BlockType("q2_k", 256, 84, vec=2, parts=1, high=0, words=5, step=16, offset=True),
     BlockType("q3_k", 256, 110, vec=2, parts=1, high=1, words=4, step=16),
-    BlockType("q4_k", 256, 144, vec=4, parts=1, high=0, words=4, offset=True),
-    BlockType("q5_k", 256, 176, vec=4, parts=1, high=1, words=4, offset=True),
-    BlockType("q6_k", 256, 210, vec=4, parts=1, high=2, words=5, step=16),
+    BlockType("q4_k", 256, 144, vec=4, parts=1, high=0, words=4, offset=True, halves=True),
+    BlockType("q5_k", 256, 176, vec=4, parts=1, high=1, words=4, offset=True, halves=True),
+    BlockType("q6_k", 256, 210, vec=4, parts=1, high=2, words=5, step=16, halves=True),
     BlockType("iq4_nl", 32, 18, vec=4, parts=1, high=0, words=1, share=2, made=True),
     BlockType("iq4_xs", 256, 136, vec=4, parts=1, high=0, words=2),
     BlockType("mxfp4", 32, 17, vec=4, parts=1, high=0, words=1, share=4, made=True),
+    BlockType("nbits4", 32, 20, vec=4, parts=1, high=0, words=1, halves=True),
+    BlockType("nbits8", 32, 36, vec=4, parts=2, high=0, words=1, halves=True),
+    BlockType("nbits4_16", 32, 32, vec=4, parts=1, high=0, words=4, step=16),
+    BlockType("nbits8_16", 32, 48, vec=4, parts=2, high=0, words=4, step=16),
 )
 TYPES: dict[str, BlockType] = {t.name: t for t in _ROWS}
 

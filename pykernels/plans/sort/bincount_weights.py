@@ -1,15 +1,16 @@
-"""bincount_weights: a sort, and sums over what lies together then."""
+"""bincount_weights: a sort by as many bits as the bins have, and sums over what lies together
+then."""
 
 from __future__ import annotations
 
 from pykernels._generated.bodies import bincount_sums as body
+from pykernels.dtypes import DTYPES
 from pykernels.errors import LimitError, ShapeError
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.move.sorted_index import sorted_index
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
-
-from .order import radix, words
 
 __all__ = ["plan"]
 
@@ -36,18 +37,11 @@ def plan(caps: Caps, scratch: Scratch, x: View, weights: View, dst: View) -> lis
     # As many invocations as a bin has elements, four each; more where one bin may have them all.
     each = max(cdiv(length, SHARE.UNROLL * dst.size), cdiv(length, SHARE.UNROLL * MAX_ROUNDS), 1)
     bits = min((each - 1).bit_length(), SHARE.threads.bit_length() - 1)
-    sign = 0x80000000 if x.dtype.kind == "i" else 0
     watch = Watch("x", dst.size, x.shape, x.shape)
-    keys, items = words(scratch, x), words(scratch, x)
-    steps: list[Step] = []
-    if length > 0:
-        steps += radix(caps, scratch, x, keys, items, False, False, True)
-    else:  # nothing is read of these
-        keys, items = scratch.empty((1,), "uint32"), scratch.empty((1,), "uint32")
+    if length == 0:  # nothing is read of these
+        none = scratch.empty((1,), "uint32")
         weights = scratch.empty((1,), "float32")
-    steps.append(
-        body.step(
-            caps, keys, items, weights, dst, length=length, lane_bits=bits, sign=sign, watch=watch
-        )
-    )
-    return steps
+        return [body.step(caps, none, none, weights, dst, length=0, lane_bits=bits)]
+    steps, keys, order = sorted_index(caps, scratch, x, 0, dst.size, watch)
+    items = order.with_layout(order.shape, order.strides, DTYPES["uint32"])
+    return [*steps, body.step(caps, keys, items, weights, dst, length=length, lane_bits=bits)]

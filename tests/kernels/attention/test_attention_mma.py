@@ -16,6 +16,7 @@ from pykernels.plans.attention.arguments import Dims
 from pykernels.plans.attention.select import DECODE, MMA, AttentionChoice, choose
 from pykernels.plans.attention.select import LARGE as LARGE_TILE
 from pykernels.plans.attention.select_mma import TILES
+from pykernels.reference import attention as reference
 from pykernels.steps import Caps, Scratch
 from tests.emulation import UNITS, emulated
 from tests.harness import Form, assert_same_bits, caps, random_form
@@ -146,6 +147,29 @@ def test_long_sums_of_one_sign(dev: pk.Device, tile: str) -> None:
     calls.give(q, calls.values((1, 1, 4096, 16), F16), v, out_dtype=F32)
     with force(dev, taken(tile)):
         calls.check(tile, exact=True)
+
+
+@gpu
+def test_precision_says_how_sums_are_bounded(dev: pk.Device, tile: str) -> None:
+    """Equal weights, and a first value that is larger than the sum of all others: "fast" leaves
+    the bound of None and "high", and keeps its own."""
+    rng = np.random.default_rng(5)
+    q, k = np.zeros((1, 1, 16, 16), F16), rng.standard_normal((1, 1, 2048, 16)).astype(F16)
+    v = rng.uniform(0.001, 0.1, (1, 1, 2048, 40)).astype(F16)
+    v[:, :, 0] = 257
+    want = reference.flash_attn(q, k, v)
+    found: dict[str | None, Any] = {}
+    with force(dev, taken(tile)):
+        for precision in (None, "high", "fast"):
+            dst = dev.empty(want.shape)
+            pk.flash_attn(*map(dev.tensor, (q, k, v)), precision=precision, out=dst)  # type: ignore[call-overload]
+            found[precision] = dst.numpy()
+    assert_same_bits(found[None], found["high"])
+    strict = reference.flash_attn_budget(q, k, v)
+    assert (np.abs(found["high"] - want) <= strict).all()
+    assert (np.abs(found["fast"] - want) > strict).any()
+    loose = reference.flash_attn_budget(q, k, v, precision="fast")
+    assert (np.abs(found["fast"] - want) <= loose).all()
 
 
 @gpu

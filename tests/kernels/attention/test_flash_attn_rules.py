@@ -312,6 +312,7 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], type[Exception], str]] = [
     ({}, {"window": (1.5, 2)}, pk.ArgumentError, "window must hold integers"),
     ({}, {"softcap": -1.0}, pk.ArgumentError, "softcap must be a finite number of 0 or more"),
     ({}, {"softcap": NAN}, pk.ArgumentError, "softcap must be"),
+    ({}, {"precision": "split"}, pk.ArgumentError, "precision must be None, 'fast' or 'high'"),
     ({}, {"max_bias": INF}, pk.ArgumentError, "max_bias must be"),
     ({}, {"scale": NAN}, pk.ArgumentError, "scale must be a finite number but is nan"),
     ({}, {"scale": "2"}, pk.ArgumentError, "scale must be"),

@@ -121,6 +121,7 @@ def test_conv2d_rejects(dev: pk.Device) -> None:
     refused(pk.ArgumentError, r"padding must be .* but is 'full'", padding="full")
     refused(pk.ArgumentError, r"padding 'same' needs stride 1", padding="same", stride=2)
     refused(pk.ArgumentError, "activation must be one of .* 'tanh'", activation="tanh")
+    refused(pk.ArgumentError, "precision must be None, 'fast' or 'high' but", precision="split")
     refused(pk.ArgumentError, "layout must be .* but is 'CHWN'", layout="CHWN")
     refused(pk.ShapeError, r"the padded image .* \(9, 9\), but is \(5, 7\)", dilation=4)
     refused(pk.ShapeError, r"dst must have shape \(2, 4, 5, 7\) but", padding=1)

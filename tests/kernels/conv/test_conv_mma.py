@@ -266,6 +266,25 @@ def test_numbers_of_one_sign_need_slices(units: pk.Device, monkeypatch: pytest.M
     assert min(worst(GemmChoice("mul_mat/64"))) > 1  # other choices: plans are made again
 
 
+@gpu
+def test_precision_says_how_sums_are_bounded(units: pk.Device) -> None:
+    """Numbers of one sign: "fast" leaves the bound of None and "high", and keeps its own."""
+    rng = np.random.default_rng(4)
+    x, w = (rng.uniform(0.5, 1, s).astype(np.float16) for s in ((1, 912, 4, 8), (32, 912, 3, 3)))
+    want = reference(x, w)
+    found: dict[str | None, Any] = {}
+    with force(units, ConvChoice(SMALL)):
+        for precision in (None, "high", "fast"):
+            given = [units.tensor(t) for t in (x, w)]
+            out = units.empty(want.shape)
+            found[precision] = pk.conv2d(*given, precision=precision, out=out).numpy()  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found[None], found["high"])
+    error = np.abs(found["fast"] - want)
+    assert (np.abs(found["high"] - want) <= window_budget(want, 9 * 912)).all()
+    assert (error > window_budget(want, 9 * 912)).any()
+    assert (error <= window_budget(want, 9 * 912, precision="fast")).all()
+
+
 # -- the choice -----------------------------------------------------------------------------------
 
 CAPS = Caps(
@@ -292,6 +311,48 @@ def _bodies(n: int, c: int, h: int, o: int, k: int = 3, given: Caps = CAPS, dtyp
         plan_weight(given, Scratch(), y, x, w, **pad),
     ]
     return [[step.body.name for step in steps] for steps in found]
+
+
+@pytest.mark.parametrize("dst", (F16, F32))
+@pytest.mark.parametrize("k", (1, 3))
+def test_sums_in_one_piece(k: int, dst: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only "fast" takes them, but for products of halves (1 x 1 windows), where None does."""
+    slices: list[int] = []
+    make = matrix.implicit_gemm_mma.step
+
+    def noted(*views: Any, **params: Any) -> Any:
+        slices.append(params["slice"])
+        return make(*views, **params)
+
+    monkeypatch.setattr(matrix.implicit_gemm_mma, "step", noted)
+    x, w, y = (
+        _view(0, 4, 512, 32, 32), _view(1, 512, 512, k, k), _view(2, 4, 512, 32, 32, dtype=dst)
+    )  # fmt: skip
+    one = {}
+    for precision in (None, "high", "fast"):
+        steps = plan(CAPS, Scratch(), x, w, None, None, y, padding=k // 2, precision=precision)
+        step = next(s for s in steps if s.body.name in ("implicit_gemm_mma", "gemm_mma"))
+        axes = dict(zip(step.body.axes, step.axes, strict=True))
+        one[precision] = not axes["SLICES"] if k == 1 else slices[-1] >= 9 * 512
+    assert one == {None: k == 1 and dst == F16, "high": False, "fast": True}
+
+
+def test_precision_of_other_devices_changes_nothing() -> None:
+    """No operand of a convolution is rounded."""
+    for k, dtype in ((1, F16), (1, F32), (3, F16)):
+        x, w, y = (
+            _view(i, *s, dtype=dtype)
+            for i, s in enumerate(((4, 512, 32, 32), (512, 512, k, k), (4, 512, 32, 32)))
+        )
+        plain = replace(CAPS, matrix=None)
+        given = plain if dtype == F16 else CAPS
+        texts = {
+            tuple((s.body.name, s.axes) for s in plan(
+                given, Scratch(), x, w, None, None, y, padding=k // 2, precision=precision
+            ))
+            for precision in (None, "high", "fast")
+        }  # fmt: skip
+        assert len(texts) == 1
 
 
 def test_choose() -> None:

@@ -26,6 +26,12 @@ def planes_of(rng: np.random.Generator, quant: str, n: int, k: int) -> dict[str,
         raw[..., at : at + 2] = scale.astype("<f2")[..., None].view(np.uint8)
     if quant == "mxfp4":
         raw[..., 0] = rng.integers(124, 128, raw.shape[:3])
+    if quant in ("nbits4", "nbits8"):
+        raw[..., 2] = rng.integers(0, 16 if quant == "nbits4" else 256, raw.shape[:3])
+    if quant.endswith("_16"):
+        scale = rng.uniform(0.05, 0.15, (*raw.shape[:3], 2)) / kind.parts**3
+        zero = rng.uniform(0, 16**kind.parts, (*raw.shape[:3], 2))
+        raw[..., :16] = np.concatenate([scale, zero], -1).astype("<f4").view(np.uint8)
     names = ("scales", "low", "high") if kind.high else ("scales", "low")
     return dict(zip(names, pack_blocks(raw.reshape(1, n, -1), quant), strict=True))
 

@@ -158,6 +158,25 @@ def test_few_rows_fill_one_wave(rows: int, depth: int, cols: int, body: str, spl
     assert choose(LARGE, GemmShape(1, rows, cols, depth)) == GemmChoice(f"mul_mat/{body}", splits)
 
 
+@pytest.mark.parametrize("cols", (5, 9, 16, 17, 32))
+def test_few_columns_are_few_rows(cols: int) -> None:
+    """Weights on the left: the tile and the splits of weights on the right, and no tile of columns
+    that do not exist."""
+    weights, few = view((8192, 80)), view((cols, 80))
+    found = plans.plan(LARGE, Scratch(), few, weights, None, None, view((8192, cols)))
+    other = plans.plan(LARGE, Scratch(), weights, few, None, None, view((cols, 8192)))
+    assert (
+        [s.groups for s in found] == [s.groups for s in other] == [8192 // 64 if cols <= 16 else 64]
+    )
+    for step in (*found, *other):
+        axes = dict(zip(step.body.axes, step.axes, strict=True))
+        assert axes["TILE"] == ("16x64" if cols <= 16 else "32x128")
+    # Operands of two dtypes have texts for one order only: tiles of 64 rows of the weights.
+    half = replace(few, dtype=DTYPES[F16], strides=(160, 2))
+    step = plans.plan(LARGE, Scratch(), half, weights, None, None, view((8192, cols)))[0]
+    assert dict(zip(step.body.axes, step.axes, strict=True))["A"] == "f16"
+
+
 def test_tails_leave_whole_waves() -> None:
     for rows, cols in ((4096, 4096), (2048, 2048), (512, 14336), (3001, 2999)):
         choice = choose(LARGE, GemmShape(1, rows, cols, 4096))

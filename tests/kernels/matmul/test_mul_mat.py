@@ -123,6 +123,26 @@ def test_splits_of_k(dev: pk.Device, splits: int) -> None:
 
 @gpu
 @pytest.mark.sample
+@pytest.mark.parametrize("splits", (1, 3))
+@pytest.mark.parametrize("tile", ("16x64", "32x128"))
+def test_few_columns(dev: pk.Device, tile: str, splits: int) -> None:
+    """Tiles for few rows serve few columns, too: any layout, dtype, epilogue, batches."""
+    calls = GemmCalls(dev)
+    for m, n, k in ((16, 70, 48), (9, 131, 17), (32, 129, 33)):
+        for form in (K_RUNS, ROWS_RUN):
+            calls.add((m, k), (n, k), a_form=form, b_form=form, exact=True)
+            calls.add((m, k), (n, k), (F16, F16, F32), b_form=form, dst_form=ROWS_RUN)
+            calls.add((m, k), (n, k), b_form=form, bias=calls.values((m,), F32, False),
+                      residual=calls.values((n, m), F16, False), scale=0.5, activation="silu",
+                      dst_form=NOTHING_RUNS)  # fmt: skip
+        calls.add((2, m, k), (4, n, k), exact=True)
+    calls.add((12, 40), (50, 40), (F16, F32, F32), exact=True)
+    with force(dev, GemmChoice(f"mul_mat/{tile}", splits)):
+        calls.check(tile)
+
+
+@gpu
+@pytest.mark.sample
 @pytest.mark.parametrize("tail", (GemmTail(1, 1), GemmTail(1, 5), GemmTail(2, 3)), ids=str)
 def test_tails(dev: pk.Device, tail: GemmTail) -> None:
     """The last rows of tiles in splits of k, beside whole ones; with nothing left but the tail."""

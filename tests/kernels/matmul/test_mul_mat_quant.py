@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from codegen.build import variants_of
 from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.plans.matmul.mul_mat_quant import plan
@@ -20,9 +21,10 @@ from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
+from tests.checkout import ROOT
 from tests.emulation import UNITS, emulated
 from tests.harness import Form, assert_close, caps
-from tests.kernels.matmul.quant_calls import QuantCalls
+from tests.kernels.matmul.quant_calls import QuantCalls, budget, planes_of, reference
 
 F32, F16 = "float32", "float16"
 gpu = pytest.mark.gpu
@@ -93,7 +95,7 @@ def test_splits_and_weights_as_floats(dev: pk.Device) -> None:
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("quant", ("q4_0", "q8_0", "q4_k", "q6_k"))
+@pytest.mark.parametrize("quant", ("q4_0", "q8_0", "q4_k", "q6_k", "nbits4", "nbits8_16"))
 def test_matrix_units(dev: pk.Device, quant: str) -> None:
     """Emulated where there are none. b is f16, or is rounded to it by precision="fast"; halves that
     are f32 before a plan sees them are rounded again, which changes nothing."""
@@ -128,6 +130,49 @@ def test_a_row_of_bytes(dev: pk.Device, quant: str) -> None:
         calls.add(quant, (1, 64), 12, b_form=Form(phase=1), scale=0.5, precision="fast")
     with force(dev, QuantChoice("gemv_quant_i8")):
         calls.check(quant)
+
+
+HALVES = tuple([name for name, kind in TYPES.items() if kind.halves])
+
+
+@gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("quant", HALVES)
+def test_rows_of_halves(dev: pk.Device, quant: str) -> None:
+    """Packed products of one to eight rows; odd columns and groups, epilogues, both dtypes."""
+    if "shader-f16" not in dev.features:
+        pytest.skip("the device has no f16")
+    block = TYPES[quant].block
+    calls = QuantCalls(dev)
+    bias = np.arange(37, dtype=F32)
+    calls.add(quant, (1, 416 if block == 32 else 768), 37, F16, bias=bias, activation="relu")
+    calls.add(quant, (3, 3 * block), 70, F16, F16, b_form=Form(phase=1), scale=0.5)
+    calls.add(quant, (2, 3, block), 5, F16, b_form=Form(order=(1, 0, 2)), residual=bias[:5])
+    calls.check(quant)
+
+
+@gpu
+def test_sums_of_halves_that_are_too_large(dev: pk.Device) -> None:
+    """Products of eight numbers that no half holds are summed in f32."""
+    if "shader-f16" not in dev.features:
+        pytest.skip("the device has no f16")
+    for quant in ("q8_0", "q4_k"):
+        rng = np.random.default_rng(5)
+        k = 1024
+        given = {n: dev.tensor(v) for n, v in planes_of(rng, quant, 40, k).items()}
+        b = rng.normal(0, 1, (3, k)).astype(F16)
+        b[1, 512:] = 60000
+        dst = dev.empty((3, 40))
+        pk.kernels.mul_mat_quant(**given, b=dev.tensor(b), dst=dst, quant=quant)
+        arrays = {n: t.numpy() for n, t in given.items()}
+        want = reference(**arrays, b=b, shape=(3, 40), quant=quant)
+        allowed = budget(**arrays, b=b, shape=(3, 40), quant=quant)
+        assert_close(dst.numpy(), want, allowed, quant)
+
+
+def test_types_in_packed_halves() -> None:
+    """The types that say so are those that the body has."""
+    assert {dict(v.axes)["TYPE"] for v in variants_of(ROOT, "gemv_quant_half")} == set(HALVES)
 
 
 @gpu
@@ -212,11 +257,13 @@ CAPS = Caps(
 
 
 def test_choose() -> None:
-    def chosen(rows: int, halves: bool = True, caps: Caps = CAPS) -> str:
-        return choose(caps, QuantShape(1, rows, 4096, 4096, halves, True)).body
+    def chosen(rows: int, halves: bool = True, caps: Caps = CAPS, packed: bool = False) -> str:
+        return choose(caps, QuantShape(1, rows, 4096, 4096, halves, True, False, packed)).body
 
     plain = replace(CAPS, matrix=None)
-    assert chosen(1) == chosen(8) == "gemv_quant"
+    assert chosen(1) == chosen(8) == chosen(1, caps=replace(CAPS, f16=False), packed=True)
+    assert chosen(1) == "gemv_quant" and chosen(1, packed=True) == "gemv_quant_half"
+    assert chosen(8, packed=True) == "gemv_quant_half"
     assert chosen(9) == chosen(32) == "gemm_mma_quant/32x128"
     assert chosen(33) == chosen(4096) == "gemm_mma_quant/128x128"
     assert chosen(9, caps=plain) == chosen(32, False) == "gemm_quant/32x64"
@@ -228,14 +275,14 @@ def test_choose() -> None:
     assert choose(CAPS, large._replace(fast=True, cols=64)).body == "gemv_quant"
     excluded = [c for c in candidates(plain, QuantShape(1, 9, 64, 64)) if c.why]
     assert {c.choice.body.split("/")[0] for c in excluded} == {
-        "gemv_quant", "gemv_quant_i8", "gemm_mma_quant", "mul_mat",
+        "gemv_quant", "gemv_quant_half", "gemv_quant_i8", "gemm_mma_quant", "mul_mat",
     }  # fmt: skip
 
 
 def test_plan_copies_nothing_that_can_be_read() -> None:
     """One dispatch for one row and for a prefill on matrix units."""
     low, scales, _ = planes("test", type_of("test", "q4_0"), (4096, 4096))
-    for rows, want in ((1, ["gemv_quant"]), (4096, ["gemm_mma_quant"])):
+    for rows, want in ((1, ["gemv_quant_half"]), (4096, ["gemm_mma_quant"])):
         steps = plan(
             CAPS, Scratch(), _view(low, "uint32", 0), _view(scales, "uint32", 1), None,
             _view((rows, 4096), F16, 2), None, None, _view((rows, 4096), F16, 3),

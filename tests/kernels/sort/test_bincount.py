@@ -72,14 +72,18 @@ def test_bincount_in_a_captured_program(dev: pk.Device) -> None:
 
 # -- rules ----------------------------------------------------------------------------------------
 
-BAD = {"negative": ([1, -3, 2], r"-3"), "too large": ([1, 2, 9, 4], r"9")}
+BAD = {
+    "negative": ([1, -3, 2], r"-3"), "too large": ([1, 2, 9, 4], r"9"),
+    "unsigned": (np.array([1, 2**32 - 1], np.uint32), r"4294967295"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("weighted", (False, True))
 @pytest.mark.parametrize("name", BAD)
 def test_bincount_reports_what_is_out_of_range(dev: pk.Device, name: str, weighted: bool) -> None:
-    values, told = BAD[name]
-    x = dev.tensor(np.array(values, np.int32))
+    given, told = BAD[name]
+    x = dev.tensor(given if isinstance(given, np.ndarray) else np.array(given, np.int32))
+    values = [int(v) for v in given]
     weights = dev.ones(len(values)) if weighted else None
     counts = pk.bincount(x, weights, length=5)
     with pytest.raises(pk.IndexRangeError, match=told):

@@ -38,6 +38,17 @@ def test_bincount_weights_matches_reference(dev: pk.Device, dtype: str) -> None:
         assert_close(got, reference.bincount_weights(*a), reference.bincount_weights_budget(*a))
 
 
+def test_few_bins_are_few_passes(dev: pk.Device) -> None:
+    """The sort looks at the bits that numbers of bins have, and at nothing on the host."""
+    x, w = dev.zeros(100_000, "int32"), dev.ones(100_000)
+    counts = {}
+    for bins in (9, 300, 70_000):
+        with dev.profile() as p, dev.batch():
+            pk.bincount(x, w, length=bins)
+        counts[bins] = len(p.records)
+    assert counts == {9: 4, 300: 8, 70_000: 12}  # two for each four bits, and two
+
+
 def test_bincount_weights_gives_the_same_bits_again(dev: pk.Device) -> None:
     rng = np.random.default_rng(0)
     x = dev.tensor(rng.integers(0, 9, 20000).astype(np.int32))

@@ -1,0 +1,23 @@
+// 8 bits of ONNX's MatMulNBits with d (q - z) of float32, a d and a z for each 16 numbers. In a file of
+// ours: both d, both z, then a byte for each number.
+//% set BLOCK, BYTES, STEP, OFFSET = 32, 48, 16, false
+//% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 4, 1
+//% set BITS, BIAS, WORD_BIAS = 8, 0, -128
+//% set ZERO = "any"
+
+//% macro scales()
+fn scales_of(s: Scales, j: u32) -> vec2<f32> { return bitcast<vec2<f32>>(vec2<u32>(s.word0, s.word1)); }
+fn zeros_of(s: Scales, j: u32) -> vec2<f32> { return bitcast<vec2<f32>>(vec2<u32>(s.word2, s.word3)); }
+//% endmacro
+
+//% macro reading()
+fn file_number(at: u32, i: u32) -> u32 { return raw_byte(at + 16u + i); }
+fn file_record(at: u32, k: u32) -> u32 { return raw_word(at + 4u * k); }
+//% endmacro
+
+//% macro writing()
+fn file_byte(b: u32) -> u32 {
+  if (b < 16u) { return (record(b >> 2u) >> (8u * (b & 3u))) & 0xffu; }
+  return number(b - 16u);
+}
+//% endmacro

@@ -1,0 +1,74 @@
+// Products of one group of weights in packed halves, two numbers an instruction: chains of eight couples,
+// each lane of which sums eight products in f16, are added up in f32.
+//
+// A number is exact as a half: its bits below those of 1024, and 1024 subtracted. Every second couple of
+// nibbles stays shifted by four bits, and the factor 1/16 of a multiply-add takes that back. A type with
+// an offset has numbers CENTRE less and an offset CENTRE scales more, which keeps the sums small.
+//% set NIBBLES = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS == 4
+//% set CENTRE = 2 ** (quant.BITS + quant.HIGH - 1) if quant.OFFSET else 0
+//% set LESS = quant.BIAS + CENTRE
+
+//% macro halves_of_word(bits)
+vec2<f16>(unpack2x16float(${bits} | 0x64006400u))
+//%- endmacro
+
+// What is subtracted from integers of 1024 more, and of 64 more: of column c.
+//% macro less(base, c)
+//% if quantised.ZERO
+vec2<f16>(f16(${base}.0f + zeros${c}))
+//%- else
+vec2<f16>(${base + LESS}.0h)
+//%- endif
+//% endmacro
+
+// Couples of the group in `w`: h<c>_0 to h<c>_15. `s`, `g`: its record, and its number.
+//% macro numbers(c, w, s, g)
+//% set j = "%s %% %du" % (g, quant.BLOCK // 32) if quant.BLOCK > 32 else "0u"
+      let scales${c} = scales_of(${s}, ${j});
+//% if quant.OFFSET
+      let offsets${c} = ${"fma(scales%d, vec2<f32>(%d.0f), offsets_of(%s, %s))" % (c, CENTRE, s, j)};
+//% endif
+//% if quantised.ZERO
+      let zeros${c} = zeros_of(${s}, ${j}).x;
+//% endif
+      let less${c} = ${less(1024, c)};
+//% if NIBBLES
+      let above${c} = ${less(64, c)};
+//% for o in range(4)
+      let a${c}_${o} = ${quantised.low_word(w, o)};
+      let b${c}_${o} = a${c}_${o} >> 8u;
+//% for name, t in (("a", 4 * o), ("b", 4 * o + 2))
+      let h${c}_${t} = ${halves_of_word("(%s%d_%d & 0x000f000fu)" % (name, c, o))} - less${c};
+      let h${c}_${t + 1} = fma(${halves_of_word("(%s%d_%d & 0x00f000f0u)" % (name, c, o))}, vec2<f16>(0.0625h), -above${c});
+//% endfor
+//% endfor
+//% else
+//% for t in range(16)
+      let h${c}_${t} = ${halves_of_word(quantised.couple(w, t))} - less${c};
+//% endfor
+//% endif
+//% endmacro
+
+// A chain: the products of half of the group with x<half>0 to x<half>7.
+//% macro chain(c, half)
+//% set found = namespace(text="h%d_%d * x%d" % (c, 8 * half, 8 * half))
+//% for t in range(8 * half + 1, 8 * half + 8)
+//% set found.text = "fma(h%d_%d, x%d, %s)" % (c, t, t, found.text)
+//% endfor
+${found.text}
+//%- endmacro
+
+// The sum `acc` with the group's products. xs: sums of x, of each half.
+//% macro sum(c, acc)
+      {
+        let low = ${chain(c, 0)};
+        let high = ${chain(c, 1)};
+        let both = vec2<f32>(f32(low.x) + f32(low.y), f32(high.x) + f32(high.y));
+//% if quant.STEP < 32
+        let v = dot(scales${c}, both)${" + dot(offsets%d, xs)" % c if quant.OFFSET};
+//% else
+        let v = scales${c}.x * (both.x + both.y)${" + offsets%d.x * (xs.x + xs.y)" % c if quant.OFFSET};
+//% endif
+        ${acc} += v;
+      }
+//% endmacro
