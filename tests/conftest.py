@@ -54,7 +54,7 @@ ONCE = frozenset(
         "proofs/test_grid", "proofs/test_laws",
         "onnx/test_contrib", "onnx/test_fuzz", "onnx/test_model",
         "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
-        "bench/test_command", "examples/test_decoder", "own/test_load",
+        "bench/test_command", "examples/test_decoder", "own/test_load", "api/test_supports",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,

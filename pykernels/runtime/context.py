@@ -140,7 +140,9 @@ class Context:
     def refuse_in_capture(self, what: str) -> None:
         """Raise inside a capture: a program cannot contain work of the host."""
         if self.scopes and self._arena() is not None:
-            raise BufferStateError(
+            scope = innermost("capture", "record", on=self)
+            kind: type[BufferStateError] = getattr(scope.value, "refusal", BufferStateError)
+            raise kind(
                 f"[{what}] not possible inside a capture, which records launches only: do it "
                 "before or after"
             )
