@@ -117,6 +117,10 @@ def _products(g: Given) -> NamedCall:
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, g.bytes.T),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
+        "gru": lambda: pk.gru(g.signal, *(t[:24] for t in _gates(g))),
+        "gru_cell": lambda: pk.gru_cell(g.signal[0], g.square, *(t[:24] for t in _gates(g))),
+        "rnn": lambda: pk.rnn(g.signal, *(t[:8] for t in _gates(g))),
+        "rnn_cell": lambda: pk.rnn_cell(g.signal[0], g.square, *(t[:8] for t in _gates(g))),
         "lstm": lambda: pk.lstm(g.signal, *_gates(g)),
         "lstm_cell": lambda: pk.lstm_cell(g.signal[0], (g.square, g.square), *_gates(g)),
     }
@@ -147,6 +151,7 @@ def _images(g: Given) -> NamedCall:
     image, taps, signal, few = g.image, g.taps, g.signal, g.few
     small, at = pk.max_pool2d(image, 2, return_indices=True)
     short, places = pk.max_pool1d(signal, 2, return_indices=True)
+    volume, cubes = image.reshape(1, 8, 4, 8, 8), g.x.reshape(8, 8, 2, 2, 4)[..., :2]
     windows, columns = pk.win_part(g.image[0], 4), pk.unfold(image, 2, stride=2)
     parts, nearest = pk.adaptive_max_pool2d(image, 4, return_indices=True)
     grid = g.square.reshape(1, 4, 8, 2)
@@ -192,6 +197,10 @@ def _images(g: Given) -> NamedCall:
         "grid_sample": lambda: pk.grid_sample(image, grid),
         "pixel_shuffle": lambda: pk.pixel_shuffle(image, 2),
         "pixel_unshuffle": lambda: pk.pixel_unshuffle(image, 2),
+        "conv3d": lambda: pk.conv3d(volume, cubes),
+        "max_pool3d": lambda: pk.max_pool3d(volume, 2),
+        "conv_transpose3d": lambda: pk.conv_transpose3d(volume, cubes, stride=2),
+        "avg_pool3d": lambda: pk.avg_pool3d(volume, 2),
         "unfold": lambda: pk.unfold(image, 2, stride=2),
         "fold": lambda: pk.fold(columns, 16, 2, stride=2),
         "win_part": lambda: pk.win_part(image[0], 4),

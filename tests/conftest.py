@@ -50,9 +50,9 @@ ONCE = frozenset(
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
         "kernels/quant/test_nbits", "kernels/quant/test_types", "models/test_nodes",
-        "proofs/test_device_losses",
-        "proofs/test_grid", "proofs/test_laws",
-        "onnx/test_contrib", "onnx/test_fuzz", "onnx/test_model",
+        "proofs/test_device_losses", "proofs/test_grid", "proofs/test_laws",
+        "onnx/test_contrib", "onnx/test_decisions", "onnx/test_decoders", "onnx/test_fuzz",
+        "onnx/test_model",
         "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
         "bench/test_command", "examples/test_decoder", "own/test_load", "api/test_supports",
     )

@@ -72,7 +72,7 @@ class _Session:
         """Compile, and print how large the network is."""
         start = time.perf_counter()
         program = self.model.program(self.inputs)
-        counts = len(self.proto.graph.node), len(program.graph.nodes)
+        counts = len(self.proto.graph.node), program.steps
         click.echo("{} nodes, {} steps; compiling".format(*counts), err=True)
         program.run(self.inputs)
         click.echo(f"first call: {time.perf_counter() - start:.2f} s", err=True)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from pykernels._generated.operations.matmul import linear, matmul
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import flag
-from pykernels.device import Tensor, default_device
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
-__all__ = ["lstm", "lstm_cell"]
+from ._recurrent_base import check, leave, sequence, tensors
 
-_FLOATS = ("float32", "float16")
+__all__ = ["lstm", "lstm_cell"]
 
 
 @whole
@@ -59,11 +57,9 @@ def lstm(
     """
     op = "lstm"
     back = flag(op, "reverse", reverse)
-    host, (t, a, b, u, v, h, c) = _tensors(op, x, w_ih, w_hh, b_ih, b_hh, *_pair(op, hx))
-    if t.ndim != 3:
-        raise ShapeError(f"[{op}] x must have the axes (T, N, inputs) but has shape {t.shape}")
-    length, count = t.shape[:2]
-    width = _check(op, (count, t.shape[2]), a, b, u, v, h, c)
+    host, (t, a, b, u, v, h, c) = _given(op, x, w_ih, w_hh, b_ih, b_hh, hx)
+    length, count, size = sequence(op, t)
+    width = check(op, 4, (count, size), a, b, b_ih=u, b_hh=v, h=h, c=c)
     device = t.device
     h = device.zeros((count, width), t.dtype) if h is None else h
     c = device.zeros((count, width)) if c is None else c.astype("float32")
@@ -73,7 +69,7 @@ def lstm(
     for step in reversed(range(length)) if back else range(length):
         h, c = _step(h, c, from_x[step], b, v, result[step])
     state = h.astype(t.dtype), c.astype(t.dtype)  # copies, not views of all steps
-    return _leave(host, result), (_leave(host, state[0]), _leave(host, state[1]))
+    return leave(host, result), (leave(host, state[0]), leave(host, state[1]))
 
 
 @whole
@@ -103,17 +99,17 @@ def lstm_cell(
         ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.
     """
     op = "lstm_cell"
-    host, (t, a, b, u, v, h, c) = _tensors(op, x, w_ih, w_hh, b_ih, b_hh, *_pair(op, hx))
+    host, (t, a, b, u, v, h, c) = _given(op, x, w_ih, w_hh, b_ih, b_hh, hx)
     if h is None or c is None:
         raise ArgumentError(f"[{op}] hx must be a tuple of h and c but is None")
     if t.ndim != 2:
         raise ShapeError(f"[{op}] x must have the axes (N, inputs) but has shape {t.shape}")
-    width = _check(op, (t.shape[0], t.shape[1]), a, b, u, v, h, c)
+    width = check(op, 4, (t.shape[0], t.shape[1]), a, b, b_ih=u, b_hh=v, h=h, c=c)
     from_x = t.device.empty((t.shape[0], 4 * width))
     linear(t, a, u, out=from_x)
     result = t.device.empty((t.shape[0], width), t.dtype)
     _, c = _step(h, c.astype("float32"), from_x, b, v, result)
-    return _leave(host, result), _leave(host, c.astype(t.dtype))
+    return leave(host, result), leave(host, c.astype(t.dtype))
 
 
 def _step(
@@ -140,45 +136,6 @@ def _pair(op: str, hx: object) -> tuple[Any, Any]:
     return hx[0], hx[1]
 
 
-def _tensors(op: str, x: Array, *others: Array | None) -> tuple[bool, list[Any]]:
-    """True if all arguments are numpy arrays, and all arguments as tensors on one device."""
-    names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "h", "c")
-    arrays = (x, *others)
-    given = next((a for a in arrays if isinstance(a, Tensor)), None)
-    for name, array in zip(names, arrays, strict=True):
-        if array is None and name not in ("x", "w_ih", "w_hh"):
-            continue
-        if not isinstance(array, (Tensor, np.ndarray)):
-            _refuse(op, name, type_name(array))
-        dtype = str(array.dtype)
-        if dtype not in _FLOATS and not (dtype == "float64" and given is not None):
-            _refuse(op, name, dtype)
-    device = default_device() if given is None else given.device
-    found = [a if a is None or isinstance(a, Tensor) else device.tensor(a) for a in arrays]
-    return given is None, found
-
-
-def _refuse(op: str, name: str, told: str) -> NoReturn:
-    raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {told}")
-
-
-def _check(
-    op: str, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
-    b_hh: Tensor | None, h: Tensor | None, c: Tensor | None,
-) -> int:  # fmt: skip
-    """Check that all arguments fit inputs (N, inputs), and return H."""
-    count, size = inputs
-    width = w_hh.shape[-1] if w_hh.ndim else 0
-    wanted = {
-        "w_ih": (w_ih, (4 * width, size)), "w_hh": (w_hh, (4 * width, width)),
-        "b_ih": (b_ih, (4 * width,)), "b_hh": (b_hh, (4 * width,)),
-        "h": (h, (count, width)), "c": (c, (count, width)),
-    }  # fmt: skip
-    for name, (given, shape) in wanted.items():
-        if given is not None and given.shape != shape:
-            raise ShapeError(f"[{op}] {name} must have shape {shape} but has {given.shape}")
-    return width
-
-
-def _leave(host: bool, t: Tensor) -> Any:
-    return t.numpy() if host else t
+def _given(op: str, x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, hx: object) -> Any:
+    h, c = _pair(op, hx)
+    return tensors(op, x=x, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh, h=h, c=c)

@@ -15,6 +15,7 @@ from .fusion import as_expressions, fuse
 from .graph import Array, Graph
 from .program import Program, to_device
 from .shapes import described, graph_inputs
+from .stages import Stages
 
 NORM, LARGEST = 1e-4, 1e-3  # largest difference, relative to the norm and to the largest value
 
@@ -120,11 +121,11 @@ def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) ->
 
 
 def compare(
-    model: onnx.ModelProto, program: Program, inputs: Mapping[str, Array]
+    model: onnx.ModelProto, program: Program | Stages, inputs: Mapping[str, Array]
 ) -> list[Difference]:
     """The difference of each output."""
     theirs, ours = Reference(model).run(inputs), program.run(inputs)
-    return [difference(n, "output", ours[n], theirs[n]) for n in program.graph.outputs]
+    return [difference(n, "output", array, theirs[n]) for n, array in ours.items()]
 
 
 def trace(

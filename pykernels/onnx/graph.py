@@ -40,6 +40,8 @@ class Node:
     proto: onnx.NodeProto | None = None  # the node of the file, with the names of inputs as here
     dtypes: tuple[str, ...] = ()  # dtypes of the outputs in the file
     kept: dict[str, Any] = field(default_factory=dict)  # tensors that its entry has uploaded
+    shared: dict[tuple[str, ...], Any] = field(default_factory=dict)  # tensors of all programs
+    device: Any = None  # where it runs
 
     @property
     def label(self) -> str:

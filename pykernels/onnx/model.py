@@ -21,6 +21,7 @@ from .fusion import fuse
 from .graph import Array
 from .program import Constants, Program
 from .shapes import Value, described, graph_inputs, input_shapes
+from .stages import READ, Stages, split
 
 __all__ = ["Model", "load"]
 
@@ -67,7 +68,7 @@ class Model:
 
     def __init__(
         self, proto: onnx.ModelProto, device: Device, shapes: Mapping[str, Iterable[int]],
-        budget: int = BUDGET,
+        budget: int = BUDGET, whole: Model | None = None,
     ) -> None:  # fmt: skip
         self.proto, self.device, self.budget = proto, device, budget
         self.inputs = described(graph_inputs(proto))
@@ -75,9 +76,9 @@ class Model:
         self.metadata = {p.key: p.value for p in proto.metadata_props}
         self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
         self._dtypes = {v.name: v.dtype for v in self.inputs}
-        self._constants = Constants(device)
-        self._files: dict[str, Array] = {}
-        self._programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self._constants = Constants(device) if whole is None else whole._constants
+        self._files: dict[str, Array] = {} if whole is None else whole._files
+        self._programs: OrderedDict[tuple[Any, ...], Program | Stages] = OrderedDict()
         self._pinned: frozenset[str] = frozenset()
         self._lock = RLock()
         for name in self._shapes:
@@ -103,7 +104,7 @@ class Model:
                     return dict(program.run_on_device(values))
                 return dict(program.run(values))
             finally:
-                self._forget()
+                self.forget()
 
     def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
         """The time of each kernel in a call, for the same inputs as a call takes."""
@@ -111,7 +112,7 @@ class Model:
             program, values = self._prepared({**(inputs or {}), **named})
             return program.profile(values)
 
-    def program(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Program:
+    def program(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Program | Stages:
         """The program for the shapes of these inputs."""
         with self._lock:
             return self._prepared({**(inputs or {}), **named})[0]
@@ -119,7 +120,16 @@ class Model:
     @property
     def nbytes(self) -> int:
         """Bytes of device memory: weights, and the kept programs."""
-        return self._constants.nbytes + sum(p.nbytes for p in self._programs.values())
+        return self._constants.nbytes + self.own_bytes
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the programs alone."""
+        return sum(p.nbytes for p in self._programs.values())
+
+    def part(self, proto: onnx.ModelProto) -> Model:
+        """A part of this network, with its weights."""
+        return Model(proto, self.device, {}, self.budget, self)
 
     def __len__(self) -> int:
         """The number of kept programs."""
@@ -149,7 +159,7 @@ class Model:
                 raise ModelError(f"input {name} is missing")
         return found
 
-    def _prepared(self, given: Mapping[str, Any]) -> tuple[Program, dict[str, Given]]:
+    def _prepared(self, given: Mapping[str, Any]) -> tuple[Program | Stages, dict[str, Given]]:
         values = self._checked(given)
         key = self._key(values)
         program = self._programs.get(key)
@@ -166,23 +176,30 @@ class Model:
         told = tuple((n, _array(values[n]).tobytes()) for n in sorted(self._pinned))
         return shapes, told
 
-    def _made(self, values: Mapping[str, Given]) -> Program:
+    def _made(self, values: Mapping[str, Given]) -> Program | Stages:
         shapes = {n: tuple(v.shape) for n, v in values.items()}
         known = {n: v for n, v in values.items() if not isinstance(v, Tensor)}
-        try:
-            graph = reader.load(self.proto, shapes, known, self._files)
-        except NeedsValues as e:
-            if not any(isinstance(values.get(n), Tensor) for n in e.inputs):
-                raise
-            known |= {n: _array(values[n]) for n in e.inputs}
-            graph = reader.load(self.proto, shapes, known, self._files)
+        left = READ
+        while True:
+            try:
+                graph = reader.load(self.proto, shapes, known, self._files, left)
+                break
+            except NeedsValues as e:
+                parts = split(self.proto, e)
+                if parts is not None:
+                    return Stages(parts, self)
+                new = {n: _array(values[n]) for n in e.inputs if n in values and n not in known}
+                if not new and e.operator not in left:
+                    raise
+                known |= new
+                left = left if new else ()
         self._pinned |= frozenset(graph.pinned)
         return Program(fuse(graph), self.device, self._constants)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop programs beyond the budget, but never the newest."""
         while len(self._programs) > 1:
-            if sum(p.nbytes for p in self._programs.values()) <= self.budget:
+            if self.own_bytes <= self.budget:
                 return
             self._programs.popitem(last=False)
 

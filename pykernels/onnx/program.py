@@ -34,13 +34,14 @@ class Constants:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.shared: dict[tuple[str, ...], Any] = {}  # by the inputs that it was made of
         self._found: dict[tuple[Any, ...], Tensor] = {}
         self._keys: dict[int, tuple[Array, tuple[Any, ...]]] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
-        return sum(t.nbytes for t in self._found.values())
+        return sum(t.nbytes for t in (*self._found.values(), *self.shared.values()))
 
     def tensor(self, name: str, array: Array) -> Tensor:
         """A constant on the device."""
@@ -64,6 +65,8 @@ class Program:
             raise ModelError(f"missing operations: {', '.join(lacking)}", node.op, node.label)
         self.graph, self.device = graph, device
         self._store = constants or Constants(device)
+        for node in graph.nodes:
+            node.shared, node.device = self._store.shared, device
         self._inputs: Tensors = {}
         self._outputs: Tensors = {}
         self._captured: Captured | None = None
@@ -73,6 +76,24 @@ class Program:
         """Bytes on the device that only this program uses."""
         found = sum(t.nbytes for t in self._inputs.values())
         return found + (0 if self._captured is None else self._captured.nbytes)
+
+    @property
+    def steps(self) -> int:
+        """The nodes of the graph."""
+        return len(self.graph.nodes)
+
+    @property
+    def on_host(self) -> bool:
+        """Were all outputs known before anything ran?"""
+        return all(v in self.graph.constants for v in self.graph.outputs.values())
+
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
+        """Of the outputs, as the file has them."""
+        return {name: self.graph.dtypes[value] for name, value in self.graph.outputs.items()}
+
+    def constant(self, name: str) -> Array | None:
+        """An output that was known before anything ran."""
+        return self.graph.constants.get(self.graph.outputs.get(name, ""))
 
     @property
     def captured(self) -> Captured | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from onnx import helper, inliner, numpy_helper
 
 from .control import LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
+from .definitions_contrib import DEFINED, contrib_nodes
 from .errors import ModelError, NeedsValues, blamed
 from .files import open_file
 from .graph import Array, Graph, Node
 from .operators import ENTRIES, HOST, RULES
+from .operators.contrib import DOMAIN
 from .order import first_output, sorted_nodes
 from .sequences import OPERATIONS, sequence
 from .shapes import graph_inputs, input_shapes
@@ -23,6 +26,8 @@ from .values import Values, operator
 
 __all__ = ["load"]
 
+# The most nodes that run though their results may be dropped: both branches, all rounds.
+LONGEST_BRANCHES = 512
 # The most elements of an input whose values may be needed as sizes or axes.
 PINNED = 4096
 
@@ -32,6 +37,7 @@ def load(
     shapes: Mapping[str, Iterable[int]] | None = None,
     values: Mapping[str, Array] | None = None,
     constants: dict[str, Array] | None = None,
+    left: Collection[str] = (),
 ) -> Graph:
     """The graph of a file.
 
@@ -43,6 +49,7 @@ def load(
             (sizes, axes, the condition of a branch) become constants; `pinned` of the graph names
             them.
         constants: A dict that keeps the arrays of the file for the next call.
+        left: Operators for which no input becomes a constant.
 
     Raises:
         ModelError: The file cannot be run.
@@ -61,7 +68,7 @@ def load(
                 return _Reader(proto, found, pinned, constants).graph
             except NeedsValues as e:
                 new = {n: given[n] for n in e.inputs if n in given and n not in pinned}
-                if not new or any(v.size > PINNED for v in new.values()):
+                if e.operator in left or not new or any(v.size > PINNED for v in new.values()):
                     raise
                 pinned |= new
 
@@ -136,6 +143,10 @@ class _Reader:
         known = all(n in values.known for n in given if n)
         if known and not _is_random(node) and values.fold(copy):
             return
+        if node.domain == DOMAIN and node.op_type in DEFINED:
+            for inner in contrib_nodes(copy):
+                self._read(inner)
+            return
         body = None
         if operator(node) not in ENTRIES and node.op_type not in RULES:
             body = definition(values, copy)
@@ -202,14 +213,49 @@ class _Reader:
         return [self.values.same.get(n, n) for n in outputs]
 
     def _branch(self, node: onnx.NodeProto, condition: str) -> None:
-        """Replace an If by the nodes of the branch that is taken."""
-        if condition not in self.values.known:
-            reason = "control flow that depends on values of the run"
-            raise self.values.needs(reason, node, [condition])
-        taken = "then_branch" if self.values.known[condition].item() else "else_branch"
-        found = self._inline(attribute_graph(node, taken), f"{first_output(node)}/", {})
-        for old, new in zip(found, node.output, strict=True):
-            self.values.rename(old, new)
+        """Put the nodes of the branch that is taken in the place of an If; both where the device
+        computes the condition."""
+        values, first = self.values, first_output(node)
+        if condition in values.known:
+            taken = "then_branch" if values.known[condition].item() else "else_branch"
+            found = self._inline(attribute_graph(node, taken), f"{first}/", {})
+            for old, new in zip(found, node.output, strict=True):
+                values.rename(old, new)
+            return
+        branches = [attribute_graph(node, f"{side}_branch") for side in ("then", "else")]
+        reason = "control flow that depends on values of the run"
+        few = sum(len(b.node) for b in branches) <= LONGEST_BRANCHES
+        if not few or self._is_option(condition):
+            raise values.needs(reason, node, [condition])
+        try:
+            pairs = [self._inline(b, f"{first}/{i}/", {}) for i, b in enumerate(branches)]
+            for one, other, new in zip(*pairs, node.output, strict=True):
+                self._select(condition, one, other, new)
+        except ModelError as e:
+            raise values.needs(f"{reason}: {e}", node, [condition]) from e
+
+    def _is_option(self, name: str) -> bool:
+        """Does a value depend on nothing but a few integers among the inputs, or truth values?"""
+        types = self.values.types
+        return all(
+            math.prod(self.values.shape(n)) <= 8 and _dtype(n, types[n]).kind in "iub"
+            for n in self.values.came_from([name])
+        )
+
+    def _select(self, condition: str, one: str, other: str, new: str) -> None:
+        """One of two values of the same shape, by a condition of the run."""
+        values = self.values
+        for name in (one, other):
+            if name not in values.types:
+                raise ModelError(f"{name or new} is no tensor")
+        if values.shape(one) != values.shape(other):
+            raise ModelError(f"results of shapes {values.shape(one)} and {values.shape(other)}")
+        if values.shape(condition) != ():
+            flat = f"{new}/condition"
+            values.know(f"{flat}/shape", np.zeros(0, np.int64))
+            self._read(helper.make_node("Reshape", [condition, f"{flat}/shape"], [flat]))
+            condition = flat
+        self._read(helper.make_node("Where", [condition, one, other], [new]))
 
     def _loop(self, node: onnx.NodeProto, given: list[str]) -> None:
         """Unroll a loop."""
@@ -222,6 +268,7 @@ class _Reader:
         going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
         states, rounds = list(given[2:]), 0
         rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
+        alive = ""  # a condition of the run, below which states change
         while going and rounds < most:
             if rounds == LONGEST:
                 raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))
@@ -231,9 +278,20 @@ class _Reader:
             names = [f"{prefix}round", f"{prefix}going", *states]
             pairs = dict(zip((v.name for v in body.input), names, strict=True))
             end, *found = self._inline(body, prefix, pairs)
-            if end not in values.known:
+            if alive:
+                for k, new in enumerate(found[: len(states)]):
+                    found[k] = f"{prefix}state{k}"
+                    self._select(alive, new, states[k], found[k])
+            rounds += 1
+            if end in values.known:
+                going = bool(values.known[end].item())
+            elif rows or not given[0] or most * len(body.node) > LONGEST_BRANCHES:
                 raise values.needs("a loop whose end depends on values of the run", node, [end])
-            going, rounds = bool(values.known[end].item()), rounds + 1
+            elif alive:
+                self._read(helper.make_node("And", [alive, end], [f"{prefix}alive"]))
+                alive = f"{prefix}alive"
+            else:
+                alive = end
             states = found[: len(states)]
             for row, part in zip(rows, found[len(states) :], strict=True):
                 row.append(part)

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from .errors import ModelError, NeedsValues
 from .graph import Array
 from .operators import HOST
-from .operators.contrib import DOMAIN, SHAPES
+from .operators.contrib import DOMAIN, EXTENSIONS, SHAPES
 from .order import first_output
 
 __all__ = ["Values", "operator"]
@@ -84,7 +84,7 @@ class Values:
 
     def inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types of the outputs, as onnx infers them."""
-        if node.domain == DOMAIN:
+        if node.domain == DOMAIN or node.op_type in EXTENSIONS:
             return self._contrib(node)
         schema = self.schema(node)
         with np.errstate(all="ignore"):
@@ -101,10 +101,11 @@ class Values:
             label = node.name or first_output(node)
             raise ModelError("this operation is missing", operator(node), label)
         kinds = [(self.shape(n), self._dtype(n)) if n else None for n in node.input]
-        kinds += [None] * 10  # what a node may leave out
+        kinds += [None] * 16  # what a node may leave out
+        constants = [self.known.get(n) if n else None for n in node.input]
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         found = {}
-        for name, kind in zip(node.output, rule(given, kinds), strict=False):
+        for name, kind in zip(node.output, rule(given, kinds, constants), strict=False):
             if name and kind is not None:
                 number = helper.np_dtype_to_tensor_dtype(np.dtype(kind[1]))
                 found[name] = helper.make_tensor_type_proto(number, kind[0])
@@ -132,7 +133,7 @@ class Values:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             self.know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
             return True
-        if node.domain == DOMAIN:
+        if node.domain == DOMAIN or node.op_type in EXTENSIONS:
             return False
         self._refuse_large(node)
         names = [n for n in node.input if n]

@@ -104,7 +104,7 @@ def verdict(case: Any, dev: pk.Device) -> Found:
             got = prepared.run(inputs)
             Runner.assert_similar_outputs(outputs, got, case.rtol, case.atol)
             (program,) = prepared.model._programs.values()
-            host |= all(v in program.graph.constants for v in program.graph.outputs.values())
+            host |= program.on_host
     except ModelError as e:
         return Found(case.name, op, "refused", str(e))
     except AssertionError as e:

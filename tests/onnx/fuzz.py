@@ -119,7 +119,7 @@ def networks() -> list[onnx.ModelProto]:
          "pads": ints(0, 1, 0, 1), "mask": np.array([True, False, True, True, False]),
          "k": ints(3), "axis": np.array(1, np.int64)},
     )  # fmt: skip
-    return [images, attention, layer, indices, _control(w), _bytes(rng)]
+    return [images, attention, layer, indices, _control(w), _bytes(rng), _boxes(w), _cached(w)]
 
 
 def _control(w: Callable[..., Array]) -> onnx.ModelProto:
@@ -163,6 +163,51 @@ def _bytes(rng: np.random.Generator) -> onnx.ModelProto:
         {"w": rng.integers(-9, 9, (3, 2, 3, 3)).astype("i1"), "scale": np.array(0.7, "f4"),
          "zero": np.array(3, "i1")},
     )  # fmt: skip
+
+
+def _boxes(w: Callable[..., Array]) -> onnx.ModelProto:
+    """Boxes of which some stay, and a branch by a value of the device."""
+    node, value = helper.make_node, helper.make_tensor_value_info
+    bodies = [
+        helper.make_graph([node(op, ["s"], [f"{op}_s"])], op, [], [value(f"{op}_s", 1, None)])
+        for op in ("Abs", "Neg")
+    ]
+    return _model(
+        [
+            node("MatMul", ["x", "w"], ["b"]), node("MatMul", ["v", "x"], ["s"]),
+            node("ReduceMax", ["s"], ["m"], keepdims=0), node("Greater", ["m", "least"], ["big"]),
+            node("If", ["big"], ["t"], then_branch=bodies[0], else_branch=bodies[1]),
+            node("Transpose", ["t"], ["u"], perm=[0, 2, 1]), node("Slice", ["u", "0", "1", "1"],
+                                                                  ["one"]),
+            node("NonMaxSuppression", ["b", "one", "most", "overlap", "least"], ["kept"]),
+            node("Gather", ["kept", "two"], ["at"], axis=1), node("Gather", ["b", "at"], ["y"],
+                                                                  axis=1),
+        ],
+        {"x": (1, 6, 6)}, ["y", "kept"],
+        {"w": w(6, 4), "v": w(6, 6), "least": np.array(0.2, "f4"), "most": np.array([3]),
+         "overlap": np.array([0.4], "f4"), "two": np.array(2), "0": np.array([0]),
+         "1": np.array([1])},
+    )  # fmt: skip
+
+
+def _cached(w: Callable[..., Array]) -> onnx.ModelProto:
+    """Heads that share keys and values with a cache, and a fused norm."""
+    node = helper.make_node
+    given = {"num_heads": 2, "kv_num_heads": 1, "domain": "com.microsoft"}
+    model = _model(
+        [
+            node("SkipSimplifiedLayerNormalization", ["x", "x", "g"], ["n"], epsilon=1e-5,
+                 domain="com.microsoft"),
+            node("MatMul", ["n", "w"], ["q"]), node("MatMul", ["n", "v"], ["k"]),
+            node("GroupQueryAttention", ["q", "k", "k", "past", "past", "ends", "total"],
+                 ["y", "keys", "values"], **given),
+        ],
+        {"x": (2, 1, 8), "past": (2, 1, 3, 8)}, ["y", "keys"],
+        {"g": w(8), "w": w(8, 16), "v": w(8, 8), "ends": np.int32([3, 2]),
+         "total": np.array(4, np.int32)},
+    )  # fmt: skip
+    model.opset_import.append(helper.make_operatorsetid("com.microsoft", 1))
+    return model
 
 
 # -- changes --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +13,7 @@ from onnx import helper, numpy_helper
 import pykernels as pk
 from pykernels.onnx import ModelError
 from pykernels.onnx.checking import compare, made_up
+from pykernels.onnx.definitions_contrib import DEFINED
 from pykernels.onnx.fusion import fuse
 from pykernels.onnx.operators import ENTRIES
 from pykernels.onnx.program import Program
@@ -35,7 +37,7 @@ def model(op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> onnx.Mo
             kind, shape = (given[0], given[1:]) if isinstance(given[0], str) else ("f4", given)
             number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
             values.append(helper.make_tensor_value_info(f"x{i}", number, shape))
-    found = [f"y{i}" if i in (0, 3) or outputs == 3 else "" for i in range(outputs)]
+    found = [f"y{i}" if i in (0, 3) or outputs < 4 else "" for i in range(outputs)]
     node = helper.make_node(op, names, found, domain=DOMAIN, **attributes)
     results = [onnx.ValueInfoProto(name=n) for n in found if n]
     graph = helper.make_graph([node], "one", values, results, constants)
@@ -51,6 +53,54 @@ def bytes_of(kind: str, *shape: int) -> Array:
 NORM = (weights(8, seed=1), weights(8, seed=2), weights(8, seed=3))
 MASK = np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
 Q = [(np.float32(s), np.uint8(z)) for s, z in ((0.031, 2), (0.27, 7), (0.11, 3))]
+
+
+def angles(half: int) -> tuple[Array, ...]:
+    """Cosines and sines of 12 places."""
+    at = np.outer(np.arange(12), 0.5 ** np.arange(half))
+    return np.cos(at).astype("f4"), np.sin(at).astype("f4")
+
+
+def grouped(
+    length: int, before: int, ends: tuple[int, ...], *, packed: bool = False, **attributes: Any
+) -> onnx.ModelProto:
+    """4 heads that share 2 heads of keys and values."""
+    count = len(ends)
+    inputs: list[Any] = [(count, length, 64), (count, length, 32), (count, length, 32)]
+    if packed:
+        inputs = [(count, length, 128), None, None]
+    past = [(count, 2, before, 16)] * 2 if before else [None, None]
+    total = np.array(max(ends) + 1, np.int32)
+    return model(
+        "GroupQueryAttention", *inputs, *past, np.int32(ends), total,
+        *(angles(8) if attributes.get("do_rotary") else ()), outputs=3, num_heads=4, kv_num_heads=2,
+        **attributes,
+    )  # fmt: skip
+
+
+def bits(
+    n: int, k: int, block: int, width: int = 4, zeros: Array | None = None,
+    bias: Array | None = None,
+) -> onnx.ModelProto:  # fmt: skip
+    """A product with weights of a few bits, of two matrices of rows."""
+    count = -(-k // block)
+    data = bytes_of("u1", n, count, block * width // 8)
+    scales = np.abs(weights(n, count)) / 9
+    return model(
+        "MatMulNBits",
+        (2, 3, k),
+        data,
+        scales,
+        zeros,
+        None,
+        bias,
+        K=k,
+        N=n,
+        bits=width,
+        block_size=block,
+    )
+
+
 CASES = {
     "Gelu": model("Gelu", X),
     "FastGelu": model("FastGelu", X),
@@ -86,9 +136,54 @@ CASES = {
     "Attention_mask": model("Attention", X, weights(8, 24), weights(24), MASK, num_heads=2),
     "Attention_causal": model("Attention", X, weights(8, 24), weights(24), None, num_heads=4,
                               unidirectional=1),
+    "RotaryEmbedding": model("RotaryEmbedding", (2, 3, 16), np.array([[0, 1, 2], [3, 1, 0]]),
+                             *angles(4)),
+    "RotaryEmbedding_part": model("RotaryEmbedding", (2, 3, 24), np.array([2]), *angles(4),
+                                  num_heads=2, rotary_embedding_dim=8),
+    "RotaryEmbedding_pairs": model("RotaryEmbedding", (2, 2, 3, 8),
+                                   np.array([[0, 1, 2], [3, 1, 0]]),
+                                   *angles(4), interleaved=1),
+    "GroupQueryAttention": grouped(3, 0, (2, 2)),
+    "GroupQueryAttention_next": grouped(1, 5, (5, 5)),
+    "GroupQueryAttention_uneven": grouped(1, 6, (5, 3), do_rotary=1),
+    "GroupQueryAttention_room": grouped(1, 9, (5, 3), do_rotary=1, rotary_interleaved=1),
+    "GroupQueryAttention_packed": grouped(4, 0, (3, 3), packed=True, do_rotary=1),
+    "GroupQueryAttention_window": grouped(1, 6, (6, 4), local_window_size=3, scale=0.2),
+    "GroupQueryAttention_prompt_window": grouped(7, 0, (6, 6), local_window_size=3, softcap=5.0),
+    "GroupQueryAttention_prompt_room": grouped(3, 5, (2, 2)),
+    "GroupQueryAttention_one": grouped(2, 4, (5,), do_rotary=1),
     "MultiHeadAttention": model("MultiHeadAttention", X, X, X, num_heads=2, scale=0.3),
     "MultiHeadAttention_bias": model("MultiHeadAttention", (2, 5, 8), (2, 3, 8), (2, 3, 8),
                                      weights(24), num_heads=2),
+    "MultiHeadAttention_past": model("MultiHeadAttention", (2, 1, 8), (2, 1, 8), (2, 1, 8), None,
+                                     None, None, (2, 2, 3, 4), (2, 2, 3, 4), num_heads=2,
+                                     outputs=3),
+    "Attention_past": model("Attention", X, weights(8, 24), weights(24), None, (2, 2, 2, 3, 4),
+                            num_heads=2, unidirectional=1, outputs=2),
+    "FusedConv": model("FusedConv", (1, 3, 6, 5), weights(4, 3, 3, 3), weights(4), (1, 4, 4, 3),
+                       activation="LeakyRelu", activation_params=[0.3]),
+    "FusedConv_clip": model("FusedConv", (1, 3, 6, 5), weights(4, 3, 3, 3), pads=[1, 1, 1, 1],
+                            activation="Clip", activation_params=[0.0, 2.0]),
+    "FusedGemm": model("FusedGemm", (5, 8), weights(8, 3), weights(3), activation="Relu"),
+    "QLinearAveragePool": model("QLinearAveragePool", ("u1", 1, 3, 6, 5), *Q[0], *Q[2],
+                                kernel_shape=[2, 2]),
+    "QLinearGlobalAveragePool": model("QLinearGlobalAveragePool", ("u1", 1, 3, 6, 5), *Q[0], *Q[2]),
+    "QLinearSoftmax": model("QLinearSoftmax", ("u1", 3, 9), *Q[0], np.float32(1 / 256), np.uint8(0),
+                            axis=-1, opset=13),
+    "QLinearConcat": model("QLinearConcat", *Q[0], ("u1", 2, 3), *Q[1], ("u1", 2, 4), *Q[2],
+                           axis=1),
+    "QLinearWhere": model("QLinearWhere", ("?", 3, 1), ("u1", 3, 4), *Q[1], ("u1", 4), *Q[2],
+                          *Q[0]),
+    "MatMulNBits": bits(48, 64, 32),
+    "MatMulNBits_zeros": bits(48, 64, 16, zeros=bytes_of("u1", 48, 2)),
+    "MatMulNBits_bytes": bits(24, 64, 32, 8, zeros=bytes_of("u1", 24, 2)),
+    "MatMulNBits_odd": bits(8, 40, 16, bias=weights(8)),
+    "GatherBlockQuantized": model("GatherBlockQuantized", bytes_of("u1", 10, 24), ("i8", 3, 2),
+                                  weights(10, 3), bytes_of("u1", 10, 2), block_size=16,
+                                  quantize_axis=1),
+    "GatherBlockQuantized_signed": model(
+        "GatherBlockQuantized", bytes_of("i1", 10, 32).astype(ml_dtypes.int4), np.array([[3, -1]]),
+        weights(10, 2), block_size=16, quantize_axis=1),
     "MultiHeadAttention_added": model("MultiHeadAttention", X, X, X, None, None,
                                       weights(1, 2, 5, 5), num_heads=2),
 }  # fmt: skip
@@ -106,15 +201,16 @@ def test_an_operation_is_as_in_onnxruntime(name: str, dev: pk.Device) -> None:
 
 def test_every_operation_is_here() -> None:
     tried = {f"{DOMAIN}.{p.graph.node[0].op_type}" for p in CASES.values()}
-    assert {n for n in ENTRIES if n.startswith(DOMAIN)} == tried
+    known = {n for n in ENTRIES if n.startswith(DOMAIN)} | {f"{DOMAIN}.{n}" for n in DEFINED}
+    assert known == tried
 
 
 @pytest.mark.parametrize(
     ("proto", "told"),
     [
-        (model("GroupQueryAttention", X, X, X), "this operation is missing"),
-        (model("Attention", X, weights(8, 24), None, None, weights(2, 2, 2, 1, 4), num_heads=2),
-         "a cache or rotary positions"),
+        (model("LongformerAttention", X, X, X), "this operation is missing"),
+        (model("Attention", X, weights(8, 24), weights(24), num_heads=2, do_rotary=1),
+         "or rotary positions"),
         (model("MultiHeadAttention", (2, 5, 2, 3, 4), num_heads=2), "an input is missing"),
         (model("FusedMatMul", (2, 3), (2, 3)), "do not fit each other"),
     ],

@@ -14,7 +14,7 @@ COUNT = 60
 
 
 def test_the_networks_are_right(dev: pk.Device) -> None:
-    assert [outcome(m, dev).verdict for m in networks()] == ["right"] * 6
+    assert [outcome(m, dev).verdict for m in networks()] == ["right"] * 8
 
 
 def test_a_wrong_file_ends_in_a_model_error_or_in_right_numbers(dev: pk.Device) -> None:

@@ -2,6 +2,8 @@
 
 from . import (
     contrib,
+    contrib_attention,
+    contrib_bits,
     indexing,
     moves,
     norms,
@@ -21,6 +23,6 @@ __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
 # Importing these modules adds their entries to the table.
 _ENTERED = (
-    contrib, indexing, moves, norms, pools, products, quantized, recurrent, reductions, resize,
-    spectra, windows,
+    contrib, contrib_attention, contrib_bits, indexing, moves, norms, pools, products, quantized,
+    recurrent, reductions, resize, spectra, windows,
 )  # fmt: skip

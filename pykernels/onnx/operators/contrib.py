@@ -11,17 +11,30 @@ import numpy as np
 import pykernels as pk
 
 from ..errors import ModelError
-from ..graph import Node
+from ..graph import Array, Node
 from .quantized import dequantize, dynamic_quantize, integer_product, rounded
 from .table import Entry, op, refuse
 
-__all__ = ["DOMAIN", "SHAPES"]
+__all__ = [
+    "DOMAIN",
+    "EXTENSIONS",
+    "SHAPES",
+    "Kind",
+    "Known",
+    "contrib",
+    "heads_of",
+    "like",
+    "there",
+]
 
 DOMAIN = "com.microsoft"
-# A shape and dtype for each output, from attributes, and shapes and dtypes of inputs (None where
-# there is no input).
+# What onnxruntime adds to ONNX's own domain.
+EXTENSIONS = frozenset(["SimplifiedLayerNormalization"])
+# A shape and dtype for each output, from attributes, shapes and dtypes of inputs (None where there
+# is no input), and the values of those that are constants.
 Kind = tuple[tuple[int, ...], str]
-Rule = Callable[[dict[str, Any], list[Kind | None]], list[Kind | None]]
+Known = list[Array | None]
+Rule = Callable[[dict[str, Any], list[Kind | None], Known], list[Kind | None]]
 SHAPES: dict[str, Rule] = {}
 
 
@@ -31,35 +44,38 @@ def contrib(name: str, rule: Rule, **options: Any) -> Callable[[Entry], Entry]:
     return op(f"{DOMAIN}.{name}", **options)
 
 
-def _like(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
+def like(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
     return [kinds[0]]
+
+
+SHAPES["SimplifiedLayerNormalization"] = like
 
 
 # -- activations and norms ------------------------------------------------------------------------
 
 
-@contrib("Gelu", _like)
+@contrib("Gelu", like)
 def gelu(node: Node, x: Any) -> Any:
     return pk.gelu(x)
 
 
-@contrib("FastGelu", _like)
+@contrib("FastGelu", like)
 def fast_gelu(node: Node, x: Any, bias: Any = None) -> Any:
     return pk.gelu_tanh(x) if bias is None else pk.elementwise("gelu_tanh(x + b)", x=x, b=bias)
 
 
-@contrib("BiasGelu", _like)
+@contrib("BiasGelu", like)
 def bias_gelu(node: Node, x: Any, bias: Any) -> Any:
     return pk.elementwise("gelu(x + b)", x=x, b=bias)
 
 
-@contrib("QuickGelu", _like)
+@contrib("QuickGelu", like)
 def quick_gelu(node: Node, x: Any) -> Any:
     alpha = float(node.attributes.get("alpha", 1.702))
     return pk.elementwise("x * sigmoid(a * x)", x=x, a=alpha)
 
 
-def _skipped(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
+def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
     """The norm, its mean and variance, which nobody has, and the sum."""
     return [kinds[0], None, None, kinds[0]]
 
@@ -93,8 +109,8 @@ def skip_rms_norm(node: Node, x: Any, skip: Any, weight: Any, bias: Any = None) 
     return pk.rms_norm(total, total.shape[-1:], weight, eps), None, None, total
 
 
-def _embedded(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    ids, words = _there(kinds[0]), _there(kinds[2])
+def _embedded(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    ids, words = there(kinds[0]), there(kinds[2])
     shape = (*ids[0], words[0][1])
     return [(shape, words[1]), ((ids[0][0],), "int32"), (shape, words[1])]
 
@@ -121,14 +137,14 @@ def embed_layer_norm(
 # -- products -------------------------------------------------------------------------------------
 
 
-def _there(kind: Kind | None) -> Kind:
+def there(kind: Kind | None) -> Kind:
     if kind is None:
         raise ModelError("an input is missing")
     return kind
 
 
-def _matmul(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    (a, kind), (b, _) = _there(kinds[0]), _there(kinds[1])
+def _matmul(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    (a, kind), (b, _) = there(kinds[0]), there(kinds[1])
     if given.get("transA"):
         a = (*a[:-2], a[-1], a[-2])
     if given.get("transB"):
@@ -148,8 +164,8 @@ def fused_matmul(node: Node, a: Any, b: Any) -> Any:
     return pk.matmul(a, b, scale=float(given.get("alpha", 1.0)))
 
 
-def _float_matmul(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    found = _there(_matmul(given, kinds)[0])
+def _float_matmul(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    found = there(_matmul(given, kinds)[0])
     return [(found[0], "float32")]
 
 
@@ -178,15 +194,19 @@ def _scaled(y: Any, a_scale: Any, b_scale: Any, bias: Any) -> Any:
 # -- attention ------------------------------------------------------------------------------------
 
 
-def _heads(x: Any, heads: int) -> Any:
+def heads_of(x: Any, heads: int) -> Any:
     """(N, L, H D) as (N, H, L, D)."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
 
 
-def _attention(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    (x, kind), (w, _) = _there(kinds[0]), _there(kinds[1])
+def _attention(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    (x, kind), (w, _) = there(kinds[0]), there(kinds[1])
     sizes = given.get("qkv_hidden_sizes") or [w[1] // 3] * 3
-    return [((*x[:2], sizes[2]), kind)]
+    found: list[Kind | None] = [((*x[:2], sizes[2]), kind)]
+    if kinds[4] is not None:
+        *before, length, width = kinds[4][0]
+        found.append(((*before, length + x[1], width), kind))
+    return found
 
 
 @contrib("Attention", _attention)
@@ -195,14 +215,18 @@ def attention(
     added: Any = None, *others: Any,
 ) -> Any:  # fmt: skip
     given = node.attributes
-    if past is not None or any(o is not None for o in others) or given.get("do_rotary"):
-        raise refuse(node, "a cache or rotary positions")
+    if any(o is not None for o in others) or given.get("do_rotary"):
+        raise refuse(node, "a cache that is shared, or rotary positions")
     sizes = given.get("qkv_hidden_sizes") or [w.shape[1] // 3] * 3
     inner = pk.matmul(x, w) if bias is None else pk.matmul(x, w, bias=bias)
     q, k, v = pk.split(inner, np.cumsum(sizes)[:-1].tolist(), 2)
     heads = given["num_heads"]
-    q, k, v = (_heads(t, heads) for t in (q, k, v))
-    return _attended(node, q, k, v, mask, added, bool(given.get("unidirectional", 0)))
+    q, k, v = (heads_of(t, heads) for t in (q, k, v))
+    causal = bool(given.get("unidirectional", 0))
+    if past is None:
+        return _attended(node, q, k, v, mask, added, causal)
+    k, v = (pk.concatenate([old, new], 2) for old, new in zip(past, (k, v), strict=True))
+    return _attended(node, q, k, v, mask, added, causal), pk.stack([k, v])
 
 
 def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any, added: Any, causal: bool) -> Any:
@@ -230,20 +254,27 @@ def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any, added: Any, causal:
     return y.reshape(y.shape[0], y.shape[1], -1)
 
 
-def _multi_head(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    q, kind = _there(kinds[0])
-    v, _ = _there(kinds[2])
+def _multi_head(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    q, kind = there(kinds[0])
+    v, _ = there(kinds[2])
+    count = given["num_heads"]
     width = v[2] if len(v) == 3 else v[1] * v[3]
-    return [((*q[:2], width), kind)]
+    found: list[Kind | None] = [((*q[:2], width), kind)]
+    for place, inner in ((6, q[2]), (7, width)):
+        past, new = kinds[place], there(kinds[place - 5])[0]
+        length = new[1] if len(new) == 3 else new[2]
+        length += 0 if past is None else past[0][2]
+        found.append(((q[0], count, length, inner // count), kind))
+    return found
 
 
 @contrib("MultiHeadAttention", _multi_head)
 def multi_head_attention(
     node: Node, q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, added: Any = None,
-    *others: Any,
+    past_k: Any = None, past_v: Any = None, *others: Any,
 ) -> Any:  # fmt: skip
-    if any(o is not None for o in others) or len(node.outputs) > 1:
-        raise refuse(node, "a cache")
+    if any(o is not None for o in others) or any(node.outputs[3:]):
+        raise refuse(node, "a cache that is shared, or scores as an output")
     if q.ndim != 3:
         raise refuse(node, "packed inputs")
     heads = node.attributes["num_heads"]
@@ -253,16 +284,18 @@ def multi_head_attention(
         if k.ndim == 3:
             k = k + bias[wide : wide + k.shape[2]]
             v = v + bias[wide + k.shape[2] :]
-    q, k, v = (t if t.ndim == 4 else _heads(t, heads) for t in (q, k, v))
+    q, k, v = (t if t.ndim == 4 else heads_of(t, heads) for t in (q, k, v))
+    if past_k is not None:
+        k, v = (pk.concatenate(pair, 2) for pair in ((past_k, k), (past_v, v)))
     causal = bool(node.attributes.get("unidirectional", 0))
-    return _attended(node, q, k, v, mask, added, causal)
+    return _attended(node, q, k, v, mask, added, causal), k, v
 
 
 # -- bytes ----------------------------------------------------------------------------------------
 
 
-def _both(_: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    (a, kind), (b, _kind) = _there(kinds[0]), _there(kinds[3])
+def _both(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    (a, kind), (b, _kind) = there(kinds[0]), there(kinds[3])
     return [(np.broadcast_shapes(a, b), kind)]
 
 
@@ -285,7 +318,7 @@ def _of_two(
     return rounded(node, text, y_zero, a=a, b=b, s=y_scale)
 
 
-@contrib("QLinearSigmoid", _like)
+@contrib("QLinearSigmoid", like)
 def qlinear_sigmoid(
     node: Node, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None
 ) -> Any:
@@ -293,7 +326,7 @@ def qlinear_sigmoid(
     return rounded(node, "sigmoid(x) / s", y_zero, x=x, s=y_scale)
 
 
-@contrib("QLinearLeakyRelu", _like)
+@contrib("QLinearLeakyRelu", like)
 def qlinear_leaky_relu(
     node: Node, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None
 ) -> Any:
@@ -301,8 +334,8 @@ def qlinear_leaky_relu(
     return rounded(node, "leaky_relu(x, a) / s", y_zero, x=x, s=y_scale, a=alpha)
 
 
-def _gemm(given: dict[str, Any], kinds: list[Kind | None]) -> list[Kind | None]:
-    found, output = _there(_matmul(given, [kinds[0], kinds[3]])[0]), kinds[7]
+def _gemm(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+    found, output = there(_matmul(given, [kinds[0], kinds[3]])[0]), kinds[7]
     return [(found[0], "float32" if output is None else found[1])]
 
 

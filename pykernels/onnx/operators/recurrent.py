@@ -28,20 +28,9 @@ def lstm(
         x = pk.swapaxes(x, 0, 1)
         h, c = (None if s is None else pk.swapaxes(s, 0, 1) for s in (h, c))
 
-    def ours(name: str, array: Any, side: int) -> Tensor:
-        """ONNX's order of gates is input, output, forget, cell."""
-        if not isinstance(array, np.ndarray):
-            i, o, f, g = pk.split(array[side], 4)
-            return pk.concatenate([i, f, g, o])
-        i, o, f, g = np.split(array[side], 4)
-        return kept(node, f"{name}{side}", x.device, np.concatenate([i, f, g, o]))
-
-    order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
     sides = []
-    for side, back in enumerate(order[text(node, "direction", "forward")]):
-        arguments: list[Any] = [ours("w", w, side), ours("r", r, side)]
-        if b is not None:
-            arguments += [ours("b", b[:, : 4 * width], side), ours("u", b[:, 4 * width :], side)]
+    for side, back in enumerate(_directions(node)):
+        arguments = _parts(node, x, side, 4, [0, 2, 3, 1], w, r, b)  # input, output, forget, cell
         state = None
         if h is not None or c is not None:
             zeros = kept(node, "zeros", x.device, np.zeros((x.shape[1], width), x.dtype))
@@ -55,8 +44,52 @@ def lstm(
     return pk.stack(ys, 1), pk.stack(hs), pk.stack(cs)
 
 
+def _directions(node: Node) -> list[bool]:
+    """Of each side: does it go back?"""
+    order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+    return order[text(node, "direction", "forward")]
+
+
+def _parts(
+    node: Node, x: Any, side: int, gates: int, order: list[int], w: Any, r: Any, b: Any
+) -> list[Tensor]:
+    """Weights and biases of a side, with gates in our order."""
+    width = gates * r.shape[-1]
+
+    def ours(name: str, array: Any) -> Tensor:
+        if not isinstance(array, np.ndarray):
+            rows = pk.split(array[side], gates)
+            return pk.concatenate([rows[i] for i in order])
+        parts = np.split(array[side], gates)
+        found = np.concatenate([parts[i] for i in order])
+        return kept(node, f"{name}{side}", x.device, found)
+
+    found = [ours("w", w), ours("r", r)]
+    return found if b is None else [*found, ours("b", b[:, :width]), ours("u", b[:, width:])]
+
+
 @op("GRU", "RNN", either=(1, 2, 3))
 def gru(
     node: Node, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None,
 ) -> Any:  # fmt: skip
-    return layers(node, x, w, r, b, lengths, h)
+    given, is_gru = node.attributes, node.op == "GRU"
+    kinds = [n.decode().lower() for n in given.get("activations", [])]
+    plain = not is_gru and kinds and set(kinds) in ({"tanh"}, {"relu"})
+    special = given.get("clip") or (kinds and not plain) or lengths is not None
+    if special or (is_gru and not given.get("linear_before_reset", 0)):
+        return layers(node, x, w, r, b, lengths, h)
+    first = bool(given.get("layout", 0))
+    if first:
+        x, h = pk.swapaxes(x, 0, 1), None if h is None else pk.swapaxes(h, 0, 1)
+    gates, order = (3, [1, 0, 2]) if is_gru else (1, [0])  # update, reset, new
+    layer: Any = pk.gru if is_gru else pk.rnn
+    options = {"nonlinearity": kinds[0]} if plain else {}
+    sides = []
+    for side, back in enumerate(_directions(node)):
+        arguments = _parts(node, x, side, gates, order, w, r, b)
+        state = None if h is None else h[side]
+        sides.append(layer(x, *arguments, hx=state, reverse=back, **options))
+    ys, hs = zip(*sides, strict=True)
+    if first:
+        return pk.moveaxis(pk.stack(ys, 1), 2, 0), pk.stack(hs, 1)
+    return pk.stack(ys, 1), pk.stack(hs)

@@ -74,29 +74,17 @@ def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> 
 
 
 def _conv3d(node: Node, x: Any, w: Any, bias: Any, residual: Any) -> Any:
-    """A sum of convolutions of images: one for each plane of the kernel, over all planes of the
-    result at once."""
     steps, gaps = spaced(node, 3)
-    front, top, left, back, bottom, right = pads(node, x.shape[2:], w.shape[2:])
-    x = pk.pad(x, ((0, 0), (0, 0), (front, back), (0, 0), (0, 0)))
-    n, planes = x.shape[0], w.shape[2]
-    deep = (x.shape[2] - (planes - 1) * gaps[0] - 1) // steps[0] + 1
-    x = pk.moveaxis(x, 2, 1)  # (N, D, C, H, W)
-    sums: Any = None
-    if residual is not None:
-        sums = pk.moveaxis(residual, 2, 1)
-        sums = sums.reshape(n * deep, *sums.shape[2:])
-    for i in range(planes):
-        first = i * gaps[0]
-        part = x[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]
-        last = i == planes - 1
-        sums = pk.conv2d(
-            part.reshape(n * deep, *part.shape[2:]), w[:, :, i], bias if last else None,
-            stride=tuple(steps[1:]), padding=(top, bottom, left, right), dilation=tuple(gaps[1:]),
-            groups=node.attributes.get("group", 1), residual=sums,
-            activation=node.attributes.get("activation") if last else None,
-        )  # fmt: skip
-    return pk.moveaxis(sums.reshape(n, deep, *sums.shape[1:]), 1, 2)
+    return pk.conv3d(
+        x, w, bias, steps, _sides(pads(node, x.shape[2:], w.shape[2:])), gaps,
+        node.attributes.get("group", 1), residual=residual,
+        activation=node.attributes.get("activation"),
+    )  # fmt: skip
+
+
+def _sides(around: Sequence[int]) -> list[int]:
+    """Front, back, top, bottom, left, right."""
+    return [around[i + 3 * side] for i in range(3) for side in range(2)]
 
 
 @op("ConvTranspose")
@@ -121,10 +109,15 @@ def conv_transpose(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
             less, rest = total // 2, total - total // 2
             pair = (less, rest) if mode == "SAME_UPPER" else (rest, less)
             around[a], around[axes + a] = pair
+    groups, kind = node.attributes.get("group", 1), node.attributes.get("activation")
+    if rank == 5:
+        sides = _sides(around)
+        y = pk.conv_transpose3d(x, w, bias, steps, sides, more, groups, gaps)
+        return y if kind is None else pk.elementwise(f"{kind}(y)", y=y)
     x, w = as_image(node, x, w)
     y = pk.conv_transpose2d(
         x, w, bias, stride=doubled(steps, rank, 1), padding=edges(around, rank),
         output_padding=doubled(more, rank, 0), dilation=doubled(gaps, rank, 1),
-        groups=node.attributes.get("group", 1), activation=node.attributes.get("activation"),
+        groups=groups, activation=kind,
     )  # fmt: skip
     return y if rank == 4 else y[:, :, 0]

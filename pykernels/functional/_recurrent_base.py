@@ -1,0 +1,63 @@
+"""What recurrent layers share: their arguments as tensors, and checks of shapes."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pykernels.device import Tensor, default_device
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.tensors.host import type_name
+
+__all__ = ["check", "leave", "sequence", "tensors"]
+
+_FLOATS = ("float32", "float16")
+_NEEDED = ("x", "w_ih", "w_hh")
+
+
+def tensors(op: str, **arrays: Any) -> tuple[bool, list[Any]]:
+    """True if all arguments are numpy arrays, and all arguments as tensors on one device."""
+    given = next((a for a in arrays.values() if isinstance(a, Tensor)), None)
+    for name, array in arrays.items():
+        if array is None and name not in _NEEDED:
+            continue
+        if not isinstance(array, (Tensor, np.ndarray)):
+            _refuse(op, name, type_name(array))
+        dtype = str(array.dtype)
+        if dtype not in _FLOATS and not (dtype == "float64" and given is not None):
+            _refuse(op, name, dtype)
+    device = default_device() if given is None else given.device
+    found = [a if a is None or isinstance(a, Tensor) else device.tensor(a) for a in arrays.values()]
+    return given is None, found
+
+
+def _refuse(op: str, name: str, told: str) -> NoReturn:
+    raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {told}")
+
+
+def sequence(op: str, x: Tensor) -> tuple[int, int, int]:
+    """Steps, batch and inputs."""
+    if x.ndim != 3:
+        raise ShapeError(f"[{op}] x must have the axes (T, N, inputs) but has shape {x.shape}")
+    return x.shape[0], x.shape[1], x.shape[2]
+
+
+def check(op: str, gates: int, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, **more: Any
+          ) -> int:  # fmt: skip
+    """Check that all arguments fit inputs (N, inputs), and return H; of `more`, those whose names
+    begin with b are biases, the others states."""
+    count, size = inputs
+    width = w_hh.shape[-1] if w_hh.ndim else 0
+    wanted = {"w_ih": (w_ih, (gates * width, size)), "w_hh": (w_hh, (gates * width, width))}
+    for name, given in more.items():
+        wanted[name] = given, (gates * width,) if name[0] == "b" else (count, width)
+    for name, (given, shape) in wanted.items():
+        if given is not None and given.shape != shape:
+            raise ShapeError(f"[{op}] {name} must have shape {shape} but has {given.shape}")
+    return width
+
+
+def leave(host: bool, t: Tensor) -> Any:
+    """A result as the caller's arguments were."""
+    return t.numpy() if host else t
