@@ -62,7 +62,7 @@ ONCE = frozenset(
 ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
-        "api/test_cli", "api/test_known_calls",
+        "api/test_cli", "api/test_known_calls", "api/test_raw_debug",
         "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
         "tuning/test_tune",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
@@ -70,7 +70,8 @@ ONCE_AN_ENGINE = frozenset(
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
         "runtime/test_memory", "runtime/test_mixes", "runtime/test_owners",
         "proofs/test_allocation_faults",
-        "runtime/test_soak", "runtime/test_software", "runtime/test_threads",
+        "runtime/test_soak", "runtime/test_software", "runtime/test_textures",
+        "runtime/test_threads",
         "runtime/test_transfers", "runtime/test_wrong_kinds",
     )
 )  # fmt: skip
