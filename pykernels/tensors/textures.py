@@ -1,7 +1,7 @@
 """Copies between tensors and textures, on the device.
 
-A texture's rows lie in a buffer at multiples of 256 bytes, so a copy goes through a buffer with such
-rows. Elements are bytes as the format stores them: nothing is converted.
+The rows of a texture lie in a buffer at multiples of 256 bytes, so a copy goes through a buffer with
+such rows. Elements are bytes as the format stores them: nothing is converted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = {"unorm": "uint", "snorm": "int", "uint": "uint", "sint": "int", "float
 
 
 class Texels(NamedTuple):
-    """What a texture holds: the shape and dtype of a tensor of it, without an axis for one channel."""
+    """What a texture holds: shape and dtype of its tensor, without an axis for one channel."""
 
     shape: tuple[int, ...]
     dtype: DTypeName

@@ -1,4 +1,4 @@
-"""Tensors from and to textures: every format, odd sizes, layers, levels, order, and what is refused."""
+"""Tensors from and to textures: formats, odd sizes, layers, levels, order, and what is refused."""
 
 from __future__ import annotations
 
