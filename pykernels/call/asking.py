@@ -149,7 +149,7 @@ class _Values:
             name = "float32"
         if name not in DTYPES:
             return array  # the function says so
-        return self._device.empty(array.shape, name)  # type: ignore[arg-type]
+        return self._device.empty(array.shape, dtype_of(name).name)
 
     def _like(self, t: Tensor) -> Tensor:
         storage = self._storages.get(t._storage)

@@ -141,7 +141,7 @@ class Context:
         """Raise inside a capture: a program cannot contain work of the host."""
         if self.scopes and self._arena() is not None:
             scope = innermost("capture", "record", on=self)
-            kind: type[BufferStateError] = getattr(scope.value, "refusal", BufferStateError)
+            kind = getattr(scope and scope.value, "refusal", BufferStateError)
             raise kind(
                 f"[{what}] not possible inside a capture, which records launches only: do it "
                 "before or after"
