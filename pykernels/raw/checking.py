@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,9 +34,23 @@ _FAULTS = re.compile(r"@group\(0\) @binding\((\d+)\) (?=var<storage, read_write>
 _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
-# What each text with checks has: its name, its lines, and its sites. A site is known on the device
-# by the number of the text times MOST_SITES, plus its own number.
-_texts: list[tuple[str, list[str], tuple[Site, ...]]] = []
+class _Told(NamedTuple):
+    """What is said of a text with checks."""
+
+    body: str
+    key: str
+    lines: list[str]
+    sites: tuple[Site, ...]
+
+    def place(self, site: Site) -> str:
+        """The line of a site: in its source, where the body knows that, and in the text."""
+        where = getattr(made(self.body), "where", lambda key, line: "")(self.key, site.line)
+        of = f"line {site.line} of the text {self.body} {self.key}"
+        return f"{where} ({of})" if where else of
+
+
+# A site is known on the device by the number of its text times MOST_SITES, plus its own number.
+_texts: list[_Told] = []
 MOST_SITES = 4096
 
 
@@ -55,7 +69,7 @@ class _Checked:
         if text is None:
             return None
         found, sites = _rewritten(text.wgsl, self._members, len(_texts) * MOST_SITES)
-        _texts.append((f"{name} {key}", text.wgsl.split("\n"), sites))
+        _texts.append(_Told(name, key, text.wgsl.split("\n"), sites))
         return text._replace(wgsl=found)
 
 
@@ -171,11 +185,11 @@ def checked_launch(
     if not count:
         return True
     index -= (index >> 31) << 32
-    text, lines, sites = _texts[number // MOST_SITES]
-    site = sites[number % MOST_SITES]
+    told = _texts[number // MOST_SITES]
+    site = told.sites[number % MOST_SITES]
     more = f"; {count - 1} more" if count > 1 else ""
     raise IndexRangeError(
-        f"[{kernel.name}] line {site.line} of the text {text}, {lines[site.line - 1].strip()!r}: "
+        f"[{kernel.name}] {told.place(site)}, {told.lines[site.line - 1].strip()!r}: "
         f"{site.label} has the index {index} into {site.name}, of {elements} elements; invocation "
         f"({x}, {y}, {z}){more}"
     )

@@ -119,8 +119,11 @@ def test_indices_are_checked(dev: pk.Device, folder: Path, monkeypatch: pytest.M
     source.write_text(text.replace("  if (i >= p.total) { return; }\n", ""), encoding="utf-8")
     broken = pk.load_kernels(folder)
     y = dev.zeros(300)
+    lines = source.read_text(encoding="utf-8").split("\n")
+    last = [i for i, line in enumerate(lines, 1) if "_load(" in line or "_store(" in line]
     said = (
-        r"^\[my_pass\] line \d+ of the text my_pass-\w+ T=f32 WG=256 mode=read, "
+        rf"^\[my_pass\] shaders/my_pass\.wgsl:({'|'.join(map(str, last))}) "
+        r"\(line \d+ of the text my_pass-\w+ T=f32 WG=256 mode=read\), "
         r"'.*(load|store)\(.*': "
         r"(x_load|y_load|dst_store)\(.*\) has the index \d+ into (x|y|dst), of 300 elements; "
         r"invocation \((3|4|5)\d\d, 0, 0\); \d+ more$"
