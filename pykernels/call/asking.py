@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pykernels.device import Device, Tensor, default_device
-from pykernels.dtypes import DTYPES, DTypeLike, dtype_of
+from pykernels.dtypes import DTYPES, DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, PyKernelsError
 from pykernels.runtime.blocks import Storage
 from pykernels.runtime.context import living
@@ -30,6 +30,8 @@ class Meta:
     """
 
     __slots__ = ("dtype", "shape")
+    shape: tuple[int, ...]
+    dtype: DTypeName
 
     def __init__(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> None:
         self.shape, self.dtype = shape_of(shape), dtype_of(dtype).name
