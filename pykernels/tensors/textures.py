@@ -1,7 +1,7 @@
 """Copies between tensors and textures, on the device.
 
-The rows of a texture lie in a buffer at multiples of 256 bytes, so a copy goes through a buffer with
-such rows. Elements are bytes as the format stores them: nothing is converted.
+The rows of a texture lie in a buffer at multiples of 256 bytes, so a copy goes through a buffer
+with such rows. Elements are bytes as the format stores them: nothing is converted.
 """
 
 from __future__ import annotations
