@@ -353,7 +353,7 @@ def accuracy_page() -> Iterator[str]:
 
 
 def operations_page() -> Iterator[str]:
-    """What ggml and Born compute, and ours for each."""
+    """The operations of ggml and Born, and our counterpart of each."""
     yield from page("Operations of ggml and Born", "ci/operations.toml")
     yield (
         "Each operation of the two backends that this collection comes from, and the function that "

@@ -51,7 +51,7 @@ def best(call: Call, x: Tensor, k: int, axis: int) -> Made:
 
 
 def last(op: str, t: Tensor, axis: int) -> Tensor:
-    """The view with an axis last; ShapeError where there is no such axis."""
+    """The view with an axis last; ShapeError if the axis does not exist."""
     if not -t.ndim <= axis < t.ndim:
         raise ShapeError(f"[{op}] axis {axis} does not exist in shape {t.shape}")
     return t.transpose(*(a for a in range(t.ndim) if a != axis % t.ndim), axis)

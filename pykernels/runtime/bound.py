@@ -295,7 +295,7 @@ def unbound(
     context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
     params: Params, page: Page | None,
 ) -> Call:  # fmt: skip
-    """The same without bind groups: where its memory lies is not known yet."""
+    """The same without bind groups, because the place of its memory is not known yet."""
     blocks: dict[Block, None] = {}
     for d in prepared.dispatches:
         for _, slot, _ in d.refs:

@@ -92,7 +92,7 @@ def _span(text: str) -> tuple[int, int]:
 
 
 def read(name: str) -> str:
-    """A file of `pykernels/_generated`; FileNotFoundError where it was not built."""
+    """A file of `pykernels/_generated`; FileNotFoundError if it was not built."""
     path = importlib.resources.files("pykernels") / "_generated" / name
     return path.read_text(encoding="utf-8")
 
@@ -118,7 +118,7 @@ def made(body: str) -> Made | None:
 
 
 class _Packaged:
-    """The texts of a body of somebody else's package; their file is read when one is asked for."""
+    """The texts of a body of another package; their file is read when a text is first needed."""
 
     def __init__(self, package: str, name: str) -> None:
         self._package, self._name = package, name
