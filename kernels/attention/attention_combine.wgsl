@@ -2,21 +2,16 @@
 // doc = "Combines splits of the keys by their lse, and adds the sinks."
 // part_of = "flash_attn"
 // configs.cols32 = { COLS = 32, threads = 256 }
-// axes.D = ["f32", "f16"]
-// axes.BLOCK = "configs"
-// pick.D = "dtype(dst)"
-// pick.BLOCK = "'cols32'"
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.BLOCK = { values = "configs", pick = "'cols32'" }
 // inputs.partials = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, batch, heads, queries): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
 // outputs.dst = { dtype = "D", axes = "b h s d" }
-// axes.VEC = [4]
-// pick.VEC = "4"
+// axes.VEC = { values = [4], pick = "4" }
 // params.splits = { type = "u32", value = "partials.shape[0]" }
-// params.rows = { type = "u32" }
-// params.column_bits = { type = "u32" }
-// params.row_step = { type = "u32" }
+// params."rows column_bits row_step" = { type = "u32" }
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }

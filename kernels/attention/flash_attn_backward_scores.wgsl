@@ -12,28 +12,13 @@
 // outputs.weights = { dtype = "f32", vec = "VEC", index = false, doc = "(window's heads, queries, keys): P" }
 // outputs.grads = { dtype = "f32", vec = "VEC", index = false, doc = "The same: dS" }
 // outputs.grads_t = { dtype = "f32", vec = "VEC", index = false, doc = "(window's heads, keys, queries): dS transposed" }
-// params.a_rs = { type = "u32" }
-// params.b_rs = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.value_depth = { type = "u32" }
-// params.down = { type = "u32" }
-// params.across = { type = "u32" }
-// params.first_head = { type = "u32" }
-// params.first_query = { type = "u32" }
-// params.first_key = { type = "u32" }
-// params.queries = { type = "u32" }
-// params.keys = { type = "u32" }
-// params.heads = { type = "u32" }
-// params.group = { type = "u32" }
-// params.lowest = { type = "i32" }
-// params.highest = { type = "i32" }
+// params."a_rs b_rs depth value_depth down across first_head first_query first_key" = { type = "u32" }
+// params."queries keys heads group" = { type = "u32" }
+// params."lowest highest" = { type = "i32" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.head_rows = { type = "u32", value = "1" }
-// params.alibi_heads = { type = "u32" }
-// params.alibi_first = { type = "u32" }
-// params.max_bias = { type = "f32" }
-// params.scale = { type = "f32" }
-// params.softcap = { type = "f32" }
+// params."alibi_heads alibi_first" = { type = "u32" }
+// params."max_bias scale softcap" = { type = "f32" }
 // uses = ["tile/loader", "tile/mask", "tile/outer_product"]
 // grid = "grads_t.shape[0] * down * across"
 // ///
