@@ -1,4 +1,4 @@
-"""What naga, Tint and the lints say of rendered texts, at the lines of their templates."""
+"""Findings of naga, Tint and the lints on rendered texts, with the lines of their templates."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _findings(
     report: Callable[[str], None],
     memory: Path | None,
 ) -> list[Finding]:
-    """What the validators say, with file and line of the template in the message."""
+    """The findings of the validators, with file and line of the template in the message."""
     by_name = {v.name: v for v in variants}
     # Equal texts are checked once: the first variant's name stands for all of them.
     texts: dict[str, Variant] = {}

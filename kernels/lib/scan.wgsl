@@ -8,7 +8,7 @@ fn combine(a: Sum, b: Sum) -> Sum { return select(a + b, a * b, p.product == 1u)
 fn neutral() -> Sum { return Sum(p.product); }
 //% endmacro
 
-// N vectors of VEC elements each invocation; `total` where the sum of a row is wanted, too.
+// N vectors of VEC elements each invocation; `total` if the sum of a row is needed, too.
 //% macro memory(LANES, WG, N)
 var<workgroup> lane_a: array<Sum, ${WG}>;
 //% if LANES > 4
