@@ -170,9 +170,7 @@ def _name(
     """As `_pass_on`, for a checked call, which is itself one of the checks."""
     found: tuple[Check, ...] = ()
     for i in call.named:
-        checks = tensors[i]._storage.checks  # type: ignore[union-attr]
-        if checks:
-            found += checks
+        found += tensors[i]._storage.checks  # type: ignore[union-attr]
     named = inherited(found, owner, check) if found else (check,)
     for i in call.outputs:
         tensors[i]._storage.checks = named  # type: ignore[union-attr]
