@@ -167,7 +167,6 @@ def cases(edge: int = 0) -> Iterator[Case]:
             if s.name in GRADIENTS:
                 yield from gradients(s, dtype)
 
-
     for s in pick([s for s in ATTENTION if s.name == "llama-3-8b-decode"], edge):
         for name in ("q8_0", "q4_0"):
             shape = (*s.dims[:4], s.dims[4] // 4 * 4, s.dims[5])
