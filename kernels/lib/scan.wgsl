@@ -21,7 +21,7 @@ var<workgroup> chunk_sums: array<Sum, ${WG * (N + 1)}>;
 //% endmacro
 
 // `before` becomes the sum of `value` over the lanes in front of this one. Each round combines four
-// runs of the one before; the last one ends a lane earlier.
+// runs of the previous round; the last run ends one lane earlier.
 //% macro lanes(value, before, LANES, total="")
   lane_a[li] = ${value};
   workgroupBarrier();

@@ -140,7 +140,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let piece = g - tile * p.pieces;
   let own_row = tile * rows + inside;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let base = x_row(row);
 //% if PROBS
   let target_base = target_row(row);
