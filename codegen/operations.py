@@ -62,12 +62,13 @@ class Argument:
 
     @property
     def left(self) -> bool:
-        """May the caller leave it to the rule, although the kernel needs it?"""
+        """True if the caller may leave it out although the kernel needs it: the rule computes
+        it."""
         return self.tensor is not None and self.default == "None" and not self.tensor.optional
 
     @property
     def optional(self) -> bool:
-        """May it be None? An array then counts as not given."""
+        """True if it may be None. An array then counts as not given."""
         return self.tensor is not None and self.tensor.optional
 
 

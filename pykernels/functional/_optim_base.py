@@ -220,8 +220,9 @@ class Optimizer:
                 reads it, so that a captured step decides in each replay.
 
         Raises:
-            ArgumentError: another number of gradients. ShapeError, DTypeError: a gradient that
-            does not fit its parameter, or another skip; nothing has changed then.
+            ArgumentError: another number of gradients. ShapeError, DTypeError: a gradient that does
+                not fit its parameter, or a `skip` of another shape or dtype. Then nothing has
+                changed.
         """
         given = tensors(self._name, "grads", grads)
         if len(given) != len(self._params):
