@@ -219,7 +219,8 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// A part of the sums to workgroup memory: of each subgroup as many columns as it has scores.
+// Stores a part of the sums to workgroup memory: for each subgroup as many columns as it has
+// columns of scores.
 //% macro exchange(pass)
 //% for r in range(RF)
 //% for d in range(KF)

@@ -124,8 +124,8 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 //% endfor
 //% endmacro
 
-// A loop, as unrolled it would be larger than the products: the first row each time, then all rows move
-// up by one (an array of them would go through memory).
+// A loop, because unrolled code would be larger than the products. Each round computes the first
+// row; then all rows move up by one, because an indexed array would go through memory.
 //% macro _apply_all(L)
       for (var n = 0u; n < ${L.TR}u; n += 1u) {
         let row = row0 + (at_row + (n >> 2u) * ${L.QH}u) * 4u + (n & 3u);
