@@ -34,7 +34,7 @@ from families import (
 
 import pykernels as pk
 from pykernels import cli, errors, functional
-from pykernels.call import promotion
+from pykernels.call import asking, promotion
 from pykernels.dtypes import DTYPES
 from pykernels.lazy import load
 from pykernels.runtime.lifetimes import ProgramMemory
@@ -95,6 +95,9 @@ def device_page() -> Iterator[str]:
     yield from class_entry(inspect.getmodule(profile).Record, "Record")  # type: ignore[union-attr]
     yield from class_entry(module.MemoryStats, "MemoryStats")  # type: ignore[union-attr]
     yield from class_entry(ProgramMemory, "ProgramMemory")
+    yield from entry("supports", "pk.supports", pk.supports, 2)
+    for cls in (pk.Meta, asking.Unsupported):
+        yield from class_entry(cls, cls.__name__)
 
 
 def tensor_page() -> Iterator[str]:

@@ -143,6 +143,7 @@ def _package(folder: Path, root: Path, found: Sequence[Path]) -> Package:
         out[f"wgsl/{spec.name}.json"] = pack_texts(
             Entry(v.key, v.text, v.head_lines, v.features) for v in shipped
         )
+        out[f"lines/{spec.name}.json"] = _lines(shipped)
     out = {name: _relative(text, _family(folder), folder) for name, text in out.items()}
     for path in found:
         if path.suffix == ".py":
@@ -186,6 +187,18 @@ def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant])
         "texts": shas,
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def _lines(variants: Sequence[Variant]) -> str:
+    """Where the lines of each text come from: the length of its head, then file and line of each
+    line behind it; for what is said of an index."""
+    bodies: dict[str, int] = {}
+    texts = {}
+    for v in variants:
+        lines = json.dumps([list(place) for place in v.origin])
+        texts[v.key] = [v.head_lines, bodies.setdefault(lines, len(bodies))]
+    found = {"bodies": [json.loads(lines) for lines in bodies], "texts": texts}
+    return json.dumps(found, separators=(",", ":")) + "\n"
 
 
 def _body(spec: Spec, digest: str) -> str:
