@@ -72,7 +72,7 @@ def convolutions(kind: str, n: int) -> Iterator[Problem]:
 
 
 def attentions(kind: str, n: int) -> Iterator[Problem]:
-    """n / HEADS queries of a few heads, with values of a kind."""
+    """n / HEADS queries of each of HEADS heads, with values of one kind."""
     for keys in DEPTHS:
         rng = np.random.default_rng(keys)
         q, k = (
