@@ -1,5 +1,4 @@
-"""How far products, convolutions and attention of halves are from exact ones, on matrix units and
-beside torch's.
+"""The errors of float16 products, convolutions and attention, on matrix units and beside torch's.
 
     python -m bench.precision [--engine ENGINE] [--size N] [--only matmul|conv2d|attention]
 

@@ -40,7 +40,7 @@ _WHY = {
         "ctc_loss", "diag", "dot", "dropout", "einsum", "embedding_backward", "eye",
         "flash_attn_backward", "grid_sample", "gru_cell", "kaiming_normal",
         "kaiming_uniform", "linspace", "local_response_norm", "max_pool3d", "max_unpool1d",
-        "max_unpool2d", "median", "narrow", "one_hot", "pad", "randint", "randperm",
+        "max_unpool2d", "narrow", "one_hot", "pad", "randint", "randperm",
         "repeat", "rnn_cell", "roll", "scatter", "scatter_add", "set_rows", "stack",
         "tensordot", "tile", "win_part", "win_unpart", "xavier_normal", "xavier_uniform",
     ),
@@ -52,14 +52,14 @@ _WHY = {
         "arange", "fill", "full", "full_like", "memset", "ones", "ones_like", "zeros",
         "zeros_like",
     ),
+    "takes up to four tensors and makes two": ("add_layer_norm", "add_rms_norm"),
     "judges its arguments anew in each call: it has no short path yet": (
         "bincount", "binary_cross_entropy_with_logits", "clip_grad_value", "copyto", "dequantize",
         "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "quantize", "rope_append",
         "smooth_l1_loss", "solve_triangular",
     ),
     "takes views of several arguments, or makes two results, in each call": (
-        "add_layer_norm", "add_rms_norm", "conv1d", "conv1d_backward_weight", "scaled_matmul",
-        "top_k",
+        "conv1d", "conv1d_backward_weight", "scaled_matmul", "top_k",
     ),
     "keeps a slot for what it reports of its indices": (
         "cross_entropy", "embedding", "gather", "get_rows", "index_select", "nll_loss", "rope",

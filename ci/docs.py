@@ -128,14 +128,24 @@ def tape_page() -> Iterator[str]:
 
 def raw_page() -> Iterator[str]:
     """Kernels from a text."""
+    from pykernels import own
     from pykernels.raw import RawKernel
 
-    yield from page("Kernels of your own", "the docstrings of pk.raw_kernel and what it returns")
-    yield "How to use them: [kernels of your own](../guide/own-kernels.md)."
+    made = "the docstrings of pk.raw_kernel, what it returns, and pykernels.own"
+    yield from page("Kernels of your own", made)
+    pages = (
+        "[kernels of your own](../guide/own-kernels.md)",
+        "[a package](../guide/own-package.md)",
+    )
+    yield f"How to use them: {', '.join(pages)}."
     yield ""
     yield from entry("raw_kernel", "pk.raw_kernel", pk.raw_kernel, 2)
     yield from class_entry(RawKernel, "RawKernel")
     yield from entry("RawKernel.__call__", "kernel", RawKernel.__call__)
+    yield from entry("load_kernels", "pk.load_kernels", pk.load_kernels, 2)
+    yield from entry("build_package", "pykernels.own.build_package", own.build_package, 2)
+    for cls in (own.Built, own.SourceError):
+        yield from class_entry(cls, cls.__name__)
 
 
 def onnx_page() -> Iterator[str]:
@@ -343,7 +353,7 @@ def accuracy_page() -> Iterator[str]:
 
 
 def operations_page() -> Iterator[str]:
-    """What ggml and Born compute, and ours for each."""
+    """The operations of ggml and Born, and our counterpart of each."""
     yield from page("Operations of ggml and Born", "ci/operations.toml")
     yield (
         "Each operation of the two backends that this collection comes from, and the function that "

@@ -113,8 +113,8 @@ def kernels() -> str:
 
 
 def networks() -> str:
-    """One row a network: ours captured, and its peers; nothing before a run. Those of
-    bench.onnx_files, which onnxruntime always computes, are in a table of their own."""
+    """One row a network: the captured time and the times of peers; empty before the first run.
+    Networks of bench.onnx_files are in a second table, because onnxruntime always computes them."""
     if not (ROOT / NETWORKS).is_file():
         return ""
     rows = json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"]
@@ -226,7 +226,7 @@ def figure(mark: str) -> str:
 
 
 def quantity(r: Any, words: list[str]) -> str | None:
-    """One number of a result; None where there is none of that name."""
+    """One number of a result; None if it has no number of that name."""
     from pykernels.bench.table import digits
 
     match words:
@@ -258,7 +258,7 @@ def quantity(r: Any, words: list[str]) -> str | None:
 
 
 def ceiling(name: str, words: list[str]) -> str:
-    """What the device reaches."""
+    """The ceilings of the device."""
     from pykernels.bench.table import digits
 
     found = next(iter(report().ceilings.values()))

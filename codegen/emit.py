@@ -32,7 +32,7 @@ __all__ = [
 _IMPORTS = {
     "dataclasses": ("replace",),
     "collections.abc": ("Sequence",),
-    "typing": ("Any", "Literal", "NamedTuple", "overload"),
+    "typing": ("Any", "Literal", "NamedTuple", "Unpack", "overload"),
     "pykernels.call.arrays": ("Array", "NDArray"),
     "pykernels.call.autocast": ("live", "recast"),
     "pykernels.call.operation": ("Operation", "either"),

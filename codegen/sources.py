@@ -90,6 +90,14 @@ def rules_of(path: Path) -> dict[str, Rule]:
     }
 
 
+def classes_of(path: Path) -> list[str]:
+    """The names of a module's classes; it is not run."""
+    if not path.is_file():
+        return []
+    found = ast.parse(path.read_text(encoding="utf-8")).body
+    return [d.name for d in found if isinstance(d, ast.ClassDef)]
+
+
 def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
     yield from sorted((root / "kernels").glob("*/*.toml"))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
+    from .own import load_kernels as load_kernels
     from .raw import raw_kernel as raw_kernel
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .tape import vjp as vjp
     from .tensors.quantised import QTensor as QTensor
 
-# Where the names live. Those of errors and functional come from their own __all__.
+# Where the names live. The names of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
@@ -66,6 +67,7 @@ _HOMES = {
     "jacobian": "tape",
     "jvp": "tape",
     "list_adapters": "runtime.adapters",
+    "load_kernels": "own",
     "no_grad": "tape",
     "raw_kernel": "raw",
     "value_and_grad": "tape",
@@ -83,7 +85,8 @@ def _load(name: str) -> Any:
 
 
 def _is_module(name: str) -> bool:
-    """Is it a module of the package? `from pykernels import contract` asks `__getattr__` first."""
+    """True for a module of the package; `from pykernels import contract` asks `__getattr__`
+    first."""
     if sys.is_finalizing():
         return False  # nothing is found any more; loading the name says so
     from importlib.util import find_spec

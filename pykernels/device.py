@@ -1,7 +1,7 @@
 """Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
 
-`tensors.views` has what a tensor is apart from its device, `runtime.control` what a device does
-that names no tensor.
+`tensors.views` has the methods of tensors that need no device, `runtime.control` the methods of
+devices that need no tensor.
 """
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ class Tensor(TensorMethods):
         """Pickles the elements; unpickling puts them on the reader's default device."""
         dt = self._layout.dtype
         words = self
-        if dt.name == "bfloat16":  # which numpy does not know by itself
+        if dt.name == "bfloat16":  # a dtype that numpy lacks
             words = self.copy()
             lay = contiguous_layout(self.shape, dtype_of("uint16"))
             words = _Tensor(words._context, words._storage, 0, lay)
@@ -375,7 +375,8 @@ class Tensor(TensorMethods):
 
 
 class _Tensor(Tensor):
-    """What all tensors are: `Tensor` itself tells how they are made, which costs these nothing."""
+    """The class of all tensors. `Tensor` itself has the constructor, so that these are created
+    without its cost."""
 
     __slots__ = ()
     if not TYPE_CHECKING:
@@ -432,7 +433,7 @@ def default_device() -> Device:
     PYKERNELS_ENGINE names another engine: "dawn", or "dawn-matrix", which opens matrix units as
     `Device(engine="dawn", matrix_units=True)` does. It is read when the device is made.
 
-    Where there is no GPU, the device of a software driver is taken, with a SoftwareDeviceWarning.
+    Without a GPU it is the device of a software driver, with a SoftwareDeviceWarning.
     PYKERNELS_REQUIRE_GPU=1 raises NoAdapterError instead, and 0 takes it without a word.
     """
     with _default_lock:

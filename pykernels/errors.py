@@ -18,7 +18,8 @@ exception that a caller would catch anyway::
     |- OutOfMemoryError(MemoryError)    the device, or the byte budget, has no room
     `- ShaderError(RuntimeError)        the driver refused a shader or a pipeline
 
-``pykernels.onnx`` adds ModelError(PyKernelsError, ValueError): a file that cannot be run.
+``pykernels.onnx`` adds ModelError(PyKernelsError, ValueError): a file that cannot be run;
+``pykernels.own`` adds SourceError(PyKernelsError, ValueError): a source that cannot be built.
 
 SoftwareDeviceWarning(UserWarning) says, once, that the default device runs on the CPU.
 

@@ -21,7 +21,7 @@ Options: TypeAlias = Mapping[str, Any]
 
 __all__ = ["GIVEN", "shapes"]
 
-# Outputs that keep elements, or have sizes that no input tells.
+# Outputs that keep elements, or whose sizes do not follow from inputs.
 GIVEN = frozenset(
     {
         "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",

@@ -137,8 +137,9 @@ def _like(x: Tensor) -> Tensor:
 
 @reads("x", "target", "stats", "dy", "weight", "total")
 def cross_entropy_backward(call: Taped) -> None:
-    """Of dst = k * (s * softmax(x) - t): k is dy by the mean's divisor, s the sum of t. `stats` has
-    the largest logit of each row, and s by the sum of its exponentials."""
+    """The gradients of dst = k * (s * softmax(x) - t). k is dy divided by the mean's divisor, and s
+    is the sum of t. `stats` has the largest logit of each row, and s divided by the sum of its
+    exponentials."""
     x, stats, given, total = (call.saved("x"), call.saved("stats"), call.dy(), call.saved("total"))
     k: Any = call.saved("dy") if total is None else call.saved("dy") / total
     if call.wants("x"):

@@ -67,7 +67,7 @@ class Graph:
     pinned: tuple[str, ...] = ()  # inputs whose values are constants here
 
     def uses(self) -> dict[str, int]:
-        """How many times each value is an input of a node or an output of the graph."""
+        """For each value, how often it is an input of a node or an output of the graph."""
         counts = dict.fromkeys(self.outputs.values(), 1)
         for node in self.nodes:
             for name in node.inputs:

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def waves(groups: int, units: int, partial: Sequence[float]) -> float:
-    """The time of so many equal workgroups, in units of one full wave.
+    """The time of `groups` equal workgroups, in units of one full wave.
 
     A multiprocessor holds `len(partial) - 1` of them at a time. `partial[n]` is the time of a wave
     with n on each multiprocessor: 0.0 for none, 1.0 for all.
@@ -36,8 +36,8 @@ def waves(groups: int, units: int, partial: Sequence[float]) -> float:
 
 
 def busiest(groups: int, units: int, even_from: int) -> float:
-    """Workgroups of the multiprocessor that has most. From `even_from` a multiprocessor on the load
-    evens out, as one that is ready early takes work of others."""
+    """Workgroups of the multiprocessor that has most. From `even_from` workgroups a multiprocessor
+    on, the load is even, because a multiprocessor that is ready early takes more workgroups."""
     each = groups / units
     return each if each >= even_from else math.ceil(each)
 

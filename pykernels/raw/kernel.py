@@ -18,12 +18,14 @@ from pykernels.call.scalars import integer, real
 from pykernels.contract import GRID_MAX
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, FeatureError, LimitError, ShapeError
+from pykernels.lazy import load
 from pykernels.runtime.launch import run
 from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import View
 from pykernels.wgsl.texts import Text, add_texts
 
+from .instrument import without_debug
 from .reflect import OFFSET, Interface, Member, reflect
 
 __all__ = ["RawKernel", "raw_kernel"]
@@ -66,7 +68,9 @@ class RawKernel:
     def __init__(self, wgsl: str, entry: str, constants: Mapping[str, str], name: str) -> None:
         self.name, self.wgsl, self.entry = name, wgsl, entry
         self.__name__ = name  # the name in tables of functions
-        self._interface = found = reflect(name, wgsl, entry, constants)
+        self._text, self._constants = without_debug(name, wgsl), constants
+        self._instrumented = False  # a text that debugging.py made of another one
+        self._interface = found = reflect(name, self._text, entry, constants)
         self.workgroup = found.workgroup
         self.inputs = tuple(b.name for b in found.bindings if not b.written)
         self.outputs = tuple(b.name for b in found.bindings if b.written)
@@ -124,10 +128,18 @@ class RawKernel:
         scalars = self._scalars(given)
         if callable(grid):
             grid = grid(**given)
+        context = operands[-1]._context
+        if (context.debugging or context.checks_indices) and not self._instrumented:
+            named = given | dict(zip(self._interface.names, operands, strict=True))
+            if load("pykernels.raw.debugging").instrumented_call(self, named, grid):
+                return self._results(operands)
         missing = set(self._interface.features) - operands[-1].device.features
         if missing:
             raise FeatureError(f"[{self.name}] the device lacks {', '.join(sorted(missing))}")
         run(self._kernel, operands, scalars, (self._grid(grid),))
+        return self._results(operands)
+
+    def _results(self, operands: tuple[Tensor, ...]) -> Any:
         found = [t for t, b in zip(operands, self._interface.bindings, strict=True) if b.written]
         return found[0] if len(found) == 1 else tuple(found)
 

@@ -32,7 +32,7 @@ def mul_mat(
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
     Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
-    `precision` changes what the kernel may be off by (`mul_mat_budget`), not what is meant.
+    `precision` changes the allowed error of the kernel (`mul_mat_budget`), not the reference.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
     out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
@@ -58,7 +58,8 @@ def mul_mat_budget(
     precision: str | None = None,
     dtype: Any = None,
 ) -> Array:
-    """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
+    """The largest error of f32 sums of K products: 2^-23 (sqrt(K) + 4) sum|a||b|, and that of the
+    epilogue.
 
     `dtype` is that of the result, where it counts that matrix units may add halves in one piece:
     0.16 K 2^-23 sum|a||b| more for results of float16 without a precision.
@@ -119,8 +120,9 @@ def mul_mat_i8_budget(
     b_scale: Array | None = None,
     bias: Array | None = None,
 ) -> Array:
-    """What rounding leaves of a scaled product: one unit of f32 for the integer as a float, halves
-    for each factor and for the sum with the bias; and what is flushed to 0 before a factor."""
+    """The rounding error of a scaled product: one unit of f32 for the integer as a float, half a
+    unit for each factor and for the sum with the bias, and values that are flushed to 0 before a
+    factor."""
     scaled = np.abs(mul_mat_i8(a, b, a_scale, b_scale, np.zeros(1)))
     bound = 2.0**-23 * 1.001 * (2 * scaled + (0 if bias is None else 0.5 * (scaled + np.abs(bias))))
     largest = max([float(np.abs(v).max(initial=0)) for v in (a_scale, b_scale) if v is not None],

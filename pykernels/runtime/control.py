@@ -17,7 +17,7 @@ from .memory import MemoryStats
 from .pass_recorder import recording
 from .profile import Profile, profiled
 from .program import Program
-from .protocols import Explained, GPUComputePass
+from .protocols import Debugged, Explained, GPUComputePass
 from .warmup import warm_up
 
 __all__ = ["DeviceControl"]
@@ -169,6 +169,33 @@ class DeviceControl:
             BufferStateError: inside a capture.
         """
         return profiled(self._context, batches)
+
+    def debug(
+        self, *, invocation: Any = None, limit: int = 1000
+    ) -> AbstractContextManager[Debugged]:
+        """Collect what `debug("label", value, ...)` writes in the texts of raw kernels.
+
+        A text for `raw_kernel` may have such statements, each with a label and up to 16 numbers.
+        Launches inside the block record the values; all other launches run the text without
+        `debug`.
+
+            with dev.debug(invocation=range(4)) as d:
+                kernel(x, y)
+            print(d)
+
+        Args:
+            invocation: Which invocations are recorded, by their global id: a number or a range
+                along x, or up to three of them; None for all.
+            limit: Records of each kernel that the block has room for; the first ones are kept.
+
+        Raises:
+            ArgumentError: another argument.
+            BufferStateError: inside a capture or a recorded pass.
+        """
+        block: AbstractContextManager[Debugged] = load("pykernels.raw.debugging").debugged(
+            self, invocation, limit
+        )
+        return block
 
     def explain(self, call: Callable[[], object]) -> Explained:
         """Explains which bodies the kernels of `call()` take, and why.

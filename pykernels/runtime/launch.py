@@ -86,8 +86,8 @@ def _launch_checked(
     context: Context, key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...], call: Call | None,
 ) -> Call | None:  # fmt: skip
-    """A launch that was seen before and reports indices out of range, outside of all blocks; any
-    other one is a slow one."""
+    """A launch like an earlier one that reports indices out of range, outside of all blocks; other
+    launches take the slow path."""
     if call is not None and entered.get() is None and not context.scopes and not context.dead:
         owner = current()
         check = check_of(owner, call.keeps)
@@ -170,9 +170,7 @@ def _name(
     """As `_pass_on`, for a checked call, which is itself one of the checks."""
     found: tuple[Check, ...] = ()
     for i in call.named:
-        checks = tensors[i]._storage.checks  # type: ignore[union-attr]
-        if checks:
-            found += checks
+        found += tensors[i]._storage.checks  # type: ignore[union-attr]
     named = inherited(found, owner, check) if found else (check,)
     for i in call.outputs:
         tensors[i]._storage.checks = named  # type: ignore[union-attr]

@@ -38,8 +38,8 @@ _lock = threading.Lock()
 
 
 class Record:
-    """The serial of the last write to each window of an allocation. Tapes keep this record where
-    they should not keep the allocation itself.
+    """The serial of the last write to each window of an allocation. Tapes keep this record if they
+    should not keep the allocation alive.
     """
 
     __slots__ = ("__weakref__", "writes")
@@ -65,7 +65,7 @@ class Observer(Protocol):
         """The call was recorded."""
 
     def interrupted(self, entry: Any) -> None:
-        """It was held, and nobody knows whether it ran."""
+        """The launch was held, and it is not known whether it ran."""
 
     def drop(self, entry: Any) -> None:
         """The call was not recorded."""
@@ -148,7 +148,7 @@ def record_of(storage: Storage) -> Record:
 
 
 class Seen:
-    """What tapes have kept of one call."""
+    """The part of one call that tapes keep."""
 
     __slots__ = ("_entries", "_serial", "_undo")
 

@@ -1,7 +1,8 @@
 """Protocols for a type checker of the objects that pykernels takes from wgpu or wgpudawn.
 
-Neither package ships types. The protocols fit the classes of both. `Explained` is the result of
-`Device.explain`; a `Timer` is a profile as the command recorder sees it.
+Neither package ships types. The protocols fit the classes of both. `Explained` and `Debugged` are
+the results of `Device.explain` and `Device.debug`; a `Timer` is a profile as the command recorder
+sees it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 __all__ = [
-    "Explained", "GPUBuffer", "GPUComputePass", "GPUDevice", "Note", "TimedBatch", "Timer",
+    "Debugged", "Explained", "GPUBuffer", "GPUComputePass", "GPUDevice", "Note", "TimedBatch",
+    "Timer",
 ]  # fmt: skip
 
 
@@ -46,6 +48,21 @@ class GPUComputePass(Protocol):
     def set_pipeline(self, pipeline: Any, /) -> object: ...
     def dispatch_workgroups(self, x: int, y: int = 1, z: int = 1, /) -> object: ...
     def end(self) -> object: ...
+
+
+class Debugged(Protocol):
+    """What a block of `Device.debug` collected; it prints as a line for each record."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """Each has `kernel`, `line`, `invocation`, `label` and `values`. They stand kernel by
+        kernel, in the order in which they were written; none before the end of the block."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Were there more than the block has room for?"""
+        ...
 
 
 class Explained(Protocol):

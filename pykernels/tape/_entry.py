@@ -46,7 +46,7 @@ class Place:
         return self.record, self.lo, self.hi
 
     def overlaps(self, other: Place) -> bool:
-        """Do both share bytes?"""
+        """True if both share bytes."""
         return self.record is other.record and self.lo < other.hi and other.lo < self.hi
 
 

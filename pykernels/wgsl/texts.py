@@ -24,6 +24,7 @@ __all__ = [
     "names",
     "of_body",
     "output_dtypes",
+    "packaged",
     "read",
     "read_manifest",
     "unpack_manifest",
@@ -91,7 +92,7 @@ def _span(text: str) -> tuple[int, int]:
 
 
 def read(name: str) -> str:
-    """A file of `pykernels/_generated`; FileNotFoundError where it was not built."""
+    """A file of `pykernels/_generated`; FileNotFoundError if it was not built."""
     path = importlib.resources.files("pykernels") / "_generated" / name
     return path.read_text(encoding="utf-8")
 
@@ -114,6 +115,28 @@ def add_texts(body: str, texts: Made) -> Made:
 def made(body: str) -> Made | None:
     """The texts of a body that was made at run time; they have not been validated."""
     return _made.get(body)
+
+
+class _Packaged:
+    """The texts of a body of another package; their file is read when a text is first needed."""
+
+    def __init__(self, package: str, name: str) -> None:
+        self._package, self._name = package, name
+
+    @functools.cached_property
+    def _texts(self) -> Texts:
+        path = importlib.resources.files(self._package) / "wgsl" / f"{self._name}.json"
+        return Texts(path.read_text(encoding="utf-8"))
+
+    def get(self, key: str) -> Text | None:
+        return self._texts.get(key)
+
+
+def packaged(body: str, package: str | None, name: str) -> Made:
+    """Make the texts of a body known that `pykernels build` made: `package` is the one with the
+    module of the body, whose neighbour `wgsl` has the file."""
+    home = (package or "").rpartition(".")[0]
+    return add_texts(body, _Packaged(home, name))
 
 
 @functools.cache

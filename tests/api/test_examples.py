@@ -14,14 +14,15 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WITH_FILES = ("onnx_model.py", "ocr.py")
 # These train for minutes: tests/examples runs them at a small size.
 LONG = ("burgers.py", "curvature.py", "gradient_penalty.py", "mixed_precision.py")
-# This is a folder of its own: tests/first_hour runs it from the wheel.
-FOLDERS = ("own_kernels.py",)
+# Folders that tests/first_hour runs from the wheel.
+FOLDERS = ("own_kernels", "own_package")
 NAMES = [
     str(path.relative_to(EXAMPLES))
     for path in sorted(EXAMPLES.rglob("*.py"))
     if "__main__" in path.read_text(encoding="utf-8")
     and path.stem != "from_torch"
-    and path.name not in (*WITH_FILES, *LONG, *FOLDERS)
+    and path.name not in (*WITH_FILES, *LONG)
+    and path.relative_to(EXAMPLES).parts[0] not in FOLDERS
 ]
 
 

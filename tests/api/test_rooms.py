@@ -20,6 +20,7 @@ SHARED = ("", "tensors", "call", "runtime", "wgsl", "tuning", "tape")
 # Imports by name that lead up, so that what is below loads nothing that it seldom needs.
 UP = {
     ("runtime.control", "bench.explain"),  # Device.explain
+    ("runtime.control", "raw.debugging"),  # Device.debug
     ("tape._entry", "gradients"),  # the rules of a family, when a tape meets one of its kernels
     ("tensors.operators", "functional"),  # x + y
 }

@@ -75,9 +75,10 @@ def test_a_command_has_its_options(page: str, line: str) -> None:
     assert not left
 
 
-# Whole benches, all texts and the page of all kernels take long, and have their own tests; so have
+# Whole benches, all texts and the page of all kernels take long, and have their own tests; so has
+# build, whose folder has a kernel, and so have
 # networks (tests/models/test_command.py).
-_LONG = re.compile(r"bench.*|validate|export site --page|onnx .*")
+_LONG = re.compile(r"bench.*|build .*|validate|export site --page|onnx .*")
 QUICK = [(page, line) for page, line in COMMANDS if not _LONG.fullmatch(line)]
 
 

@@ -8,7 +8,8 @@ measuring_user.py   measures
 sharing_user.py     has a GPUDevice already, with buffers, frames and passes of their own
 service_user.py     runs a service: threads, tasks, memory, processes, the end
 
-And examples/own_kernels, the folder of somebody who has kernels of their own.
+And examples/own_kernels, the folder of somebody who has kernels of their own, and
+examples/own_package, a package of such kernels.
 
 Each is a script that asserts what it sees. It is copied into an empty folder and run by a virtual
 environment that has the wheel and what the wheel asks for, and nothing else.
@@ -18,21 +19,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from pykernels.own import build_package
 from tests.checkout import ROOT
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # What the wheel asks for, and what its extras add.
-NEEDS = {"": ["click", "numpy", "wgpu"], "validate": ["click", "numpy", "wgpu", "wgpudawn"]}
+NEEDS = {
+    "": ["click", "numpy", "wgpu"],
+    "validate": ["click", "numpy", "wgpu", "wgpudawn"],
+    "build": ["click", "hatchling", "jinja2", "numpy", "wgpu", "wgpudawn"],  # hatchling: its hook
+}
 
 
 def run(*args: object, cwd: Path = ROOT, **env: str) -> str:
@@ -132,3 +140,44 @@ def test_a_folder_of_kernels(wheel: Path, tmp_path: Path) -> None:
     tools = spend("own_kernels.py", wheel, tmp_path, "validate")
     found = run(tools / "pykernels", "validate", "--strict", "--with", "tint,lint", tmp_path)
     assert "All 8 shaders valid" in found
+
+
+@pytest.mark.gpu
+def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
+    """Built and validated by the command, the same by hatchling's hook; typed; checked at every
+    offset where only the wheel is; a table of times."""
+    on_lavapipe()
+    example = ROOT / "examples" / "own_package"
+    shutil.copytree(
+        example, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_kernels")
+    )
+    tools = environment(wheel, "build")
+    path = os.pathsep.join([str(tools), str(ROOT / ".tools" / "bin"), "/usr/bin", "/bin"])
+    env = {"PATH": path, "PYKERNELS_CACHE": str(tmp_path / ".cache"), "PYTHONPATH": ""}
+    build = (tools / "pykernels", "build", "shaders", "--into", "five/_kernels")
+    assert "tint" in run(*build, cwd=tmp_path, **env)
+    assert "5 kernels, 21 texts, up to date" in run(*build, "--check", cwd=tmp_path, **env)
+    # A checkout makes the same bytes.
+    build_package(example / "shaders", tmp_path / "here", validate="skip", report=lambda line: None)
+    names = {p.relative_to(tmp_path / "here") for p in (tmp_path / "here").rglob("*.*")}
+    for name in names:
+        made = (tmp_path / "five" / "_kernels" / name).read_bytes()
+        assert made == (tmp_path / "here" / name).read_bytes(), name
+
+    shutil.rmtree(tmp_path / "five" / "_kernels")
+    run(tools / "python", "-m", "hatchling", "build", "-t", "wheel", cwd=tmp_path, **env)
+    (theirs,) = (tmp_path / "dist").glob("five-*.whl")
+    packed = {n for n in zipfile.ZipFile(theirs).namelist() if n.startswith("five/_kernels/")}
+    assert packed == {f"five/_kernels/{name.as_posix()}" for name in names}
+
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
+    said = run(*mypy, "five", "bench.py", "check.py", cwd=tmp_path)
+    assert "Success: no issues found in 27 source files" in said
+    start = "import sys; sys.path.insert(0, '.'); import check; check.main()\n"
+    (tmp_path / "start.py").write_text(start, encoding="utf-8")
+    spend("start.py", wheel, tmp_path)  # in an environment without Jinja2
+    bench = (tools / "pykernels", "bench", "--module", "bench.py", "--warmup", 0, "--rounds", 1)
+    env |= {"PYKERNELS_BENCH_CEILINGS": "0", "PYTHONPATH": str(tmp_path)}
+    table = run(*bench, cwd=tmp_path, **env)
+    measured = sorted(re.findall(r"^five +(\w+)", table, re.MULTILINE))
+    assert measured == ["blend", "blend_masked", "norm", "normals", "peaks", "soft_clip"]

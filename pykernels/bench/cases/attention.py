@@ -156,7 +156,7 @@ def last_head(group: int, t: dict[str, Any]) -> dict[str, Any]:
 
 
 def forward(args: dict[str, Any], t: dict[str, Any]) -> None:
-    """What the gradients need of the forward call."""
+    """The results of the forward call that the gradients need."""
     kernels.flash_attn(t["q"], t["k"], t["v"], t["o"], lse=t["lse"], **args)
 
 

@@ -46,7 +46,7 @@ BY_CHANNEL = {
 }
 # Outputs beside dst, behind it as in the references.
 WRITTEN = ("dweight", "dbias", "running_mean", "running_variance")
-EVERYWHERE = ("layer_norm", "rms_norm_backward")  # on all rows; the others on some
+EVERYWHERE = ("layer_norm", "rms_norm_backward")  # measured on all rows; other kernels on some
 IN_F16 = ("layer_norm", "rms_norm", "layer_norm_backward")
 MAIN = {
     **{kernel: ("f32-8192x4096",) for kernel in BY_ROWS},

@@ -89,7 +89,7 @@ def median(
 def bincount(
     shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "int32", out: str = "int32"
 ) -> Case:
-    """(n, bins): n numbers below 100 in so many bins."""
+    """(n, bins): n numbers below 100, counted in `bins` bins."""
     tensors = {"x": Operand(shape[:1], "int32"), "dst": Operand(shape[1:], "int32")}
     return Case("bincount", tensors, {}, shape)
 

@@ -1,4 +1,4 @@
-"""Rates of tiles from what they took: those with which a plan would have predicted it."""
+"""Rates of tiles from their times: the rates with which a plan would have predicted these times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["calibrated"]
 
 Path = tuple[str, ...]
 Known = Callable[[int, Any], float | None]
-BUSY = 2  # workgroups on each multiprocessor from which a time says something of a rate
+BUSY = 2  # workgroups on each multiprocessor that a time needs to determine a rate
 
 
 def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Known) -> Tuning:

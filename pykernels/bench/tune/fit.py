@@ -1,6 +1,6 @@
 """Finds the values of a table with which its choices lose least: one key after the other.
 
-What a choice takes is asked of `Times`, measured or modelled. The loss of a table is the mean over
+`Times` gives the time of a choice, measured or modelled. The loss of a table is the mean over
 problems of the logarithm of (time of its choice / least time of any choice).
 """
 
@@ -28,24 +28,24 @@ __all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 FAMILIES: dict[str, tuple[Any, ...]] = {
     "matmul": (matmul, select_i8), "conv": (conv, select_weight), "attention": (attention,),
 }  # fmt: skip
-GAIN = 2e-3  # of the loss, that a change must bring at the least
+GAIN = 2e-3  # least gain of a change, relative to the loss
 SWEEPS = 3
 DESCENTS = 2  # starts from which the search goes on
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
-Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors, and what a key has
+Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors and the value of a key
 
 
 class Times(Protocol):
-    """What choices take; `i` is the number of a question."""
+    """The times of choices; `i` is the number of a question."""
 
     def seconds(self, i: int, choice: Any) -> float: ...
     def best(self, i: int) -> float: ...
 
 
 class Where(NamedTuple):
-    """A device, what is asked there, and what choices take."""
+    """A device, its questions, and the times of choices."""
 
     caps: Caps
     questions: Sequence[Question]
@@ -53,7 +53,7 @@ class Where(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A table, its loss over the questions, and that of the table that it began with."""
+    """A table, its loss over the questions, and the loss of the first table."""
 
     tuning: Tuning
     loss: float
@@ -72,7 +72,8 @@ def _of(*values: Any) -> Values:
 
 
 def _units(*factors: float) -> Values:
-    """So many for each unit of the device; 1 for a device that few workgroups keep busy."""
+    """A number for each multiprocessor of the device; 1 for a device that few workgroups keep
+    busy."""
     return lambda units, old: [max(round(f * units), 1) for f in factors]
 
 
@@ -167,11 +168,12 @@ SETTINGS: dict[str, list[Setting]] = {
 def losses(
     caps: Caps, t: Tuning, questions: Sequence[Question], times: Times, family: str = ""
 ) -> Iterator[float]:
-    """What each choice loses, as the logarithm of how many times the best it takes."""
+    """The loss of each choice: the logarithm of its time over the best time."""
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            # Nobody may have tried what the table chooses: it can be better than the best known.
+            # The choice of the table may not have been measured; it can be better than the best
+            # known.
             yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 
@@ -187,8 +189,8 @@ def fit(
     where: Sequence[Where], start: Tuning, others: Sequence[Tuning], *, gain: float = GAIN,
     fixed: Sequence[str] = (),
 ) -> Fit:  # fmt: skip
-    """The table of least loss on these devices: family by family, from what `start` or one of the
-    others says where that loses least. `gain`: what a change must bring; keys of the names `fixed`
+    """The table of least loss on these devices. For each family the search starts from the best of
+    `start` and the other tables. `gain`: what a change must bring; keys of the names `fixed`
     stay."""
 
     def lost(t: Tuning, family: str = "") -> float:
@@ -211,7 +213,7 @@ def fit(
 def _descended(
     t: Tuning, family: str, lost: Callable[[Tuning], float], gain: float, fixed: Sequence[str]
 ) -> tuple[Tuning, float]:
-    """One key after the other is changed as long as that loses less."""
+    """Change one key after the other as long as the loss falls."""
     units, best = t.device.units, lost(t)
     data: Data = as_data(getattr(t, family))
     settings = [s for s in SETTINGS[family] if s.path[-1] not in fixed]

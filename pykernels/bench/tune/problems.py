@@ -56,7 +56,8 @@ _PRODUCTS = (
     (128, 128, 128), (128, 2048, 2048), (256, 256, 256), (256, 1024, 4096), (48, 48, 8192),
     (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (2048, 2048, 2048),
     (4096, 4096, 4096), (64, 128, 128, 64), (1000, 16, 16, 16),
-    # Where gemv meets tiles, and small tiles large ones in splits.
+    # Sizes at the borders between gemv and tiles, and between small tiles and large tiles in
+    # splits.
     (2, 640, 768), (5, 512, 512), (768, 7, 48), (4, 1000, 700), (24, 3800, 1700), (48, 300, 3000),
     (12, 700, 4000), (2048, 16, 2048), (20, 300, 700), (1600, 24, 1500), (32, 200, 2000),
 )  # fmt: skip
@@ -87,7 +88,7 @@ _ATTENTION = (
     (2, 12, 12, 32, 512, 64), (4, 8, 8, 32, 64, 64), (2, 12, 12, 6, 800, 64),
     (4, 16, 16, 8, 2000, 40), (1, 12, 12, 24, 1200, 128), (1, 4, 4, 48, 2000, 64),
 )  # fmt: skip
-# Where the sizes above would take minutes: software drivers.
+# Sizes for software drivers, where the sizes above take minutes.
 _SMALL = (
     *(Problem("mul_mat", s) for s in (
         (1, 256, 256), (2, 512, 128), (4, 256, 256), (8, 64, 64), (8, 256, 256), (16, 64, 512),
@@ -112,7 +113,7 @@ _HALVES = {
 
 
 def problems(small: bool = False, halves: bool = False) -> list[Problem]:
-    """What is measured. `halves`: on matrix units too."""
+    """The measured problems. `halves`: also products on matrix units."""
     if small:
         return [*_SMALL]
     found = [Problem("mul_mat", s) for s in _PRODUCTS]
@@ -156,7 +157,7 @@ _MAKERS: tuple[tuple[str, Callable[[np.random.Generator, int], tuple[int, ...]]]
 
 
 class Limits(NamedTuple):
-    """What a problem may take on a device."""
+    """The limits of a problem on a device."""
 
     operations: float
     nbytes: float
@@ -166,7 +167,7 @@ class Limits(NamedTuple):
 
 
 def others(count: int, limits: Limits, *, seed: int = 0, small: bool = False) -> Iterator[Problem]:
-    """So many problems that are not among those of `problems`, always the same for a seed."""
+    """`count` problems that are not in `problems`, always the same for a seed."""
     known: set[Any] = {*problems(), *problems(small=True)}
     rng = np.random.default_rng(seed)
     for tried in range(200 * count):

@@ -39,7 +39,7 @@ def _sum(x: Any, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int
 
 
 def _windows(node: Node, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """What is in front of each axis, behind it, and the sizes of the result."""
+    """The padding before each axis and after it, and the sizes of the result."""
     kernel = node.attributes["kernel_shape"]
     steps, gaps = spaced(node, len(sizes))
     around = pads(node, sizes, kernel)

@@ -1,4 +1,4 @@
-"""Which body computes sums over windows, and in how many splits of K: pure functions."""
+"""Chooses the body for sums over windows and the number of splits of K, by pure functions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             continue
         most = max(1, min(s.depth // t.shortest, t.most))
         seconds, splits = min((_seconds(caps.tuning, s, body, n), n) for n in range(1, most + 1))
-        # A table that fills the device by a rule has no rates of its own.
+        # A table that fills the device by a rule has no rates.
         found.append(Candidate(ConvChoice(body, splits), None if t.fill else seconds))
     by_units = costs(caps, s.mma, False) if s.mma is not None else []
     for body in MMA_TILES:

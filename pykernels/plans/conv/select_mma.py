@@ -1,4 +1,5 @@
-"""Sums over windows on matrix units: which tile, in how many splits, and what that costs."""
+"""Sums over windows on matrix units: chooses the tile and the number of splits, by the expected
+time."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class MmaCost(NamedTuple):
 
 
 def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
-    """What each tile and number of splits is expected to take, packing included."""
+    """The expected time of each tile and number of splits, packing included."""
     t = caps.tuning
     bodies = TILES_WEIGHT if by_weight else TILES
     tables = t.conv.conv_weight_mma if by_weight else t.conv.implicit_gemm_mma

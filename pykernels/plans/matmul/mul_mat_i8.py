@@ -85,7 +85,7 @@ def plan(
 
 
 def _repeated(name: str, v: View | None, shape: Ints, dst: View, axis: int) -> View | None:
-    """A scale over dst, along whose `axis` it repeats."""
+    """A scale as a view with the shape of dst; it repeats along `axis`."""
     if v is None:
         return None
     if not broadcasts(v.shape, shape):
@@ -152,7 +152,7 @@ def _shape(views: Views) -> GemmShape:
 
 
 def _steps(caps: Caps, scratch: Scratch, views: Views) -> list[Step]:
-    """One product whose views have few enough batch axes."""
+    """One product, for views with at most MAX_BATCH_AXES batch axes."""
     s = _shape(views)
     if s.depth == 0:
         return [_reduce(caps, scratch.empty((1,), "int32"), views, 0)]

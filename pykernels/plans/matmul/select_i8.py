@@ -1,4 +1,4 @@
-"""Which body computes a product of bytes, in how many splits of K, and how operands are loaded:
+"""Chooses the body of a product of bytes, the number of splits of K and the loads of operands, by
 pure functions."""
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _splits(t: Tuning, s: GemmShape, name: str) -> int:
 
 
 def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
-    """How a tile of this body loads an operand."""
+    """The load of an operand by a tile of this body."""
     own = t.matmul.mul_mat_i8
     if in_words(v):
         return WORDS
@@ -122,7 +122,7 @@ def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
 
 
 def gemv_load(v: View) -> str:
-    """How gemv_i8 loads its large operand; WORDS means whole vectors of words."""
+    """The load of the large operand by gemv_i8; WORDS means whole vectors of words."""
     if v.vectorizable(VECTOR):
         return WORDS
     return ROWS_RUN if transposed(v).vectorizable(4) else BYTES

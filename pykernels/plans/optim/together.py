@@ -2,7 +2,7 @@
 
 A text of `adam_step` or `sgd_step` reads and writes its tensors by a few functions. A made text is
 the built one with a window of each gradient and parameter, and with one window for the states of
-all of them. Its arithmetic is that of the built text, so the bits are, too.
+all of them. Its arithmetic is that of the built text, so its results have the same bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykernels.wgsl.texts import Text, add_texts, of_body
 
 __all__ = ["MOST", "Together", "padded", "together"]
 
-MOST = 14  # parameters of a launch: so many have room in its params
+MOST = 14  # parameters of a launch, limited by the size of its params
 PADDING = 64  # elements: states begin at multiples of 256 bytes, where any binding may begin
 # The states of a parameter as a built text calls them, in the order of their memory.
 STATES = {"sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq")}

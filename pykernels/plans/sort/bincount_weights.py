@@ -1,5 +1,5 @@
-"""bincount_weights: a sort by as many bits as the bins have, and sums over what lies together
-then."""
+"""bincount_weights: a sort by as many bits as the bins need, then sums over elements of the same
+bin."""
 
 from __future__ import annotations
 

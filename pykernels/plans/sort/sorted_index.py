@@ -1,5 +1,5 @@
-"""Shared by the plans that add what an index brings together: the index in order, by as many bits
-as its numbers have."""
+"""Sorts an index for the plans that add elements with equal indices, by as many bits as its numbers
+need."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["moved", "sorted_index"]
 def sorted_index(
     caps: Caps, scratch: Scratch, index: View, at: int, limit: int, watch: Watch | None,
 ) -> tuple[list[Step], View, View]:  # fmt: skip
-    """The numbers of the index along its axis `at`, that axis last, in order, and where they were
-    along it. Those outside [0, limit) are `limit`. The sort is stable."""
+    """The index with its axis `at` moved to the end and sorted along it, and the old positions.
+    Numbers outside [0, limit) become `limit`. The sort is stable."""
     shape = moved(index.shape, at)
     length = shape[-1]
     whole = index.with_layout(shape, moved(index.strides, at))
@@ -51,5 +51,5 @@ def sorted_index(
 
 
 def moved(items: tuple[int, ...], at: int) -> tuple[int, ...]:
-    """What belongs to the axis `at`, last."""
+    """The entries of a shape, with that of the axis `at` moved to the end."""
     return (*items[:at], *items[at + 1 :], items[at])

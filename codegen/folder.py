@@ -1,0 +1,60 @@
+"""Somebody else's folder of kernel sources: its files and their hash.
+
+It needs nothing but the standard library, so that a package which is made already loads without
+Jinja2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from pykernels._version import __version__
+
+__all__ = ["FIRST", "MARK", "hash_of", "hash_of_build", "library", "read", "sources_of"]
+
+FIRST = "// /// kernel"  # the first line of a kernel source
+MARK = "manifest.json"  # a file that every generated package has
+_OTHERS = ("lib/**/*.wgsl", "blocks.toml", "plans/*.py", "reference.py", "tuning/*.toml")
+
+
+def sources_of(folder: Path) -> list[Path]:
+    """The files of a folder that a package is made from."""
+    kernels = [p for p in folder.glob("*.wgsl") if _is_kernel(p)]
+    others = [p for pattern in _OTHERS for p in folder.glob(pattern) if p.name != "__init__.py"]
+    return sorted([*kernels, *others])
+
+
+def _is_kernel(path: Path) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline().strip() == FIRST
+
+
+def read(path: Path) -> str:
+    """A text, whatever ends its lines."""
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def hash_of(folder: Path, found: Sequence[Path]) -> str:
+    """sha256 over the sources, and the version of what reads them."""
+    digest = hashlib.sha256(__version__.encode() + b"\0")
+    for path in found:
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return digest.hexdigest()
+
+
+def hash_of_build() -> str:
+    """sha256 over what makes packages: this folder, and the libraries that come with it."""
+    here = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for path in sorted([*here.glob("*.py"), *library().rglob("*.*")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def library() -> Path:
+    """`kernels/lib`: in this folder in an installed package, beside it in a checkout."""
+    here = Path(__file__).resolve().parent
+    return here / "lib" if (here / "lib").is_dir() else here.parent / "kernels" / "lib"

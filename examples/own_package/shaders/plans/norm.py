@@ -1,0 +1,24 @@
+"""norm: sums of workgroups, and their sum; the device's table says how many workgroups."""
+
+from __future__ import annotations
+
+from pykernels.errors import ShapeError
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
+
+from ..bodies import norm_finish, norm_partial
+from ..tuning import tuning
+
+__all__ = ["plan"]
+
+EACH = 1024  # elements from which another workgroup is worth its sum
+
+
+def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
+    """Two steps; without elements the norm is 0, as sums of nothing are."""
+    if dst.size != 1:
+        raise ShapeError(f"[norm] dst must have one element but has shape {dst.shape}")
+    groups = max(1, min(cdiv(x.size, EACH), tuning(caps).norm.groups))
+    sums = scratch.empty((groups,), "float32")
+    first = norm_partial.step(caps, x, sums)
+    return [first, norm_finish.step(caps, sums, dst)]

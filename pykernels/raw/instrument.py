@@ -1,0 +1,229 @@
+"""A text with its calls of `debug` written out, or with its indices checked.
+
+`debug("label", value, ...)` is a statement of a text for `raw_kernel`, with up to MOST_VALUES
+numbers. A launch outside of `Device.debug` runs the text without these statements. Inside, each
+call appends a record to a buffer that the text gets for this:
+
+    words 0, 1     how many words records took so far (those that did not fit count), capacity
+    words 2 to 7   the first and the last invocation that is recorded, along x, y and z
+    words 8 and on the records: number of the call + 1, invocation, three words for each value
+
+A value is a number of any type. Its words are its bits as f32, as i32 and as u32: together they
+give the number, so that nobody needs to know its type.
+
+A checked text has a buffer for the first index that is outside of its binding:
+
+    words 0 to 6   how many there were, number of the index, the index, elements, invocation
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pykernels.errors import ArgumentError
+from pykernels.validate._rewrite import Call, Rewriting
+
+__all__ = [
+    "CHECKED_WORDS",
+    "HEADER_WORDS",
+    "MEMORY",
+    "Instrumented",
+    "Site",
+    "checked",
+    "debugging",
+    "decoded",
+    "without_debug",
+]  # fmt: skip
+
+MEMORY = "pk_debug_mem"  # the binding that a text gets
+HEADER_WORDS, CHECKED_WORDS = 8, 8
+MOST_VALUES = 16
+_LABEL = re.compile(r'(\bdebug\s*\(\s*)"([^"\n]*)"')
+_ID = "pk_debug_id"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call of debug, or an index: its line, its label or expression, the number of its values."""
+
+    line: int
+    label: str
+    values: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A text with what was added, and what was found in it."""
+
+    text: str
+    sites: tuple[Site, ...]
+
+
+def without_debug(name: str, text: str) -> str:
+    """The text without calls of debug; the same one where it has none."""
+    if "debug" not in text:
+        return text
+    plain, _ = _labels(text)
+    sites = Rewriting(plain)
+    if "debug" in sites.usage.functions:
+        return text
+    found = False
+    for call in sites.calls("debug"):
+        sites.replace(*_statement(name, sites, call), "")
+        found = True
+    return sites.text() if found else text
+
+
+def debugging(name: str, text: str) -> Instrumented:
+    """The text with calls of debug that record."""
+    plain, labels = _labels(text)
+    sites = Rewriting(plain)
+    found: list[Site] = []
+    calls = [] if "debug" in sites.usage.functions else list(sites.calls("debug"))
+    for call in calls:
+        start, end = _statement(name, sites, call)
+        first, *rest = call.arguments or ((0, 0),)
+        label = labels.get(first[0])
+        if label is None:
+            raise ArgumentError(f'[{name}] line {call.line}: debug needs a label: debug("x", x)')
+        if len(rest) > MOST_VALUES:
+            raise ArgumentError(
+                f"[{name}] line {call.line}: debug takes {MOST_VALUES} values, not {len(rest)}"
+            )
+        values = [sites.original(*span) for span in rest]
+        sites.replace(start, end, _record(len(found), values))
+        found.append(Site(call.line, label, len(values)))
+    if not found:
+        return Instrumented(text, ())
+    _prepare(sites, _DEBUG)
+    return Instrumented(sites.text(), tuple(found))
+
+
+def checked(text: str) -> Instrumented:
+    """The text with indices into storage that are looked at, and kept within their arrays."""
+    sites = Rewriting(text)
+    found: list[Site] = []
+    for index in sites.indices("storage"):
+        sites.insert(index.start, "pk_debug_at(u32(")
+        sites.insert(index.end, f"), {index.length}, {len(found)}u)")
+        expression = sites.original(index.start, index.end)
+        found.append(Site(index.line, expression, name=index.name))
+    if not found:
+        return Instrumented(text, ())
+    _prepare(sites, _CHECK)
+    return Instrumented(sites.text(), tuple(found))
+
+
+def decoded(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Iterator[int | float]:
+    """The numbers of a record."""
+    for f, i, u in zip(
+        words[0::3].view(np.float32).tolist(), words[1::3].view(np.int32).tolist(),
+        words[2::3].tolist(), strict=True,
+    ):  # fmt: skip
+        whole = u if f >= 0 else i
+        yield whole if np.float32(whole) == np.float32(f) else f
+
+
+def _labels(text: str) -> tuple[str, dict[int, str]]:
+    """The text with numbers in place of labels, which WGSL does not know, and what they were."""
+    labels: dict[int, str] = {}
+
+    def blank(m: re.Match[str]) -> str:
+        at = m.start() + len(m[1])
+        labels[at] = m[2]
+        return m[1] + "0" + " " * (len(m[2]) + 1)
+
+    found = _LABEL.sub(blank, text)
+    # An argument begins behind the bracket, with its blanks.
+    return found, {found.rfind("(", 0, at) + 1: label for at, label in labels.items()}
+
+
+def _statement(name: str, sites: Rewriting, call: Call) -> tuple[int, int]:
+    """The span of the call with its semicolon."""
+    code = sites.usage.code
+    end = call.end
+    while end < len(code) and code[end].isspace():
+        end += 1
+    if code[end : end + 1] != ";" or code[: call.start].rstrip()[-1:] not in (";", "{", "}", ":"):
+        raise ArgumentError(f"[{name}] line {call.line}: debug(...); is a statement by itself")
+    return call.start, end + 1
+
+
+def _record(number: int, values: list[str]) -> str:
+    lets = "".join(f"let pk_v{i} = {value}; " for i, value in enumerate(values))
+    words = 4 + 3 * len(values)
+    stores = "".join(
+        f"pk_debug_value(pk_at + {4 + 3 * i}u, bitcast<u32>(f32(pk_v{i})), "
+        f"bitcast<u32>(i32(pk_v{i})), u32(pk_v{i})); "
+        for i in range(len(values))
+    )
+    if not values:
+        return f"{{ pk_debug_start({number}u, {words}u); }}"
+    return (
+        f"{{ {lets}let pk_at = pk_debug_start({number}u, {words}u); "
+        f"if (pk_at != 0u) {{ {stores}}} }}"
+    )
+
+
+def _prepare(sites: Rewriting, functions: str) -> None:
+    """Adds the buffer, the functions, and what remembers the invocation."""
+    group, binding = sites.free_binding()
+    for function in sites.functions():
+        if not function.compute:
+            continue
+        given = sites.builtin(function.name, "global_invocation_id")
+        if not given:
+            given, (start, end) = "pk_debug_given", function.params
+            comma = ", " if sites.usage.code[start:end].strip() else ""
+            sites.insert(start, f"@builtin(global_invocation_id) {given}: vec3<u32>{comma}")
+        sites.insert(function.body[0], f" {_ID} = {given};")
+    # Behind everything else: directives come first in a text.
+    declared = (
+        f"@group({group}) @binding({binding}) var<storage, read_write> {MEMORY}: "
+        f"array<atomic<u32>>; var<private> {_ID}: vec3<u32>; "
+    )
+    sites.insert(len(sites.usage.code), f" {declared}{functions}")
+
+
+_DEBUG = f"""
+fn pk_debug_start(number: u32, words: u32) -> u32 {{
+  for (var axis = 0u; axis < 3u; axis += 1u) {{
+    let at = {_ID}[axis];
+    if (at < atomicLoad(&{MEMORY}[2u + axis]) || at > atomicLoad(&{MEMORY}[5u + axis])) {{
+      return 0u;
+    }}
+  }}
+  let taken = atomicAdd(&{MEMORY}[0], words);
+  let capacity = atomicLoad(&{MEMORY}[1]);
+  if (taken > capacity || words > capacity - taken) {{ return 0u; }}
+  let at = {HEADER_WORDS}u + taken;
+  atomicStore(&{MEMORY}[at], number + 1u);
+  pk_debug_value(at + 1u, {_ID}.x, {_ID}.y, {_ID}.z);
+  return at;
+}}
+fn pk_debug_value(at: u32, a: u32, b: u32, c: u32) {{
+  atomicStore(&{MEMORY}[at], a);
+  atomicStore(&{MEMORY}[at + 1u], b);
+  atomicStore(&{MEMORY}[at + 2u], c);
+}}
+"""
+
+_CHECK = f"""
+fn pk_debug_at(index: u32, elements: u32, number: u32) -> u32 {{
+  if (index < elements) {{ return index; }}
+  if (atomicAdd(&{MEMORY}[0], 1u) == 0u) {{
+    atomicStore(&{MEMORY}[1], number);
+    atomicStore(&{MEMORY}[2], index);
+    atomicStore(&{MEMORY}[3], elements);
+    atomicStore(&{MEMORY}[4], {_ID}.x);
+    atomicStore(&{MEMORY}[5], {_ID}.y);
+    atomicStore(&{MEMORY}[6], {_ID}.z);
+  }}
+  return max(elements, 1u) - 1u;
+}}
+"""
