@@ -52,7 +52,6 @@ _WHY = {
         "arange", "fill", "full", "full_like", "memset", "ones", "ones_like", "zeros",
         "zeros_like",
     ),
-    "takes up to four tensors and makes two": ("add_layer_norm", "add_rms_norm"),
     "judges its arguments anew in each call: it has no short path yet": (
         "bincount", "binary_cross_entropy_with_logits", "clip_grad_value", "copy",
         "copyto", "dequantize",
@@ -60,8 +59,8 @@ _WHY = {
         "smooth_l1_loss", "solve_triangular",
     ),
     "takes views of several arguments, or makes two results, in each call": (
-        "adaptive_avg_pool1d", "adaptive_max_pool1d", "conv1d", "conv1d_backward_weight",
-        "scaled_matmul", "top_k", "topk",
+        "adaptive_avg_pool1d", "adaptive_max_pool1d", "add_layer_norm", "add_rms_norm", "conv1d",
+        "conv1d_backward_weight", "scaled_matmul", "top_k", "topk",
     ),
     "keeps a slot for what it reports of its indices": (
         "cross_entropy", "embedding", "gather", "get_rows", "index_select", "nll_loss", "rope",
