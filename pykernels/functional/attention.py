@@ -39,8 +39,8 @@ _sdpa_known: Known = {}
 
 def flash_attn(
     q: Array,
-    k: Array | QTensor,
-    v: Array | QTensor,
+    k: Array,
+    v: Array,
     *,
     mask: Array | None = None,
     sinks: Array | None = None,
@@ -105,6 +105,10 @@ def flash_attn(
     if isinstance(k, QTensor) or isinstance(v, QTensor):
         if _share("flash_attn", dropout_p):
             raise ArgumentError("[flash_attn] dropout_p excludes keys and values in blocks")
+        if precision not in (None, "fast", "high"):
+            raise ArgumentError(
+                f"[flash_attn] precision must be None, 'fast' or 'high' but is {precision!r}"
+            )
         extras = {"mask": mask, "sinks": sinks, "lengths": lengths}
         options = (scale, causal, window, max_bias, softcap)
         return attend_blocks(q, k, v, extras, options, return_lse, out)

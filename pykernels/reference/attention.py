@@ -111,7 +111,8 @@ def flash_attn_quant(
 ) -> Array:  # fmt: skip
     """The output of `attention` over what blocks are."""
     k, v = (
-        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+        _numbers(q, low, scales, quant, keys)
+        for low, scales in ((k_low, k_scales), (v_low, v_scales))
     )
     return attention(q, k, v, mask, sinks, lengths, **options).o
 
@@ -123,7 +124,8 @@ def flash_attn_quant_budget(
 ) -> Array:  # fmt: skip
     """As of flash_attn, of bodies that do not round what blocks are."""
     k, v = (
-        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+        _numbers(q, low, scales, quant, keys)
+        for low, scales in ((k_low, k_scales), (v_low, v_scales))
     )
     return flash_attn_budget(q, k, v, mask, sinks, lengths, **options)
 
