@@ -93,12 +93,12 @@ def ours(dev: pk.Device, family: str, precision: Any) -> Callable[[Arrays], Arra
     """The call of a family."""
 
     def call(operands: Arrays) -> Array:
-        given = [dev.tensor(x) for x in operands]
+        given: list[Any] = [dev.tensor(x) for x in operands]
         found: Any
         if family == "matmul":
             found = pk.matmul(*given, precision=precision)
         elif family == "conv2d":
-            found = pk.conv2d(*given, padding=1, precision=precision)
+            found = pk.conv2d(given[0], given[1], padding=1, precision=precision)
         else:
             found = pk.flash_attn(*given, precision=precision)
         result: Array = found.numpy()
