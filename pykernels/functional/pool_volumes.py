@@ -102,7 +102,7 @@ def _read(
 
 
 def _mean(counted: bool) -> Any:
-    def pool(*arguments: Any) -> Tensor:
+    def pool(*arguments: Any) -> Any:
         return avg_pool2d(*arguments, count_include_pad=counted)
 
     return pool

@@ -5,7 +5,7 @@ that came."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -22,14 +22,12 @@ from .order import first_output, sorted_nodes, used
 from .program import Program
 from .shapes import graph_inputs
 
-if TYPE_CHECKING:
-    from .model import Model
-
 __all__ = ["READ", "Stages", "split"]
 
 # The operations that the host computes from what it reads.
 READ = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 Given = Array | Tensor
+Model: TypeAlias = Any  # of model.py, which imports this module
 
 
 class _Parts:
@@ -106,8 +104,8 @@ class Stages:
     def __init__(self, parts: _Parts, whole: Model) -> None:
         self._parts, self._whole = parts, whole
         self._first = whole.part(parts.first)
-        self._rest: Model | None = None
-        self._last: Program | Stages | None = None
+        self._rest: Model = None
+        self._last: Any = None
 
     @property
     def nbytes(self) -> int:
