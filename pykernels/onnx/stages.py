@@ -12,7 +12,7 @@ import onnx
 from onnx import helper, inliner, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pykernels.device import Tensor
+from pykernels.device import Device, Tensor
 from pykernels.runtime.profile import Profile
 
 from .boxes import selected_boxes
@@ -110,7 +110,8 @@ class Stages:
     @property
     def nbytes(self) -> int:
         """Bytes on the device that both parts need beside weights."""
-        return self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
+        found: int = self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
+        return found
 
     @property
     def steps(self) -> int:
@@ -157,7 +158,8 @@ class Stages:
     def profile(self, inputs: Mapping[str, Given]) -> Profile:
         """The time of each kernel in a run."""
         self.run(inputs)
-        with self._whole.device.profile() as profile:
+        device: Device = self._whole.device
+        with device.profile() as profile:
             self.run(inputs)
         return profile
 
