@@ -169,7 +169,7 @@ def _layer(
     return leave(host, result), leave(host, h.astype(t.dtype))  # a copy, no view of all steps
 
 
-def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Any:
+def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Array:
     t, a, b, u, v, h = given
     if h is None:
         raise ArgumentError(f"[{op}] hx must be an array or a Tensor but is None")
@@ -180,7 +180,8 @@ def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Any
     linear(t, a, u, out=from_x)
     result = t.device.empty((t.shape[0], width), t.dtype)
     step(h, from_x, result)
-    return leave(host, result)
+    found: Array = leave(host, result)
+    return found
 
 
 def _gated(w_hh: Tensor, bias: Tensor | None) -> _Step:
@@ -209,6 +210,6 @@ def _written(op: str, text: str, named: dict[str, Any], result: Tensor) -> Tenso
     if result.dtype == "float32":
         evaluate(op, text, named, result)
         return result
-    h = evaluate(op, text, named, None)
+    h: Tensor = evaluate(op, text, named, None)
     run(h._context.copy, (h, result))
     return h

@@ -5,14 +5,14 @@ the resulting shapes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pykernels.device import Tensor
+from pykernels.device import Device, Tensor
 from pykernels.runtime.profile import Profile
 
 from .boxes import selected_boxes
@@ -22,14 +22,12 @@ from .order import first_output, sorted_nodes, used
 from .program import Program
 from .shapes import graph_inputs
 
-if TYPE_CHECKING:
-    from .model import Model
-
 __all__ = ["READ", "Stages", "split"]
 
 # The operations that the host computes from values that it reads.
 READ = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 Given = Array | Tensor
+Model: TypeAlias = Any  # of model.py, which imports this module
 
 
 class _Parts:
@@ -107,13 +105,14 @@ class Stages:
     def __init__(self, parts: _Parts, whole: Model) -> None:
         self._parts, self._whole = parts, whole
         self._first = whole.part(parts.first)
-        self._rest: Model | None = None
-        self._last: Program | Stages | None = None
+        self._rest: Model = None
+        self._last: Any = None
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device that both parts need beside weights."""
-        return self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
+        found: int = self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
+        return found
 
     @property
     def steps(self) -> int:
@@ -160,7 +159,8 @@ class Stages:
     def profile(self, inputs: Mapping[str, Given]) -> Profile:
         """The time of each kernel in a run."""
         self.run(inputs)
-        with self._whole.device.profile() as profile:
+        device: Device = self._whole.device
+        with device.profile() as profile:
             self.run(inputs)
         return profile
 
