@@ -54,7 +54,8 @@ _WHY = {
     "takes up to four tensors and makes two": ("add_layer_norm", "add_rms_norm"),
     "judges its arguments anew in each call: it has no short path yet": (
         "bincount", "binary_cross_entropy_with_logits",
-        "copyto", "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append",
+        "copyto", "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "rms_norm_linear",
+        "rope_append",
         "smooth_l1_loss", "solve_triangular",
     ),
     "keeps a slot for what it reports of its indices": (
