@@ -2,8 +2,9 @@
 the bound of that cost.
 
 Calls are warm, with small shapes (`bench.functions`) and tensors in and out. Host time is that of a
-call inside `batch()`. In a round the calls alternate with calls of `pk.softmax`. The time of a
-dispatch relative to softmax is a median over rounds; a busy machine changes it less than the times.
+call inside `batch()`: the least of some rounds, which other programs change least. In a round the
+calls alternate with calls of `pk.softmax`. The time of a dispatch relative to softmax is a median
+over rounds.
 A call with one dispatch and one output may take CALL seconds; each further dispatch adds DISPATCH,
 each further output adds OUTPUT. These bounds hold on the machine of the bench; on another machine,
 compare the values relative to `softmax`.
@@ -51,12 +52,15 @@ _WHY = {
         "arange", "fill", "full", "full_like", "memset", "ones", "ones_like", "zeros",
         "zeros_like",
     ),
-    "takes up to four tensors and makes two": ("add_layer_norm", "add_rms_norm"),
     "judges its arguments anew in each call: it has no short path yet": (
-        "bincount", "binary_cross_entropy_with_logits",
-        "copyto", "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "rms_norm_linear",
-        "rope_append",
+        "bincount", "binary_cross_entropy_with_logits", "clip_grad_value", "copyto", "dequantize",
+        "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "quantize",
+        "rms_norm_linear", "rope_append",
         "smooth_l1_loss", "solve_triangular",
+    ),
+    "takes views of several arguments, or makes two results, in each call": (
+        "add_layer_norm", "add_rms_norm", "conv1d", "conv1d_backward_weight", "scaled_matmul",
+        "top_k",
     ),
     "keeps a slot for what it reports of its indices": (
         "cross_entropy", "embedding", "gather", "get_rows", "index_select", "nll_loss", "rope",
@@ -74,8 +78,8 @@ REASONS = {name: why for why, names in _WHY.items() for name in names}
 
 @dataclass(frozen=True)
 class Price:
-    """The price of one call: seconds of host time, dispatches, outputs, new buffers, and the time
-    of a dispatch relative to a `pk.softmax`."""
+    """The price of one call: the least seconds of host time, dispatches, outputs, new buffers, and
+    the time of a dispatch relative to a `pk.softmax`."""
 
     name: str
     host: float
@@ -99,7 +103,7 @@ def prices(dev: pk.Device, only: str = "", rounds: int = ROUNDS) -> Iterator[Pri
 
 
 def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUNDS) -> Price:
-    """The price of a call: medians over several rounds, after a warm-up."""
+    """The price of a call over several rounds, after a warm-up."""
     for _ in range(3):
         call()
         plain()
@@ -116,7 +120,7 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
         shares.append(times[-1] / beside / max(dispatches, 1))
     buffers = (dev.memory_stats().misses - made) // (rounds * LOOP)
     return Price(
-        name, statistics.median(times), dispatches, _count(result), buffers,
+        name, min(times), dispatches, _count(result), buffers,
         statistics.median(shares),
     )  # fmt: skip
 

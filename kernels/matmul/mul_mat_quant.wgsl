@@ -7,7 +7,7 @@
 // b; but with float16 b on matrix units weights are rounded to float16, which `precision="fast"` allows
 // of float32 b as well."""
 // source = "ggml mul_mat (meaning)"
-// bodies = ["gemv_quant", "gemv_quant_half", "gemv_quant_i8", "rows_i8", "gemm_quant", "gemm_mma_quant", "splitk_reduce"]
+// bodies = ["gemv_quant", "gemv_quant_half", "gemv_quant_i8", "rows_i8", "gemm_quant", "gemm_mma_quant", "gemm_mma_quant_few", "splitk_reduce"]
 // inputs.low = { dtype = "u32", doc = "(1, K / 32, parts, rows, vec)" }
 // inputs.scales = { dtype = "u32", doc = "(1, K / block, words, rows / share)" }
 // inputs.high = { dtype = "u32", optional = true, doc = "(1, K / 32, words, rows), of types that have it." }

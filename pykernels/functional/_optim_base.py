@@ -16,7 +16,7 @@ from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
-from ._optim_together import zeros_together
+from ._optim_together import Numbers, launch_together, zeros_together
 from .optim import _betas, _listed, _not_negative, _rate
 from .optim_schedules import Schedule
 
@@ -288,6 +288,7 @@ class Ruled(Decayed):
     """An optimiser whose steps are rules of `optimizer_step`."""
 
     _size = SETTINGS
+    _together = True
 
     def _ruled(
         self, rule: str, names: Sequence[str], grads: Sequence[Tensor], skip: Tensor | None
@@ -295,11 +296,13 @@ class Ruled(Decayed):
         """A step by a rule of `optimizer_step`, whose states have these names."""
         if self._counts:
             kernels.optimizer_count(self._state["step"], self._settings, skip=skip, rule=rule)
-        for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
-            states = [self._state[f"{name}.{i}"] for name in names]
+        params = self._params
+        states = [[self._state[f"{name}.{i}"] for name in names] for i in range(len(params))]
+        numbers = Numbers(self._settings, None, self._rate, skip)
+        for i in launch_together("optimizer_step", params, grads, states, numbers, rule=rule):
             kernels.optimizer_step(
-                g, self._settings, p, rate=self._rate, skip=skip, rule=rule,
-                **dict(zip(("first", "second", "third"), states, strict=False)),
+                grads[i], self._settings, params[i], rate=self._rate, skip=skip, rule=rule,
+                **dict(zip(("first", "second", "third"), states[i], strict=False)),
             )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 
 from ._optim_base import Betas, Rooted, Ruled, decay_of, flag_of, load_state, tensors
+from ._optim_together import Numbers, launch_together
 from .optim import _betas, _not_negative
 from .optim_schedules import Schedule
 
@@ -33,7 +34,7 @@ class RMSprop(Rooted):
     to 0, ask for another kernel.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each.
+        params: A Tensor, or several, which share dispatches, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         alpha: Decay of the averages, in [0, 1).
         eps: Added to the root.
@@ -112,7 +113,7 @@ class Adagrad(Rooted):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each, and one that counts.
+        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         lr_decay: How fast the learning rate falls.
         weight_decay: Factor of param in its gradient (L2).
@@ -168,7 +169,7 @@ class NAdam(Betas, Rooted):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each, and one that counts.
+        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
@@ -242,7 +243,7 @@ class Lion(Betas, Ruled):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each.
+        params: A Tensor, or several, which share dispatches, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays in the direction and of the moment, in [0, 1).
         weight_decay: Factor of lr in the share by which param shrinks.
@@ -333,8 +334,11 @@ class EMA:
             skip: As in the step of an optimiser: where it is not 0, averages stay as they were.
         """
         flag = flag_of("EMA", skip)
-        for p, average in zip(self._params, self._averages, strict=True):
-            kernels.optimizer_step(p, self._settings, average, skip=flag, rule="ema")
+        params, averages = self._params, self._averages
+        states: list[list[Tensor]] = [[] for _ in params]
+        numbers = Numbers(self._settings, None, None, flag)
+        for i in launch_together("optimizer_step", averages, params, states, numbers, rule="ema"):
+            kernels.optimizer_step(params[i], self._settings, averages[i], skip=flag, rule="ema")
 
     def state_dict(self) -> dict[str, Tensor]:
         """The averages by name, not copies."""

@@ -42,6 +42,7 @@ class Node:
     kept: dict[str, Any] = field(default_factory=dict)  # tensors that its entry has uploaded
     shared: dict[tuple[str, ...], Any] = field(default_factory=dict)  # tensors of all programs
     device: Any = None  # where it runs
+    later: list[tuple[Any, Array]] | None = None  # in a capture: tensors, and what they get
 
     @property
     def label(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -146,7 +147,12 @@ def added_rms_rows(
 
 def rms_eps(eps: float | None, x: Tensor) -> float:
     """eps, by default the spacing of the numbers of x's dtype above 1."""
-    return float(np.finfo(x.dtype).eps) if eps is None else eps
+    return _spacing(x.dtype) if eps is None else eps
+
+
+@cache
+def _spacing(dtype: str) -> float:
+    return float(np.finfo(dtype).eps)
 
 
 def rows_gradient(

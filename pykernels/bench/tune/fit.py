@@ -16,6 +16,7 @@ from pykernels.plans.attention import select as attention
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
+from pykernels.plans.matmul import select_i8
 from pykernels.steps import Caps
 from pykernels.tuning import Tuning, as_data, named, with_section
 
@@ -25,7 +26,7 @@ __all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 
 # A section of a table, and the questions that it answers.
 FAMILIES: dict[str, tuple[Any, ...]] = {
-    "matmul": (matmul,), "conv": (conv, select_weight), "attention": (attention,),
+    "matmul": (matmul, select_i8), "conv": (conv, select_weight), "attention": (attention,),
 }  # fmt: skip
 GAIN = 2e-3  # least gain of a change, relative to the loss
 SWEEPS = 3
@@ -113,6 +114,16 @@ SETTINGS: dict[str, list[Setting]] = {
         Setting(("mma_sum",), _times(0.5, 2)),
         *(Setting(("gemm_mma", tile, key), _times(0.7, 0.85, 1.2, 1.4))
           for tile in ("32x32", "64x64", "64x128", "128x128") for key in ("rate", "start_k")),
+        *(Setting(("mul_mat_i8", "tiles", tile, "busy"), _units(0.1, 0.5, 1, 2, 4))
+          for tile in ("64", "32")),
+        *(Setting(("mul_mat_i8", "tiles", tile, "shortest"), _SPLIT) for tile in ("64", "32")),
+        Setting(("mul_mat_i8", "tiles", "64", "least"), _units(0, 0.25, 0.5, 1, 2)),
+        Setting(("gemv_i8", "busy"), _units(0.5, 1, 2, 4, 8, 16)),
+        Setting(("gemv_i8", "busy_rows"), _units(0.5, 1, 2, 4, 8)),
+        Setting(("gemv_i8", "shortest"), _of(256, 1024, 4096)),
+        Setting(("gemv_i8", "shortest_rows"), _of(64, 256, 512)),
+        *(Setting(("gemm_mma_i8", tile, key), _times(0.7, 0.85, 1.2, 1.4))
+          for tile in ("32x32", "128x128") for key in ("rate", "start_k")),
     ],
     "conv": [
         Setting(("fill",), lambda units, old: [0, *_units(0.25, 0.5, 1, 2)(units, old)]),

@@ -209,9 +209,9 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions of the plans of all problems."""
+    """The questions of the plans of all problems that the model knows the times of: of f32."""
     asked = (question(caps, p, views(p)) for p in problems())
-    return [q for q in asked if q is not None]
+    return [q for q in asked if q is not None and q.module in _MODELS]
 
 
 class ModelledTimes:

@@ -37,7 +37,7 @@ class Problem:
     def operations(self) -> int:
         """Multiply-adds count as two."""
         s = self.shape
-        if self.kernel == "mul_mat":
+        if self.kernel.startswith("mul_mat"):
             return 2 * math.prod(s)
         if self.kernel == "flash_attn":
             return 4 * math.prod((s[0], s[1], s[3], s[4], s[5]))
@@ -61,6 +61,9 @@ _PRODUCTS = (
     (2, 640, 768), (5, 512, 512), (768, 7, 48), (4, 1000, 700), (24, 3800, 1700), (48, 300, 3000),
     (12, 700, 4000), (2048, 16, 2048), (20, 300, 700), (1600, 24, 1500), (32, 200, 2000),
 )  # fmt: skip
+# Of bytes.
+_BYTES = ((1, 4096, 4096), (8, 1024, 2048), (16, 2048, 2048), (128, 512, 1024), (512, 512, 512),
+          (256, 2048, 1024))  # fmt: skip
 # images x channels x height x width x outputs x kernel, kernel x stride x padding.
 _LAYERS = (
     (8, 64, 56, 56, 64, 3, 3, 1, 1), (8, 256, 14, 14, 256, 3, 3, 1, 1),
@@ -91,6 +94,7 @@ _SMALL = (
         (1, 256, 256), (2, 512, 128), (4, 256, 256), (8, 64, 64), (8, 256, 256), (16, 64, 512),
         (64, 64, 64), (128, 128, 128), (33, 65, 127), (192, 192, 192), (8, 64, 64, 32),
     )),
+    *(Problem("mul_mat_i8", s) for s in ((1, 256, 256), (16, 64, 512), (128, 128, 128))),
     *(Problem("conv2d", s) for s in (
         (1, 16, 14, 14, 16, 3, 3, 1, 1), (2, 8, 28, 28, 16, 1, 1, 1, 0),
         (1, 3, 32, 32, 16, 3, 3, 2, 1), (1, 32, 14, 14, 32, 3, 3, 1, 1),
@@ -113,6 +117,7 @@ def problems(small: bool = False, halves: bool = False) -> list[Problem]:
     if small:
         return [*_SMALL]
     found = [Problem("mul_mat", s) for s in _PRODUCTS]
+    found += [Problem("mul_mat_i8", s) for s in _BYTES]
     found += [Problem("conv2d", s) for s in _LAYERS]
     found += [Problem("conv2d_backward_weight", s) for s in _GRADIENTS]
     found += [Problem("flash_attn", s) for s in _ATTENTION]

@@ -227,9 +227,8 @@ def local_response_norm(node: Node, x: Any) -> Any:
 
 @op("GridSample")
 def grid_sample(node: Node, x: Any, grid: Any) -> Any:
-    if x.ndim != 4:
-        raise refuse(node, f"{x.ndim - 2} axes of space")
-    modes = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest"}
+    modes = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest", "cubic": "bicubic",
+             "bicubic": "bicubic"}  # fmt: skip
     mode: Any = text(node, "mode", "linear")
     if mode not in modes:
         raise refuse(node, f"mode {mode}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from pykernels._generated.bodies import (
     gemm_mma_quant,
+    gemm_mma_quant_few,
     gemm_quant,
     gemv_quant,
     gemv_quant_half,
@@ -29,11 +30,13 @@ from pykernels.tensors.layout import Tiles, View
 from . import mul_mat
 from .product import Product, aligned, by_batch, check, folded, levels
 from .select_quant import (
+    FEW,
     GEMV,
     GEMV_HALF,
     GEMV_I8,
     HELD,
     MMA,
+    MMA_FEW,
     MMA_TILES,
     TILES,
     UNPACKED,
@@ -185,8 +188,8 @@ def _product(
     half = p.b.dtype.itemsize == 2
     # Units store four columns at a time, and round what is float32.
     halves = (half or (fast and caps.matrix is not None)) and p.dst.shape[-1] % 4 == 0
-    packed = half and w.kind.halves
-    s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, w.given is not None, fast, packed)
+    is_whole, packed = w.given is not None, w.kind.halves
+    s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, is_whole, fast, half, packed)
     choice = choose(caps, s)
     if choice.body == UNPACKED:
         return _unpacked(caps, scratch, w, p, fast)
@@ -285,7 +288,15 @@ def _matrix(
     depth: int, is_partial: bool,
 ) -> Step:  # fmt: skip
     """On matrix units."""
-    tile = choice.body.split("/")[1]
+    body, tile = choice.body.split("/")
+    if body == FEW:
+        return gemm_mma_quant_few.step(
+            caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,
+            MMA=caps.matrix.dialect if caps.matrix is not None else "", ROWS=tile,
+            TYPE=w.kind.name, rows=s.rows, cols=s.cols, depth=s.depth, split_depth=depth,
+            split_batches=s.batches, across=cdiv(s.cols, MMA_FEW[tile].BN),
+            activation=p.activation, is_partial=int(is_partial),
+        )  # fmt: skip
     own = MMA_TILES[tile]
     return gemm_mma_quant.step(
         caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels._generated.bodies import gemm_mma_quant, gemm_quant, gemv_quant
+from pykernels._generated.bodies import (
+    gemm_mma_quant,
+    gemm_mma_quant_few,
+    gemm_quant,
+    gemv_quant,
+)
 from pykernels.plans.mma import HALVES, UNIT, Tile, has_units, strips
 from pykernels.steps import Candidate, Caps, cdiv, forced
 
@@ -12,8 +17,9 @@ from .select import k_splits
 from .select_mma import best
 
 __all__ = [
-    "BODIES", "GEMV", "GEMV_HALF", "GEMV_I8", "HELD", "MMA", "MMA_TILES", "NARROW", "TILES",
-    "UNPACKED", "QuantChoice", "QuantShape", "candidates", "choose", "column_bits", "may",
+    "BODIES", "FEW", "GEMV", "GEMV_HALF", "GEMV_I8", "HELD", "MMA", "MMA_FEW", "MMA_TILES",
+    "NARROW", "TILES", "UNPACKED", "QuantChoice", "QuantShape", "candidates", "choose",
+    "column_bits", "may", "may_few",
 ]  # fmt: skip
 
 GEMV = "gemv_quant"
@@ -21,14 +27,16 @@ GEMV_HALF = "gemv_quant_half"  # rows of halves, by packed products
 GEMV_I8 = "gemv_quant_i8"  # a row of bytes, by precision="fast"
 TILE = "gemm_quant"
 MMA = "gemm_mma_quant"
+FEW = "gemm_mma_quant_few"  # few rows on matrix units
 UNPACKED = "mul_mat"  # weights as float32 in scratch, and the product of floats
 HELD = gemv_quant.CONFIGS
 TILES = gemm_quant.CONFIGS
 MMA_TILES = gemm_mma_quant.CONFIGS
+MMA_FEW = gemm_mma_quant_few.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 BODIES = (
     GEMV, GEMV_HALF, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
-    *(f"{MMA}/{tile}" for tile in MMA_TILES), UNPACKED,
+    *(f"{MMA}/{tile}" for tile in MMA_TILES), *(f"{FEW}/{rows}" for rows in MMA_FEW), UNPACKED,
 )  # fmt: skip
 # Rows from which it costs less to write the weights as float32 once: 8.5 bytes a weight at 3.5 TB/s
 # against products at 35 in place of 48 TFLOP/s, an H200's of small and of large tiles.
@@ -36,6 +44,10 @@ UNPACKED_ROWS = 160
 # Weights from which a row of bytes pays: its kernel costs 3 us, as much as reading 62 MB at 4.1 in
 # place of 3.4 TB/s gains on an H200.
 FAST_WEIGHTS = 1 << 27
+# Rows from which matrix units are faster than packed products, whose time grows by 0.4 for each
+# row (instructions counted): a prototype took 84 us for 8 rows and 42 for one of 16384 x 16384 (an
+# H200).
+FEW_ROWS = 4
 MOST_UNPACKED = 1 << 29  # bytes of scratch
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
@@ -50,7 +62,8 @@ class QuantShape(NamedTuple):
     halves: bool = False  # b is f16, or may be rounded to it
     whole: bool = False  # all planes are there, and each fits a binding
     fast: bool = False  # one row may be rounded to bytes
-    packed: bool = False  # b is f16, and gemv_quant_half has the type of the weights
+    half: bool = False  # b is f16
+    packed: bool = False  # gemv_quant_half and gemm_mma_quant_few have the type of the weights
 
 
 class QuantChoice(NamedTuple):
@@ -68,8 +81,11 @@ def choose(caps: Caps, s: QuantShape) -> QuantChoice:
         return found
     if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= FAST_WEIGHTS:
         return QuantChoice(GEMV_I8)
+    few = [name for name, own in MMA_FEW.items() if s.rows <= own.BM and may_few(caps, s, name)]
+    if few and s.rows >= FEW_ROWS:
+        return _few_choice(caps, s, few[0])
     if s.rows <= NARROW:
-        return QuantChoice(GEMV_HALF if s.packed and caps.f16 else GEMV)
+        return QuantChoice(GEMV_HALF if _is_packed(caps, s) else GEMV)
     if s.halves and (tiles := [x for x in MMA_TILES if may(caps, x)]):
         return _mma_choice(caps, s, tiles)
     if s.whole and s.rows >= UNPACKED_ROWS and 4 * s.cols * s.depth <= _most_unpacked(caps):
@@ -85,6 +101,27 @@ def may(caps: Caps, tile: str) -> bool:
     operands = (own.BM + own.BN) * (own.BK // UNIT + 1)
     units = max(operands, strips(own.threads, own.WN))
     return emulated == (own.BN == 32) and has_units(caps, HALVES, own.threads, units)
+
+
+def may_few(caps: Caps, s: QuantShape, name: str) -> bool:
+    """True if the device can multiply with these rows of gemm_mma_quant_few."""
+    own = MMA_FEW[name]
+    is_emulated = caps.matrix is not None and caps.matrix.dialect == "emulated"
+    if is_emulated != (name == "emulated"):
+        return False
+    units = own.threads // 32 * (own.BN + own.BM) * 5
+    return s.halves and s.packed and has_units(caps, HALVES, own.threads, units)
+
+
+def _is_packed(caps: Caps, s: QuantShape) -> bool:
+    return s.half and s.packed and caps.f16
+
+
+def _few_choice(caps: Caps, s: QuantShape, name: str) -> QuantChoice:
+    """Splits of K where the columns are too few to fill the device."""
+    groups = s.batches * cdiv(s.cols, MMA_FEW[name].BN)
+    splits = k_splits(groups, s.depth, 1024, 2 * caps.tuning.device.units, 16)
+    return QuantChoice(f"{FEW}/{name}", splits)
 
 
 def _most_unpacked(caps: Caps) -> int:
@@ -109,7 +146,7 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
     """All bodies, or why they are excluded."""
     narrow = "" if s.rows <= NARROW else f"{s.rows} rows: more than {NARROW}"
     found = [Candidate(QuantChoice(GEMV), None, narrow)]
-    if not (s.packed and caps.f16):
+    if not _is_packed(caps, s):
         narrow = "b is not float16, or there are no packed products of the type"
     found.append(Candidate(QuantChoice(GEMV_HALF), None, narrow))
     why = "" if s.fast and s.batches * s.rows == 1 else "for one row, if precision asks for it"
@@ -120,6 +157,12 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
         if not s.halves:
             why = "b is not float16"
         choice = QuantChoice(f"{MMA}/{tile}") if why else _mma_choice(caps, s, [tile])
+        found.append(Candidate(choice, None, why))
+    for name, rows in MMA_FEW.items():
+        why = "" if may_few(caps, s, name) else "no matrix units, or no such texts for the type"
+        if s.rows > rows.BM:
+            why = f"{s.rows} rows: more than {rows.BM}"
+        choice = QuantChoice(f"{FEW}/{name}") if why else _few_choice(caps, s, name)
         found.append(Candidate(choice, None, why))
     large = s.whole and 4 * s.cols * s.depth <= _most_unpacked(caps)
     why = "" if large else "the weights as floats are too large"

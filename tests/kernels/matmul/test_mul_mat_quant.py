@@ -176,6 +176,28 @@ def test_types_in_packed_halves() -> None:
 
 
 @gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("quant", HALVES)
+def test_few_rows_on_matrix_units(dev: pk.Device, quant: str) -> None:
+    """Groups that are no whole rounds of subgroups, splits of K, and odd rows."""
+    block = TYPES[quant].block
+    rng = np.random.default_rng(3)
+    bias = rng.normal(0, 1, 68).astype(F32)
+    for splits in (1, 2):
+        calls = QuantCalls(dev)
+        own = {"precision": "fast", "rounded": True}
+        k = (11 if block == 32 else 3) * block
+        calls.add(quant, (13, k), 68, bias=bias, activation="relu", **own)
+        if splits == 1:
+            form = Form(order=(1, 0, 2))
+            calls.add(quant, (2, 4, block), 8, b_form=form, scale=0.5, **own)
+        with emulated(dev, "gemm_mma_quant_few"):
+            held = "emulated" if dev._context.caps.matrix is UNITS else "16"
+            with force(dev, QuantChoice(f"gemm_mma_quant_few/{held}", splits)):
+                calls.check(f"{quant} {splits}")
+
+
+@gpu
 def test_columns_that_matrix_units_cannot_store(dev: pk.Device) -> None:
     calls = QuantCalls(dev)
     calls.add("q4_0", (33, 32), 35, precision="fast")
@@ -258,12 +280,17 @@ CAPS = Caps(
 
 def test_choose() -> None:
     def chosen(rows: int, halves: bool = True, caps: Caps = CAPS, packed: bool = False) -> str:
-        return choose(caps, QuantShape(1, rows, 4096, 4096, halves, True, False, packed)).body
+        return choose(
+            caps, QuantShape(1, rows, 4096, 4096, halves, True, False, packed, packed)
+        ).body
 
     plain = replace(CAPS, matrix=None)
     assert chosen(1) == chosen(8) == chosen(1, caps=replace(CAPS, f16=False), packed=True)
     assert chosen(1) == "gemv_quant" and chosen(1, packed=True) == "gemv_quant_half"
-    assert chosen(8, packed=True) == "gemv_quant_half"
+    assert chosen(8, caps=plain, packed=True) == chosen(3, packed=True) == "gemv_quant_half"
+    assert chosen(8, packed=True) == chosen(16, packed=True) == "gemm_mma_quant_few/16"
+    assert chosen(17, packed=True) == chosen(32, packed=True) == "gemm_mma_quant_few/32"
+    assert chosen(33, packed=True) == "gemm_mma_quant/128x128"
     assert chosen(9) == chosen(32) == "gemm_mma_quant/32x128"
     assert chosen(33) == chosen(4096) == "gemm_mma_quant/128x128"
     assert chosen(9, caps=plain) == chosen(32, False) == "gemm_quant/32x64"
@@ -275,7 +302,8 @@ def test_choose() -> None:
     assert choose(CAPS, large._replace(fast=True, cols=64)).body == "gemv_quant"
     excluded = [c for c in candidates(plain, QuantShape(1, 9, 64, 64)) if c.why]
     assert {c.choice.body.split("/")[0] for c in excluded} == {
-        "gemv_quant", "gemv_quant_half", "gemv_quant_i8", "gemm_mma_quant", "mul_mat",
+        "gemv_quant", "gemv_quant_half", "gemv_quant_i8", "gemm_mma_quant", "gemm_mma_quant_few",
+        "mul_mat",
     }  # fmt: skip
 
 
