@@ -322,8 +322,10 @@ class _File:
 
 def _is_of_kernel(arg: str, spec: Spec | None) -> bool:
     """Has the kernel something of this name?"""
-    told = () if spec is None else (*spec.tensors, *spec.params, *spec.options)
-    return any(one.name == arg for one in told)
+    if spec is None:
+        return False
+    names = {t.name for t in spec.tensors} | {p.name for p in spec.params}
+    return arg in names | {o.name for o in spec.options}
 
 
 def _output(spec: Spec) -> str:
