@@ -61,6 +61,11 @@ class Argument:
     rest: bool = False  # all keywords that are no arguments
 
     @property
+    def converts(self) -> bool:
+        """May its check launch something, to give the array in another dtype?"""
+        return bool(self.check) and not self.refuses and not self.of_others
+
+    @property
     def left(self) -> bool:
         """May the caller leave it to the rule, although the kernel needs it?"""
         return self.tensor is not None and self.default == "None" and not self.tensor.optional
