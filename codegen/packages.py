@@ -1,4 +1,4 @@
-"""A typed package from somebody else's folder of kernel sources.
+"""Writes a typed package from a user's folder of kernel sources.
 
 The folder is laid out as a family of this package, and rendered with `kernels/lib` beside it:
 
@@ -61,10 +61,10 @@ def build_package(
     validate: Checks = "auto",
     report: Callable[[str], None] = print,
 ) -> Package:
-    """The package of a folder, in memory; BuildError names file and line of what is wrong.
+    """The package of a folder, in memory; BuildError names file and line of the mistake.
 
-    "auto" validates with what is found and says so when nothing is; "require" needs naga and Tint.
-    Verdicts are remembered in the user's cache folder.
+    "auto" validates with the validators that are found, and reports it if there are none; "require"
+    needs naga and Tint. Verdicts are remembered in the user's cache folder.
     """
     found = sources_of(folder)
     files = [p for p in found if p.suffix == ".wgsl" and p.parent == folder]
@@ -177,7 +177,8 @@ def _index(kernels: Sequence[Spec]) -> str:
 
 
 def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant]) -> str:
-    """What the package has: the hash of its sources, its kernels, and the hash of each text."""
+    """The contents of the package: the hash of its sources, its kernels, and the hash of each
+    text."""
     shas = {v.name: hashlib.sha256(v.text.encode()).hexdigest() for v in variants if v.shipped}
     found = {
         "generator": f"pykernels {__version__}",

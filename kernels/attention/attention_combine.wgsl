@@ -22,9 +22,10 @@
 // grid = "rows << column_bits"
 // ///
 
-// One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns each)
-// times DOWN = 32 that share the splits. Each finds the maximum of its own; then 4 of the 32 combine eight each, and one
-// these four. Short and with few barriers: at this size latency and cold instructions are all.
+// One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns
+// each) times DOWN = 32 that share the splits. Each finds the maximum of its own values; then 4 of
+// the 32 combine eight each, and one combines these four. Short and with few barriers: at this size
+// latency and cold instructions are all.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}
@@ -45,7 +46,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((block != 0u) & (block * ${ACROSS}u >= columns)) { return; }
   let column = block * ${ACROSS}u + (li & ${ACROSS - 1}u);
   let column_near = min(column, max(columns, 1u) - 1u);
-  // Where rows of dst and lse follow each other: not one division. Else row_step is 0.
+  // If rows of dst and lse follow one another, this needs no division. Else row_step is 0.
   var to = p.dst_off + row * p.row_step;
   var lse_at = p.lse_off + row;
   var head = 0u;

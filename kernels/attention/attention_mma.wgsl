@@ -87,7 +87,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var key_tile = tile_from;
   if (tile_from < tile_to) { ${L.load("k", "tile_from * %du" % L.BC)} }
   loop {
-    // Tiles whose sums stay in fragments.
+    // The number of tiles whose sums stay in fragments.
     let run_to = min(key_tile + p.longest, tile_to);
     var next_m = LOWEST;
     for (; key_tile < run_to; key_tile += 1u) {
@@ -138,7 +138,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for n in range(L.UNITS)
       s${n} -= m;
 //% endfor
-      if (!plain) {  // what masked logits are must not be left to exp2
+      if (!plain) {  // masked logits must not reach exp2
 //% for n in range(L.UNITS)
         s${n} = select(s${n}, V(-200.0f), s${n} < V(-126.0f));
 //% endfor
@@ -156,7 +156,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         break;
       }
 
-      // l += row sums of what is not rounded; o += p v
+      // l += row sums of the unrounded weights; o += p v
       var sum4 = s0;
 //% for n in range(1, L.UNITS)
       sum4 += s${n};

@@ -46,9 +46,9 @@
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next one is stored. The one after it is loaded there.
 //
-// What the loops spend beside their multiply-adds, and the size of their text, decide the speed. So
-// the vectors of one invocation lie in an axis with a literal index, and one index into workgroup
-// memory, which is clamped once, serves all of them (for k and v alike).
+// The instructions of the loops besides multiply-adds, and the size of the text, decide the speed.
+// So the vectors of one invocation lie in an axis with a literal index, and one index into
+// workgroup memory, which is clamped once, serves all of them (for k and v alike).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
 // and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;

@@ -49,12 +49,12 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// A few query rows against all keys (decoding), for what attention_decode does not take: heads more
-// than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to ROWS rows that
-// share a KV head and a split of the keys, so that k and v are read once. Three phases: scores (LANES
-// invocations a key, so PASS keys at a time), softmax of the split, sum of the values (an invocation owns columns of v and
-// every so many keys). attention_combine adds the splits: dst and lse are scratch here, one of each
-// for a split.
+// A few query rows against all keys (decoding), for calls that attention_decode does not support:
+// heads more than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to
+// ROWS rows that share a KV head and a split of the keys, so that k and v are read once. Three
+// phases: scores (LANES invocations a key, so PASS keys at a time), softmax of the split, sum of
+// the values (an invocation owns columns of v and every so many keys). attention_combine adds the
+// splits: dst and lse are scratch here, one of each for a split.
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; scores beyond the split are not read; stores are guarded or of clamped rows' own results.
@@ -66,7 +66,7 @@ ${mask.functions(1)}
 ${scalar.half_of()}
 ${L.functions()}
 
-// s0 ..: this lane's share of q k^T, for the key whose row begins at `k_at`.
+// s0 ..: this lane's part of q k^T, for the key whose row begins at `k_at`.
 //% macro multiply_qk()
 //% for r in range(L.ROWS)
     var s${r} = 0.0f;
@@ -109,8 +109,8 @@ ${L.functions()}
   workgroupBarrier();  // red has been read
 //% endmacro
 
-// o += p v for the loaded values, key n0 and every so many behind it. One that no row gives a weight
-// counts as 0, whatever it is.
+// o += p v for the loaded values: key n0, and further keys at a fixed distance. One that no row
+// gives a weight counts as 0, whatever it is.
 //% macro multiply_pv()
 //% for u in range(L.V_LOADS)
     {

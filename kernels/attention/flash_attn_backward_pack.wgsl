@@ -18,8 +18,8 @@
 // ///
 
 // One workgroup moves a block of 32 x 32 through workgroup memory; neighbours read and write
-// neighbours on all three sides. `finite`: in rows, NaN and infinity become 0: what a query may not
-// see must not meet its zeros in a product, and what it sees has spoilt its scores already.
+// neighbours on all three sides. `finite`: NaN and infinity in rows become 0. A hidden key must not
+// turn the zeros of a product into NaN, and a visible one has made the scores NaN already.
 var<workgroup> block: array<f32, 1056>;  // rows of 33, for the banks
 
 @compute @workgroup_size(256)

@@ -24,11 +24,11 @@
 // ///
 
 // One workgroup computes BM x BN scores of the window: q.k over D, then do.v over Dv, in one run
-// over the rows of both panels. The second half reads from the outputs what this invocation wrote
-// there in the first: registers for both would leave room for fewer workgroups.
-// Keys and queries past the end, and keys that a query may not see, get weight and gradient 0 by
-// selection, so that a NaN or infinity there has no effect. A tile that causality or the window hides
-// is not written, as it is never read.
+// over the rows of both panels. The second half reads from the outputs the values that this
+// invocation wrote in the first half. Registers for both halves would allow fewer workgroups. Keys
+// and queries past the end, and keys that a query may not see, get weight and gradient 0 by
+// selection, so that a NaN or infinity there has no effect. A tile that causality or the window
+// hides is not written, as it is never read.
 //
 // Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
 // clamped to the last key and query; those of workgroup memory are lane numbers.
@@ -41,7 +41,7 @@ ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 struct Probability {
   p: vec4<f32>,  // weights of four keys
-  d: vec4<f32>,  // and their derivatives with respect to q.k, but for the factor dP - delta
+  d: vec4<f32>,  // and their derivatives by q.k, without the factor dP - delta
 }
 
 fn mask_value(i: u32) -> f32 {
@@ -52,7 +52,8 @@ fn mask_value(i: u32) -> f32 {
   return select(select(bitcast<f32>(word), half, p.mask_kind == 2u), byte, p.mask_kind == 3u);
 }
 
-// e^d for what is 0 or less, but for rounding; NaN stays NaN, which exp alone does not promise.
+// e^d for d that is 0 or less, apart from rounding; NaN stays NaN, which exp alone does not
+// promise.
 fn exp_shifted(d: vec4<f32>) -> vec4<f32> {
   let lost = (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
   let e = select(exp(min(d, vec4<f32>(88.0f))), vec4<f32>(), d < vec4<f32>(-104.0f));

@@ -17,7 +17,7 @@
 // ///
 
 // One invocation scales one element, or a vector of four where x has whole vectors along the level
-// that runs fastest. Nothing is written where nothing is to be clipped.
+// that runs fastest. If nothing is clipped, nothing is written.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 @compute @workgroup_size(256)

@@ -64,7 +64,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
         raise ShapeError(
             f"[set_rows] index must repeat to {rows.shape[:-1]} but has shape {places.shape}"
         ) from None
-    # One head of all matrices: positions belong to each of them.
+    # Each matrix has all heads, so the positions apply to each matrix.
     one = rows.reshape((*rows.shape[:-2], 1, *rows.shape[-2:]))
     none = dst.device.empty((*one.shape[:-3], 0, *one.shape[-2:]), rows.dtype)
     tensors = (one, places, None, dst.scales, dst.low, none)
@@ -72,7 +72,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
 
 
 def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
-    """copyto, where one of both is a QTensor."""
+    """copyto, if one of the two is a QTensor."""
     if isinstance(src, QTensor) and dst.shape != src.shape:
         raise ShapeError(f"[copyto] src must have shape {dst.shape} but has {src.shape}")
     if not isinstance(dst, QTensor):

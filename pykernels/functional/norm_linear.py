@@ -106,17 +106,17 @@ def _is_one_row(x: Any, weight: Any, w: Any, b: Any, out: Any) -> bool:
 
 
 def _in_one(
-    x: Tensor, weight: Tensor, w: Any, b: Tensor | None, eps: float | None,
-    activation: str | None, gated: bool, out: Tensor | None,
+    x: Any, weight: Any, w: Any, b: Any, eps: float | None, activation: str | None, gated: bool,
+    out: Tensor | None,
 ) -> Tensor:  # fmt: skip
-    planes = w if isinstance(w, QTensor) else None
-    call = Call(KERNEL, x, weight, None if planes else w, b, out=out)
+    quant = w.type if isinstance(w, QTensor) else ""
+    call = Call(KERNEL, x, weight, b, out=out)
     columns = w.shape[0] // 2 if gated else w.shape[0]
-    mixed = planes is None and w.dtype != x.dtype
+    mixed = not quant and w.dtype != x.dtype
     result = call.out((*x.shape[:-1], columns), "float32" if mixed else x.dtype)
     row, dst = x.reshape(x.shape[-1:]), result.reshape((columns,))
-    first = (planes.low, planes.scales, planes.high) if planes else (w, None, None)
+    first: tuple[Any, ...] = (w.low, w.scales, w.high) if quant else (w, None, None)
     tensors = (row, call.tensor("gain", weight), *first, call.tensor("bias", b), dst)
-    options = (rms_eps(eps, x), planes.type if planes else "", activation, gated)
+    options = (rms_eps(eps, x), quant, activation, gated)
     run(KERNEL, tensors, (), options)
     return result

@@ -196,11 +196,11 @@ def rms_norm_linear(
     """The product with a row that is divided by its root mean square, in float64."""
     numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
     if not gated:
-        return mul_mat(numbers, row, bias, activation=activation)[0]
+        return np.asarray(mul_mat(numbers, row, bias, activation=activation)[0])
     a, c = np.split(numbers, 2)
     own = (None, None) if bias is None else np.split(bias, 2)
     gate = mul_mat(a, row, own[0], activation=activation)
-    return np.asarray(gate * mul_mat(c, row, own[1]))[0]
+    return np.asarray((gate * mul_mat(c, row, own[1]))[0])
 
 
 def rms_norm_linear_budget(
@@ -224,7 +224,7 @@ def rms_norm_linear_budget(
     if not gated:
         return np.asarray(found[0][0][0])
     (e, a), (f, c) = found
-    return np.asarray(e * c + f * a + e * f + 2.0**-23 * a * c)[0]
+    return np.asarray((e * c + f * a + e * f + 2.0**-23 * a * c)[0])
 
 
 def _normed(

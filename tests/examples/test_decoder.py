@@ -247,6 +247,8 @@ DISPATCHES = {
 @pytest.mark.parametrize("name", DISPATCHES)
 def test_a_layer_takes_few_dispatches(dev: pk.Device, name: str, kind: Any) -> None:
     """The difference of two depths: rms_norm and what gates a product cost none."""
+    if kind == "float16" and "shader-f16" not in dev.features:
+        pytest.skip("the device has no shader-f16: float16 is converted around each call")
     counts = []
     for layers in (2, 4):
         config = SHAPES[name]._replace(layers=layers)

@@ -32,7 +32,11 @@ def plan(
         raise ArgumentError(f"[{OP}] activation must be one of {names} but is {activation!r}")
     depth = x.shape[0] if x.ndim == 1 else 0
     rows = (dst.shape[0] if dst.ndim == 1 else 0) * (2 if gated else 1)
-    expected = {"x": (x, (depth,)), "gain": (gain, (depth,)), "dst": (dst, (rows // (1 + gated),))}
+    expected: dict[str, tuple[View, tuple[int, ...]]] = {
+        "x": (x, (depth,)),
+        "gain": (gain, (depth,)),
+        "dst": (dst, (rows // (1 + gated),)),
+    }
     if bias is not None:
         expected["bias"] = (bias, (rows,))
     if not quant:

@@ -132,6 +132,27 @@ def test_it_is_a_norm_and_a_product(dev: pk.Device) -> None:
 
     for a, c in zip(pk.grad(loss, (0, 1))(t[:1], g), pk.grad(plain, (0, 1))(t[:1], g), strict=True):
         assert np.abs(a.numpy() - c.numpy()).max() < 1e-4
+    for own in (dev.tensor(w), q):
+        planes = {"scales": q.scales, "quant": "q8_0"} if own is q else {}
+        out = dev.empty((10,))
+        with pk.Tape() as tape:
+            pk.kernels.rms_norm_linear(
+                t[0], g, q.low if own is q else own, out, bias=bias, activation="silu",
+                gated=True, **planes,
+            )  # fmt: skip
+            total = (out**2).sum()
+        given = [t[:1], g, *([] if own is q else [own]), bias]
+
+        def direct(row: Any, weight: Any, *rest: Any, own: Any = own) -> Any:
+            one, b = (own, rest[0]) if len(rest) == 1 else rest
+            y = pk.rms_norm_linear(row, weight, one, b, 1e-5, activation="silu", gated=True)
+            return (y**2).sum()
+
+        want = pk.grad(direct, tuple(range(len(given))))(*given)
+        got = tape.gradient(total, [t, g, *([] if own is q else [own]), bias])
+        for a, c in zip(got, want, strict=True):
+            near = a.numpy()[:1] if a.shape == t.shape else a.numpy()
+            assert np.abs(near - c.numpy()).max() < 1e-3 * np.abs(c.numpy()).max()
     with caps(dev, f16=False):
         half = pk.rms_norm_linear(t[:1].astype(F16), g.astype(F16), q)
     assert half.dtype == F16 and np.abs(half.numpy() - pk.linear(
