@@ -47,6 +47,7 @@ _IMPORTS = {
     ),
     "pykernels.runtime.launch": ("launch", "wrong_type"),
     "pykernels.runtime.observe": ("recording",),
+    "pykernels.runtime.whole": ("whole",),
     "pykernels.call.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
 }  # fmt: skip
 # Bodies and kernels are data: an axis of theirs may have the name of something that calls.

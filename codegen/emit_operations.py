@@ -93,6 +93,8 @@ def _signature(f: Function) -> Iterator[str]:
     if keyword or others:
         signature += ["*", *map(_parameter, [a for a in keyword if not a.rest]), *others]
     signature += [f"**{a.name}: Unpack[{a.type}]" for a in f.arguments if a.rest]
+    if isinstance(f, Declared) and any(a.converts for a in f.arrays):
+        yield "@whole"  # what a check converts is of the call, too
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"

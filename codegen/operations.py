@@ -61,6 +61,11 @@ class Argument:
     rest: bool = False  # all keywords that are no arguments
 
     @property
+    def converts(self) -> bool:
+        """True if its check may launch something, to give the array in another dtype."""
+        return bool(self.check) and not self.refuses and not self.of_others
+
+    @property
     def left(self) -> bool:
         """True if the caller may leave it out although the kernel needs it: the rule computes
         it."""
