@@ -1,4 +1,4 @@
-"""What recurrent layers share: their arguments as tensors, and checks of shapes."""
+"""Shared code of recurrent layers: arguments as tensors, and checks of shapes."""
 
 from __future__ import annotations
 

@@ -251,7 +251,8 @@ def _size(
 
 
 def _flat_residual(op: str, added: Tensor, single: bool, n: int, deep: int) -> Tensor:
-    """A residual of volumes as one of images; what repeats over planes or volumes repeats there."""
+    """A residual of volumes as a residual of images; axes that repeat over planes or volumes repeat
+    there, too."""
     if single:
         added = added[None] if added.ndim == 4 else added
     if added.ndim > 5:

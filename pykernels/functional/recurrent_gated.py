@@ -19,7 +19,8 @@ from ._recurrent_base import check, leave, sequence, tensors
 __all__ = ["gru", "gru_cell", "rnn", "rnn_cell"]
 
 Nonlinearity = Literal["tanh", "relu"]
-# From a state, in float32 or x's dtype, the inputs' part of the gates, and where the result goes.
+# One step, from a state in float32 or x's dtype and the inputs' part of the gates; writes the
+# result to `out`.
 _Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 

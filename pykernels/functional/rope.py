@@ -24,8 +24,8 @@ Style: TypeAlias = Literal["normal", "neox"]
 
 
 def rope_append(
-    x: Array, positions: Array, cache: Tensor | QTensor, *, dims: int | None = None, style: Style = "normal",
-    axis: int = -2, table: Tensor | None = None, out: Tensor | None = None,
+    x: Array, positions: Array, cache: Tensor | QTensor, *, dims: int | None = None,
+    style: Style = "normal", axis: int = -2, table: Tensor | None = None, out: Tensor | None = None,
     **angles: Unpack[Angles],
 ) -> Tensor:  # fmt: skip
     """Prepares new tokens for attention in one pass: rotates their queries and keys as `rope` does,

@@ -72,6 +72,13 @@ def flash_attn(call: Taped) -> None:
 scaled_dot_product_attention = flash_attn
 
 
+def flash_attn_quant(call: Taped) -> None:
+    """Keys and values in blocks are not trained."""
+    raise TapeError(
+        f"[tape] {call.kernel.name} has no gradient rule: keys and values must be floats"
+    )
+
+
 def _scores(
     q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, mask: Any, options: dict[str, Any]
 ) -> Any:

@@ -1,6 +1,6 @@
-"""Networks with a node whose result has as many rows as the values say: what is in front of it is
-one program, the host computes the node from what it reads, and the rest is a program for the shapes
-that came."""
+"""Networks with a node whose number of rows depends on values. The nodes before it are one program,
+the host computes the node from the values that it reads, and the nodes after it are a program for
+the resulting shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .shapes import graph_inputs
 
 __all__ = ["READ", "Stages", "split"]
 
-# The operations that the host computes from what it reads.
+# The operations that the host computes from values that it reads.
 READ = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 Given = Array | Tensor
 Model: TypeAlias = Any  # of model.py, which imports this module
@@ -50,7 +50,8 @@ class _Parts:
         made = {o for n in before for o in n.output if o}
         inputs = graph_inputs(proto)
         outside = {v.name for v in inputs}
-        # What the rest reads of the first part, and what both read of the file.
+        # The values that the second part reads from the first part, and the values of the file that
+        # both read.
         wanted = {n for one in (node, *self.after) for n in used(one) if n}
         wanted |= {v.name for v in graph.output}
         self.outputs = [v.name for v in graph.output]
@@ -125,11 +126,11 @@ class Stages:
 
     @property
     def on_host(self) -> bool:
-        """Does the device compute nothing?"""
+        """True if the device computes nothing."""
         return not self._parts.first.graph.node and not self._parts.after
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:
-        """Of the outputs of the last run, as the file has them."""
+        """The dtypes of the outputs of the last run, as in the file."""
         return {} if self._last is None else self._last.dtypes()
 
     def constant(self, name: str) -> Array | None:

@@ -13,7 +13,7 @@ from .elementwise import OPS
 
 __all__ = [
     "activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget", "mul_mat_quant",
-    "mul_mat_quant_budget",
+    "mul_mat_quant_budget", "rms_norm_linear", "rms_norm_linear_budget",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -186,6 +186,57 @@ def mul_mat_quant_budget(
         most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
         bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
     return np.asarray(bound)
+
+
+def rms_norm_linear(
+    x: Array, gain: Array, w: Array, shape: tuple[int, ...], scales: Array | None = None,
+    high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
+    activation: str | None = None, gated: bool = False,
+) -> Array:  # fmt: skip
+    """The product with a row that is divided by its root mean square, in float64."""
+    numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
+    if not gated:
+        return np.asarray(mul_mat(numbers, row, bias, activation=activation)[0])
+    a, c = np.split(numbers, 2)
+    own = (None, None) if bias is None else np.split(bias, 2)
+    gate = mul_mat(a, row, own[0], activation=activation)
+    return np.asarray((gate * mul_mat(c, row, own[1]))[0])
+
+
+def rms_norm_linear_budget(
+    x: Array, gain: Array, w: Array, shape: tuple[int, ...], scales: Array | None = None,
+    high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
+    activation: str | None = None, gated: bool = False,
+) -> Array:  # fmt: skip
+    """That of mul_mat; the factor of the row is off by sqrt(K) / 2 + 8 units, and a product of two
+    results by each of their errors."""
+    numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
+    halves = np.split(numbers, 2) if gated else [numbers]
+    own = [bias] if bias is None or not gated else np.split(bias, 2)
+    acts = (activation, None)
+    found = []
+    for i, part in enumerate(halves):
+        extra = own[i % len(own)]
+        size = np.abs(row) @ np.abs(part.astype(np.float64)).T
+        more = 1.2 * 2.0**-23 * (math.sqrt(len(x)) / 2 + 8) * size
+        value = np.abs(mul_mat(part, row, extra, activation=acts[i]))
+        found.append((mul_mat_budget(part, row, extra, activation=acts[i]) + more, value))
+    if not gated:
+        return np.asarray(found[0][0][0])
+    (e, a), (f, c) = found
+    return np.asarray((e * c + f * a + e * f + 2.0**-23 * a * c)[0])
+
+
+def _normed(
+    x: Array, gain: Array, w: Array, scales: Array | None, high: Array | None, rows: int,
+    quant: str, eps: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The weights as numbers, and the row (1, K) that they are multiplied with."""
+    wide = x.astype(np.float64)
+    row = wide / np.sqrt((wide**2).mean() + float(np.float32(eps))) * gain.astype(np.float64)
+    if scales is not None:
+        w = _weights(w, scales, (rows, len(x)), high, quant)
+    return w, row[None]
 
 
 def _packed(

@@ -179,15 +179,22 @@ def observe(
 ) -> None:  # fmt: skip
     """`launch` while a tape lives."""
     kernel: Kernel = key[0]
-    scope, tapes = innermost("tape", "gradient"), list[Observer]()
-    if scope is not None:
-        if scope.owner is not current():
+    scope, tapes = entered.get(), list[Observer]()
+    mine = scope is not None and scope.open and scope.owner is current()
+    if mine and scope.what == "gradient" and not scope.value:  # type: ignore[union-attr]
+        launch(key, tensors, scalars, True)  # as below, for the most launches
+        return
+    if mine and scope.what == "tape" and scope.outer is None:  # type: ignore[union-attr]
+        tape = scope.value()  # type: ignore[union-attr]
+        tapes = [] if tape is None else [tape]
+    else:
+        scope = innermost("tape", "gradient")
+        if scope is not None:
             scope.check(kernel.name)
-        if scope.what == "tape" or scope.value:
             tapes = recording_tapes()
-        if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
-            launch(key, tensors, scalars, True)
-            return
+            if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
+                launch(key, tensors, scalars, True)
+                return
     serial = next_serial()
     entries: list[tuple[Observer, Any]] = []
     undo = []

@@ -64,9 +64,7 @@ class QTensor:
         return made
 
     @classmethod
-    def zeros(
-        cls, shape: int | Sequence[int], type: str, device: Device | None = None
-    ) -> QTensor:
+    def zeros(cls, shape: int | Sequence[int], type: str, device: Device | None = None) -> QTensor:
         """A tensor of zeros, such as a cache of keys and values.
 
         Args:

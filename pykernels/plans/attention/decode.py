@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pykernels._generated.bodies import attention_decode, attention_decode_quant, flash_attn
@@ -60,8 +59,9 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
 
 
 def decode_blocks(
-    caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str, blocks: Sequence[View]
-) -> list[Step] | None:
+    caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str,
+    blocks: tuple[View, View, View, View],
+) -> list[Step] | None:  # fmt: skip
     """The same of keys and values in blocks, without a mask: planes of low and scales, (B, Hkv,
     ...). None if heads are too deep."""
     first_key, last_key = _ends(c)
