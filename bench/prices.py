@@ -53,14 +53,15 @@ _WHY = {
         "zeros_like",
     ),
     "judges its arguments anew in each call: it has no short path yet": (
-        "bincount", "binary_cross_entropy_with_logits", "clip_grad_value", "copyto", "dequantize",
+        "bincount", "binary_cross_entropy_with_logits", "clip_grad_value", "copy",
+        "copyto", "dequantize",
         "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "quantize",
         "rms_norm_linear", "rope_append",
         "smooth_l1_loss", "solve_triangular",
     ),
     "takes views of several arguments, or makes two results, in each call": (
-        "add_layer_norm", "add_rms_norm", "conv1d", "conv1d_backward_weight", "scaled_matmul",
-        "top_k",
+        "adaptive_avg_pool1d", "adaptive_max_pool1d", "add_layer_norm", "add_rms_norm", "conv1d",
+        "conv1d_backward_weight", "scaled_matmul", "top_k", "topk",
     ),
     "keeps a slot for what it reports of its indices": (
         "cross_entropy", "embedding", "gather", "get_rows", "index_select", "nll_loss", "rope",
@@ -68,6 +69,7 @@ _WHY = {
     ),
     "is an expression: names and types of all operands are looked up": (
         "clamp", "clip", "elementwise", "glu", "isclose", "masked_fill", "nan_to_num",
+        "reduction",
     ),
     "draws from a state, which is counted on": (
         "bernoulli", "dropout_mask", "rand", "rand_like", "randn", "randn_like",

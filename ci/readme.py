@@ -5,7 +5,7 @@ compares.
 
 Pages: README.md and docs/**/*.md, without docs/records, whose figures are of single runs.
 
-Blocks. What stands between the first line and the end is written:
+Blocks. The lines between the first and the last mark are written:
 
     <!-- kernels -->                     the table of kernels, from the build's manifest
     <!-- bench: main -->                 cases with peers, machine, ceilings, plot
@@ -136,7 +136,7 @@ def networks() -> str:
 
 
 def sweep(up: str) -> str:
-    """The heat map and what it says in a line; nothing before a run is committed."""
+    """The heat map and a line about it; empty before a run is committed."""
     file = ROOT / f"{SWEEP}.json"
     if not file.is_file():
         return ""
@@ -281,13 +281,13 @@ def pages() -> Iterator[Path]:
 
 
 def written(text: str, up: str = "") -> str:
-    """A page with its blocks and figures as they have to be; raises Unknown."""
+    """A page with its correct blocks and figures; raises Unknown."""
     text = BLOCK.sub(lambda m: f"{m[1]}{block(m[2], up)}\n{m[3]}", text)
     return outside_code(text, lambda part: MARK.sub(lambda m: figure(m[3]) + m[2], part))
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The text, changed where it is neither code nor a block."""
+    """The text, with changes outside of code and blocks."""
     out, at = [], 0
     kept = sorted([*CODE.finditer(text), *BLOCK.finditer(text)], key=lambda m: m.start())
     for m in kept:

@@ -62,12 +62,13 @@ class Argument:
 
     @property
     def left(self) -> bool:
-        """May the caller leave it to the rule, although the kernel needs it?"""
+        """True if the caller may leave it out although the kernel needs it: the rule computes
+        it."""
         return self.tensor is not None and self.default == "None" and not self.tensor.optional
 
     @property
     def optional(self) -> bool:
-        """May it be None? An array then counts as not given."""
+        """True if it may be None. An array then counts as not given."""
         return self.tensor is not None and self.tensor.optional
 
 
@@ -128,8 +129,8 @@ def operation_files(root: Path) -> list[Path]:
 
 
 def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Function]]:
-    """The declared functions by the name of their file; BuildError names file and line of what is
-    wrong."""
+    """The declared functions by the name of their file; BuildError names file and line of the
+    mistake."""
     specs = {name: spec for spec in kernels for name in spec.names}
     return {
         path.name.removesuffix(SUFFIX): _File(path, root).functions(specs)
@@ -163,7 +164,7 @@ class _File:
         raise BuildError(self.file, self.line(*keys), message)
 
     def line(self, *keys: str) -> int:
-        """Where the table or the key stands, or what it is in."""
+        """The line of the table or of the key, or of the table around it."""
         for depth in range(len(keys), 0, -1):
             header = re.compile(rf"\[{re.escape('.'.join(keys[:depth]))}\]")
             entry = re.compile(rf"{re.escape(keys[depth - 1])}\s*[.=]")
@@ -343,7 +344,7 @@ def tensor_argument(name: str, tensor: TensorSpec, check: str, doc: str, keyword
 
 
 def converter(type_: str) -> str:
-    """The check that a type names by itself, "" where there is none."""
+    """The check that a type implies, "" if there is none."""
     kind = type_.removesuffix(" | None")
     if kind.startswith("Literal["):
         return "choice"

@@ -113,7 +113,8 @@ def source_hash(root: Path) -> str:
     for path in _paths(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
-    # Which functions and plans are written by hand decides what is generated around them.
+    # The functions and plans that are written by hand determine the code that is generated around
+    # them.
     by_hand = functions_by_hand(root)
     functions = [f"{home}.{name}" for name, home in by_hand.items()]
     written = signatures(root, by_hand)

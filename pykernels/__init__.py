@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from . import kernels as kernels
     from . import onnx as onnx
     from . import validate as validate
+    from .call.asking import Meta as Meta
+    from .call.asking import supports as supports
     from .call.autocast import autocast as autocast
     from .device import Device as Device
     from .device import Tensor as Tensor
@@ -53,6 +55,7 @@ _HOMES = {
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
+    "Meta": "call.asking",
     "QTensor": "tensors.quantised",
     "Tape": "tape",
     "Tensor": "device",
@@ -70,6 +73,7 @@ _HOMES = {
     "load_kernels": "own",
     "no_grad": "tape",
     "raw_kernel": "raw",
+    "supports": "call.asking",
     "value_and_grad": "tape",
     "vjp": "tape",
 }

@@ -41,7 +41,7 @@ DTYPES = (
 class Feature(NamedTuple):
     """A feature of devices."""
 
-    name: str  # WebGPU's and Dawn's word, which ours is
+    name: str  # WebGPU's and Dawn's name, which pykernels uses
     wgpu: str  # wgpu's
     word: str = ""  # what WGSL enables
     asked: bool = False  # True: every device enables it if the adapter has it

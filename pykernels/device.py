@@ -54,6 +54,7 @@ from .steps import cdiv
 from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
 from .tensors.strides import of_buffer
+from .tensors.textures import read_texture, write_texture
 
 __all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 
@@ -309,6 +310,52 @@ class Tensor(TensorMethods):
         storage = context.adopt(buffer)
         lay, start = of_buffer(buffer.size, shape_of(shape), dtype_of(dtype), offset, strides)
         return _Tensor(context, storage, start, lay)
+
+    @classmethod
+    def from_texture(cls, texture: Any, *, level: int = 0, device: Device | None = None) -> Tensor:
+        """A new tensor with the texels of a texture, copied on the device.
+
+        The shape is (height, width), or (height, width, channels) if the format has more than one;
+        layers of an array, and slices of a 3d texture, come first. Elements are what the format
+        stores: uint8 for r8unorm to rgba8unorm (bgra8unorm in its order), float16 and float32 for
+        formats that end with float, integers for uint and sint.
+
+        Args:
+            texture: a GPUTexture, 2d or 3d, with the usage COPY_SRC.
+            level: the mip level.
+            device: the Device to use; None takes `Device.from_wgpu` of the texture's device.
+
+        Raises:
+            DTypeError: no texture, or a format of other channels.
+            ArgumentError: a texture of several samples, or a level that does not exist.
+            BufferStateError: the texture belongs to another device or lacks the usage; inside a
+                capture or a recorded pass.
+        """
+        owner = getattr(texture, "_device", None)
+        if owner is None:
+            raise DTypeError(
+                f"[from_texture] texture must be a GPUTexture but is {type_name(texture)}"
+            )
+        given = Device.from_wgpu(owner) if device is None else device_of(device)
+        found: Tensor = read_texture(given, texture, level)
+        return found
+
+    def to_texture(self, texture: Any, *, level: int = 0) -> None:
+        """Copy the elements to a texture, on the device, in order with launches and with the
+        caller's own queue calls.
+
+        Shape and dtype are those of `from_texture`.
+
+        Args:
+            texture: a GPUTexture, 2d or 3d, with the usage COPY_DST.
+            level: the mip level.
+
+        Raises:
+            ShapeError: another shape than the texture's.
+            DTypeError: another dtype, no texture, or a format of other channels.
+            ArgumentError, BufferStateError: as in `from_texture`.
+        """
+        write_texture(self, texture, level)
 
     @property
     def device(self) -> Device:

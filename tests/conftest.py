@@ -55,7 +55,7 @@ ONCE = frozenset(
         "onnx/test_contrib", "onnx/test_decisions", "onnx/test_decoders", "onnx/test_fuzz",
         "onnx/test_model", "onnx/test_networks", "onnx/test_operators", "onnx/test_plans",
         "onnx/test_quantized_networks", "runtime/test_budget_calls",
-        "bench/test_command", "examples/test_decoder", "own/test_load",
+        "bench/test_command", "examples/test_decoder", "own/test_load", "api/test_supports",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "gradients/test_windows", "kernels/loss/test_ctc_loss", "kernels/optim/test_muon",
@@ -67,12 +67,13 @@ ONCE = frozenset(
 ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
-        "api/test_cli", "api/test_known_calls",
+        "api/test_cli", "api/test_known_calls", "api/test_raw_debug",
         "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
         "runtime/test_memory", "runtime/test_mixes", "runtime/test_owners",
         "proofs/test_allocation_faults",
-        "runtime/test_soak", "runtime/test_software", "runtime/test_threads",
+        "runtime/test_soak", "runtime/test_software", "runtime/test_textures",
+        "runtime/test_threads",
         "runtime/test_transfers", "runtime/test_wrong_kinds",
     )
 )  # fmt: skip

@@ -116,8 +116,8 @@ def _between(rates: Mapping[int, float], size: int) -> float:
 def ceilings(
     dev: Device, effort: Effort, nbytes: int = 1 << 30, caches: Sequence[str] = ("cold",)
 ) -> tuple[Ceilings, Tracker]:
-    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock. `caches`: in
-    which states of the host's caches, on a software driver."""
+    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock. `caches`:
+    the states of the host's caches to measure, on a software driver."""
     slow = dev.info["type"] == "CPU"
     fma32, probe = _best_fma(dev, "f32", slow, partial(measure, effort=effort))
     warm = min(probe(1) for _ in range(5))

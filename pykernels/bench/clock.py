@@ -264,7 +264,7 @@ class GpuSample:
 
 
 class HostSample:
-    """n calls and the sync behind them, by the host's clock."""
+    """Seconds of n calls and the sync after them, by the host's clock."""
 
     def __init__(self, dev: Device, call: Callable[[], object]) -> None:
         self.dev, self.call = dev, call

@@ -19,7 +19,7 @@ LARGEST = 1 << 28  # bytes of states in one buffer
 
 
 class Numbers(NamedTuple):
-    """What a step reads besides gradients, states and parameters."""
+    """The tensors that a step reads besides gradients, states and parameters."""
 
     settings: Tensor
     steps: Tensor | None = None
@@ -39,7 +39,8 @@ def launch_together(
     name: str, params: Sequence[Tensor], grads: Sequence[Tensor],
     states: Sequence[Sequence[Tensor]], numbers: Numbers, flag: bool = False, rule: str = "",
 ) -> list[int]:  # fmt: skip
-    """Launch the steps of parameters that can share one; gives the positions of all others.
+    """Launch the steps of parameters that can share a launch. Returns the positions of all other
+    parameters.
 
     These need a launch each: what is not in one piece, shares a buffer with another parameter, or
     has states that are not neighbours (a copy by pickle, a state that was added later).
@@ -73,7 +74,8 @@ def launch_together(
 def _placed(
     at: int, param: Tensor, grad: Tensor, states: Sequence[Tensor], largest: int
 ) -> tuple[Any, _Pair]:
-    """With what a parameter can share a launch, None for nothing; and where its states lie."""
+    """A key that is equal for parameters which can share a launch, None if it cannot share one; and
+    the place of its states."""
     nothing = None, _Pair(at, 0, 0)
     for t in (param, grad):
         if not (t._layout.contiguous and t.dtype in SHORT and 0 < t._layout.nbytes <= largest):

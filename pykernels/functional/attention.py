@@ -19,7 +19,7 @@ from pykernels.runtime.observe import recording
 from pykernels.tensors.layout import contiguous_layout, expanded
 from pykernels.tensors.quantised import QTensor
 
-from ._caches import attend_blocks
+from .attention_caches import attend_blocks
 from .attention_plain import with_dropout
 from .random import probability
 

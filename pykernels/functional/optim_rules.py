@@ -1,4 +1,4 @@
-"""Optimisers by the rules of one kernel: RMSprop, Adagrad, NAdam, Lion; and running averages."""
+"""Optimisers that one kernel computes: RMSprop, Adagrad, NAdam, Lion; and running averages."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Adagrad(Rooted):
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         lr_decay: How fast the learning rate falls.
         weight_decay: Factor of param in its gradient (L2).
-        initial_accumulator_value: What the sum begins at; the state has it from then on.
+        initial_accumulator_value: The first value of the sum, which is part of the state.
         eps: Added to the root.
     """
 
@@ -174,7 +174,7 @@ class NAdam(Betas, Rooted):
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
         weight_decay: Factor of param in its gradient (L2).
-        momentum_decay: How fast mu grows to beta1.
+        momentum_decay: The speed at which mu grows to beta1.
         decoupled_weight_decay: Weight decay is no part of the gradient, as in `AdamW`.
     """
 
@@ -315,7 +315,7 @@ class EMA:
 
     @property
     def decay(self) -> float:
-        """What an average keeps of itself."""
+        """The factor of the old average."""
         return float(self._decay)
 
     @decay.setter
@@ -331,7 +331,7 @@ class EMA:
         """Take the parameters as they are now into the averages.
 
         Args:
-            skip: As in the step of an optimiser: where it is not 0, averages stay as they were.
+            skip: As in the step of an optimiser: if it is not 0, averages do not change.
         """
         flag = flag_of("EMA", skip)
         params, averages = self._params, self._averages
@@ -349,7 +349,7 @@ class EMA:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 
         Raises:
-            ArgumentError: other names. ShapeError, DTypeError: what does not fit.
+            ArgumentError: other names. ShapeError, DTypeError: arguments that do not fit.
         """
         load_state("EMA", state, self.state_dict())
 

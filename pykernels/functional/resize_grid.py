@@ -26,7 +26,7 @@ _ARGS = tuple(
 _GRID = replace(KERNEL, name="grid_sample", args=_ARGS)
 Mode = Literal["bilinear", "nearest", "bicubic"]
 Padding = Literal["zeros", "border", "reflection"]
-# What is far outside, infinite or no number is just outside.
+# Places far outside, infinities and NaN become places just outside.
 _FAR = "where(abs(x) < 16777216, x, -100)"
 # Keys 1981 with a = -0.75: shares of the neighbours at -1, 0, 1 and 2 of a place between 0 and 1.
 _NEAR, _AWAY = (
@@ -114,7 +114,7 @@ def _folded(x: Any, size: int, padding: str, corners: bool) -> Any:
     n = float(size)
     if padding == "reflection":
         low, period = (0.0, n - 1) if corners else (-0.5, n)
-        if period:  # in two images it goes there and back
+        if period:  # over two images it goes forward and back
             turn = elementwise("abs(x - low)", x=x, low=low)
             turn = elementwise("t - two * floor(t / two)", t=turn, two=2 * period)
             text = "where(t <= p, t, 2 * p - t) + low"

@@ -172,8 +172,8 @@ def cross_entropy_backward(call: Taped) -> None:
 
 
 def _give_factors(call: Taped, rows: Any, total: Any) -> None:
-    """The gradients by dy and by what a mean divides by, of values linear in dy / total: `rows` are
-    those for a dy of 1."""
+    """The gradients by dy and by the divisor of a mean, for values linear in dy / total: `rows` are
+    the values for a dy of 1."""
     call.give("dy", rows)
     if total is not None and call.wants("total"):
         call.give("total", -F.sum(rows * call.saved("dy")) / total)
@@ -181,7 +181,7 @@ def _give_factors(call: Taped, rows: Any, total: Any) -> None:
 
 @reads("target", "weight", "total", "dy")
 def nll_loss_backward(call: Taped) -> None:
-    """It is linear in dy: what comes back is the loss of each row."""
+    """It is linear in dy, so the gradient by dy is the loss of each row."""
     given, target, weight = call.dy(), call.saved("target"), call.saved("weight")
     total = call.saved("total")
     if call.wants("dy") or call.wants("total"):

@@ -77,7 +77,7 @@ class Model:
         self.metadata = {p.key: p.value for p in proto.metadata_props}
         self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
         self._dtypes = {v.name: v.dtype for v in self.inputs}
-        self._constants = Constants(device) if whole is None else whole._constants
+        self._constants: Constants = Constants(device) if whole is None else whole._constants
         self._files: dict[str, Array] = {} if whole is None else whole._files
         self._programs: OrderedDict[tuple[Any, ...], Program | Stages] = OrderedDict()
         self._pinned: frozenset[str] = frozenset()
@@ -199,7 +199,7 @@ class Model:
     def _made(self, values: Mapping[str, Given]) -> Program | Stages:
         shapes = {n: tuple(v.shape) for n, v in values.items()}
         known = {n: v for n, v in values.items() if not isinstance(v, Tensor)}
-        left = READ
+        left: tuple[str, ...] = READ
         while True:
             try:
                 graph = reader.load(self.proto, shapes, known, self._files, left)

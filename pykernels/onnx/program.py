@@ -88,7 +88,7 @@ class Program:
         return all(v in self.graph.constants for v in self.graph.outputs.values())
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:
-        """Of the outputs, as the file has them."""
+        """The dtypes of the outputs, as in the file."""
         return {name: self.graph.dtypes[value] for name, value in self.graph.outputs.items()}
 
     def constant(self, name: str) -> Array | None:

@@ -1,4 +1,4 @@
-"""The expected cost of a choice: workgroups in waves, and sums in splits of K.
+"""The expected cost of a choice: workgroups in waves, and sums in splits of K; the tile of one.
 
 Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
@@ -20,6 +20,7 @@ __all__ = [
     "product_seconds",
     "split_k",
     "splitk_seconds",
+    "tile_of",
     "waves",
 ]
 
@@ -78,3 +79,8 @@ def split_k(depth: int, splits: int, unit: int, each: int = 0) -> Split:
         each = cdiv(cdiv(depth, splits), unit) * unit
     each = min(each, unit * MAX_ROUNDS)
     return Split(cdiv(depth, each), each)
+
+
+def tile_of(body: str) -> str:
+    """The tile of a choice's body: the name after the slash."""
+    return body.split("/")[1]

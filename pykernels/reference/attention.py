@@ -109,7 +109,7 @@ def flash_attn_quant(
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
 ) -> Array:  # fmt: skip
-    """The output of `attention` over what blocks are."""
+    """The output of `attention` over the numbers of blocks."""
     k, v = (
         _numbers(q, low, scales, quant, keys)
         for low, scales in ((k_low, k_scales), (v_low, v_scales))
@@ -122,7 +122,7 @@ def flash_attn_quant_budget(
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
 ) -> Array:  # fmt: skip
-    """As of flash_attn, of bodies that do not round what blocks are."""
+    """The budget of flash_attn, for bodies that do not round the numbers of blocks."""
     k, v = (
         _numbers(q, low, scales, quant, keys)
         for low, scales in ((k_low, k_scales), (v_low, v_scales))

@@ -27,7 +27,7 @@ def alike(
     if not call.is_moved:
         return Made({"dst": result})
     views = {n: call.moved(n, t) for n, t in tensors.items() if n in moves}
-    # What is allowed for the last axis only is no part of what a call is remembered by.
+    # Options that are allowed only for the last axis are not in the key of a cached call.
     after = _nothing if last_only else None
     return Made({"dst": result}, {**views, "dst": call.moved("dst", result)}, after=after)
 

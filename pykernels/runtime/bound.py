@@ -41,8 +41,9 @@ class Call:
         size, work: the cost of the call, in units of `pace`.
         pack: packs the scalars as bytes. `order` selects scalars; None is all in order.
         last: the scalars of the last launch.
-        filled: by a slot of the device's batches what the call has there, while its mark is the one
-            of the slot: mark, first slot of the page of faults, scalars, commands.
+        filled: for slots of the device's batches, the entry of the call: mark, first slot of the
+            page of faults, scalars, commands. It is valid while its mark equals the mark of the
+            slot.
         commands, kept: the commands with slots of the call's own, and the scalars in these slots.
         serial: number of the last batch that uses these slots.
     """

@@ -103,7 +103,8 @@ class Context:
         # Stands in for optional tensors that are not given.
         self.null = Block(self.pool.buffers.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
-        self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"  # of raw kernels
+        self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"
+        self.guarded |= self.checks_indices
         self.debugging: Any = None  # the open block of Device.debug
         self.set_budget(asked_budget())
         _contexts.add(self)
@@ -140,7 +141,9 @@ class Context:
     def refuse_in_capture(self, what: str) -> None:
         """Raise inside a capture: a program cannot contain work of the host."""
         if self.scopes and self._arena() is not None:
-            raise BufferStateError(
+            scope = innermost("capture", "record", on=self)
+            kind = getattr(scope and scope.value, "refusal", BufferStateError)
+            raise kind(
                 f"[{what}] not possible inside a capture, which records launches only: do it "
                 "before or after"
             )

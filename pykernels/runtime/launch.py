@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKernelsError
+from pykernels.lazy import load
 from pykernels.steps import Kernel
 from pykernels.wgsl.watch import SLOTS
 
@@ -55,6 +56,10 @@ def launch(
     context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
         context.check()
+        if context.checks_indices and load("pykernels.raw.checking").checked_launch(
+            context, key, tensors, scalars
+        ):
+            return
     try:
         with context.lock:
             try:

@@ -240,7 +240,7 @@ class Recorder:
     def _submit_whole(self, program: Any) -> None:
         """Submit a program in one command buffer, and encode the next one while it runs.
 
-        In growing batches, short dispatches would wait for the host.
+        If batches grew, short dispatches would wait for the host.
         """
         engine = self._engine
         for block in program.blocks:

@@ -149,7 +149,7 @@ class Rewriting:
     # -- parts ------------------------------------------------------------------------------------
 
     def _lengths(self, kind: str) -> dict[str, str]:
-        """How many elements each module-scope array has."""
+        """The number of elements of each module-scope array."""
         if kind == "workgroup":
             pattern = r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*(\w+)\s*:([^;]*)"
             found = [(m[1], m[2].strip()) for m in re.finditer(pattern, self.usage.code)]

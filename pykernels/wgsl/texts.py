@@ -131,6 +131,15 @@ class _Packaged:
     def get(self, key: str) -> Text | None:
         return self._texts.get(key)
 
+    def where(self, key: str, line: int) -> str:
+        """The source's file and line of a line of a text; "" for a line of its head."""
+        path = importlib.resources.files(self._package) / "lines" / f"{self._name}.json"
+        found = json.loads(path.read_text(encoding="utf-8"))
+        head, body = found["texts"][key]
+        places = found["bodies"][body]
+        at = line - 1 - head
+        return "{}:{}".format(*places[at]) if 0 <= at < len(places) else ""
+
 
 def packaged(body: str, package: str | None, name: str) -> Made:
     """Make the texts of a body known that `pykernels build` made: `package` is the one with the

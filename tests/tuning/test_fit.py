@@ -145,7 +145,7 @@ def test_bytes_are_asked_for_too() -> None:
         """Splits cost, and large tiles most."""
 
         def seconds(self, i: int, choice: Any) -> float:
-            return float(choice.splits) + 10.0 * choice.body.endswith("64")
+            return float(choice.splits + 10.0 * choice.body.endswith("64"))
 
         def known(self, i: int, choice: Any) -> float:
             return self.seconds(i, choice)

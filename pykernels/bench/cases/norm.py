@@ -101,7 +101,7 @@ def by_channel(
     kernel: str, shape: tuple[int, ...] = (16, 64, 56, 56, 32), dtype: str = "float32",
     out: str = "",
 ) -> Case:  # fmt: skip
-    """A norm of images; the last number of the shape is that of groups."""
+    """A norm of images; the last number of the shape is the number of groups."""
     *size, groups = shape
     dims, channels = tuple(size), size[1]
     x, w = Operand(dims, cast(DTypeName, dtype)), Operand((channels,), "float32")

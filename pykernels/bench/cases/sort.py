@@ -1,4 +1,4 @@
-"""Sorts of one long row, many short ones and narrow keys; and what is found by sorting."""
+"""Sorts of one long row, of many short rows and of narrow keys; and kernels that sort first."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _windows(node: Node, sizes: Sequence[int]) -> tuple[list[int], list[int], li
     for a, (n, k, step, gap) in enumerate(zip(sizes, kernel, steps, gaps, strict=True)):
         room = n + front[a] + behind[a] - (k - 1) * gap - 1
         count = (-(-room // step) if up else room // step) + 1
-        if up and (count - 1) * step >= n + front[a]:  # no window begins behind the image
+        if up and (count - 1) * step >= n + front[a]:  # no window begins after the image
             count -= 1
         found.append(count)
         # If sizes are rounded up, add space so that the last window fits.
@@ -220,7 +220,7 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
 def local_response_norm(node: Node, x: Any) -> Any:
     given = node.attributes
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    if given["size"] % 2 == 0:  # of an even size, ONNX has the extra channel behind, torch in front
+    if given["size"] % 2 == 0:  # torch adds the other channel
         raise refuse(node, "an even size")
     return pk.local_response_norm(x, given["size"], alpha, beta, k)
 

@@ -28,8 +28,8 @@ __all__ = ["tiles"]
 
 class _Part(NamedTuple):
     """Workgroups of one dispatch, from `first_rank` on: `ranks` for each split of the keys, the
-    first split of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before`
-    rows."""
+    first split of `long` tiles and the others of `short`. `out` and `sums` begin `rows_before` rows
+    later."""
 
     first_rank: int
     ranks: int

@@ -54,8 +54,8 @@ def span(
 
 
 def units(caps: Caps, scratch: Scratch, *images: Image) -> tuple[list[View], list[Step]]:
-    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, as it is
-    where it lies so; and the step that packs the others, two at the most."""
+    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, without a
+    copy if it has this layout; and the step that packs the other images, at most two."""
     own = [_as_it_is(image) for image in images]
     packed = [image for image, v in zip(images, own, strict=True) if v is None]
     if not packed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pykernels._generated.ops import ACTIVATIONS
+from pykernels.plans.cost import tile_of
 from pykernels.plans.matmul import mul_mat
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Ints, View, merge_axes
 
 from . import matrix
 from .call import Windows
-from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
+from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs
 from .select_mma import TILES as TILES_MMA
 from .window_steps import (
     Weights,

@@ -116,9 +116,9 @@ def narrowed(t: Typed) -> str:
 
 
 def limits(root: Typed) -> tuple[Limit, ...]:
-    """The numbers that meet integers of up to 16 bits, whose results wrap: with a number that does
-    not fit they would mean nothing. Comparisons are of 32 bits and take any. And the exponents of
-    integers, none of which is negative."""
+    """The numbers that are combined with integers of up to 16 bits: they must fit, because results
+    wrap. Comparisons compute in 32 bits, so they take any number. Also the exponents of integers,
+    which must not be negative."""
     found = [limit for a in root.args for limit in limits(a)]
     name = root.node.name if isinstance(root.node, Call) else ""
     if name == "pow" and root.kind != "f32":

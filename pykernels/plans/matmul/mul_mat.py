@@ -19,7 +19,7 @@ from pykernels.errors import ArgumentError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.copy.padded import padded
-from pykernels.plans.cost import copy_seconds, split_k
+from pykernels.plans.cost import copy_seconds, split_k, tile_of
 from pykernels.plans.mma import words
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Tiles, View
@@ -212,7 +212,7 @@ def _small_copy(
 
 def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> list[Step]:
     s, own = p.shape, TILES[body]
-    tile = body.split("/")[1]
+    tile = tile_of(body)
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
     k = split_k(s.depth, splits, BK)
     out, is_partial, after = target(caps, scratch, p, k)
@@ -350,7 +350,7 @@ def _gemm_mma(
     if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # the splits are one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
         return [step for part in parts for step in _gemm_mma(caps, scratch, part, choice, longest)]
-    tile = choice.body.split("/")[1]
+    tile = tile_of(choice.body)
     s, own = p.shape, MMA_TILES[tile]
     a, b = halves(caps, scratch, p.a), halves(caps, scratch, p.b)
     k = split_k(s.depth, choice.splits, own.BK)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import scatter_integers, segment_sum
 from pykernels.plans.copy import cpy
+from pykernels.plans.sort.sorted_index import moved, sorted_index
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
 
 from .picked import check as check_views
 from .picked import shares
-from .sorted_index import moved, sorted_index
 
 __all__ = ["plan"]
 

@@ -38,7 +38,7 @@ _MEMBER = re.compile(r"\bp\.(\w+)")
 
 
 def padded(size: int) -> int:
-    """The elements between the first ones of neighbouring states."""
+    """The distance in elements between the starts of neighbouring states."""
     return cdiv(size, PADDING) * PADDING
 
 

@@ -7,10 +7,11 @@ from pykernels._generated.bodies import bincount_sums as body
 from pykernels.dtypes import DTYPES
 from pykernels.errors import LimitError, ShapeError
 from pykernels.plans.limits import MAX_ROUNDS
-from pykernels.plans.move.sorted_index import sorted_index
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
+
+from .sorted_index import sorted_index
 
 __all__ = ["plan"]
 

@@ -91,7 +91,8 @@ def tiled(length: int) -> int:
 
 
 def front(items: View, shape: tuple[int, ...], like: View) -> View:
-    """The first columns of each row of words, in the dtype of another view: its bits come first."""
+    """The first columns of each row of words, as a view with the dtype of `like`, whose bits are
+    the lowest bits of a word."""
     return items.with_layout(shape, items.strides, like.dtype)
 
 

@@ -7,10 +7,11 @@ import math
 
 from pykernels._generated.bodies import scatter_keys
 from pykernels.dtypes import DTYPES
-from pykernels.plans.sort.order import BLOCK, merged, merges, passes, short_rows, tiled
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
+
+from .order import BLOCK, merged, merges, passes, short_rows, tiled
 
 __all__ = ["moved", "sorted_index"]
 
