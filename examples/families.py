@@ -90,7 +90,7 @@ SHAPES = {
     "tiny-gpt2": Config("gpt2", 2, 32, 4, 4, 64, 97, 64),
     "tiny-llama": Config("llama", 2, 32, 4, 2, 48, 97, 4096, rope_base=100.0, rope_factor=4.0,
                          trained=16),
-    "wide-llama": Config("llama", 3, 256, 8, 4, 512, 97, 4096, style="normal"),
+    "wide-llama": Config("llama", 2, 256, 8, 4, 512, 97, 4096, style="normal"),
     "small-gpt2": Config("gpt2", 2, 64, 2, 2, 96, 97, 64),
     "small-llama": Config("llama", 2, 64, 4, 2, 96, 97, 4096, rope_base=100.0, rope_factor=4.0,
                           trained=16, head=32, style="normal"),
