@@ -323,8 +323,10 @@ class _File:
 
 def _is_of_kernel(arg: str, spec: Spec | None) -> bool:
     """Has the kernel something of this name?"""
-    told = () if spec is None else (*spec.tensors, *spec.params, *spec.options)
-    return any(one.name == arg for one in told)
+    if spec is None:
+        return False
+    names = (part.name for parts in (spec.tensors, spec.params, spec.options) for part in parts)
+    return arg in names
 
 
 def _output(spec: Spec) -> str:
