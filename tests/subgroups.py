@@ -12,7 +12,7 @@ from pykernels.wgsl.texts import Text, add_texts, of_body
 __all__ = ["BODIES", "subgroups_of"]
 
 # The bodies that use subgroups other than for matrix units.
-BODIES = ("attention_decode", "softmax")
+BODIES = ("attention_decode", "attention_decode_quant", "softmax")
 NAMES = {
     "subgroup_id": "em_index / em_width", "subgroup_size": "em_width",
     "subgroup_invocation_id": "em_index % em_width", "num_subgroups": "em_all / em_width",

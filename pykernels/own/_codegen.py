@@ -24,9 +24,7 @@ def part(name: str) -> Any:
     except ModuleNotFoundError as e:
         if e.name is None or e.name.startswith("pykernels"):
             raise
-        raise PyKernelsError(
-            f"[build] {e.name} is not here: pip install 'pykernels[build]'"
-        ) from None
+        raise PyKernelsError(f"[build] {e.name} is not here: pip install {e.name}") from None
 
 
 def _checkout() -> None:

@@ -111,7 +111,7 @@ def load_kernels(
 
     Raises:
         SourceError: a source that does not build, or that a validator refuses.
-        PyKernelsError: Jinja2 is not here: `pip install 'pykernels[build]'`.
+        PyKernelsError: Jinja2 is not here: `pip install jinja2`.
     """
     source, name = _folder(folder), stamp(folder)
     module = sys.modules.get(name)

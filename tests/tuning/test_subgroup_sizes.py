@@ -37,11 +37,18 @@ def test_subgroups_of_any_width(dev: pk.Device, width: int) -> None:
             # Rows that one workgroup can only just hold, and few queries.
             found = pk.softmax(own.tensor(rows)).numpy()
             attended = pk.flash_attn(*map(own.tensor, (q, k, v))).numpy()
+            blocks = [pk.quantize(own.tensor(x), "q8_0") for x in (k, v)]
+            of_blocks = pk.flash_attn(own.tensor(q), *blocks).numpy()
+            k8, v8 = (x.numpy() for x in blocks)
     assert all(t.used for t in texts), "other bodies were chosen"
     np.testing.assert_allclose(found, softmax(rows), rtol=2e-5)
+    np.testing.assert_allclose(attended, attention(q, k, v), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(of_blocks, attention(q, k8, v8), rtol=1e-4, atol=1e-5)
+
+
+def attention(q: Array, k: Array, v: Array) -> Array:
     scores = np.einsum("bhsd,bhtd->bhst", q, np.repeat(k, 4, 1)) / 8
-    want = np.einsum("bhst,bhtd->bhsd", softmax(scores), np.repeat(v, 4, 1))
-    np.testing.assert_allclose(attended, want, rtol=1e-4, atol=1e-5)
+    return np.einsum("bhst,bhtd->bhsd", softmax(scores), np.repeat(v, 4, 1))
 
 
 def softmax(x: Array) -> Array:
