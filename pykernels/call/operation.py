@@ -91,7 +91,10 @@ class Operation:
             if take_part is not None:  # quantised weights, which are no tensors
                 return take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
-        call = Call(self._named, *arrays, out=out[0] if isinstance(out, tuple) else out)
+        first: Any = out
+        if isinstance(out, tuple) and len(out) == len(self._results) > 1:
+            first = out[0]
+        call = Call(self._named, *arrays, out=first)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
         there = {**tensors, **options, **numbers, "out": out}
         made = self._rule(call, **{n: there[n] for n in self._takes})

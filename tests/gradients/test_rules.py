@@ -587,4 +587,4 @@ def test_every_kernel_between_floats_has_a_rule() -> None:
         floats = {a.role for a in kernel.args if a.name != "state" and "float32" in a.dtypes}
         if floats == {"in", "out"} and kernel.family != "optim" and rule_of(kernel) is None:
             without.add(kernel.name)
-    assert without == {"flash_attn_quant", "rms_norm_linear", "rope_append_quant"}
+    assert not without

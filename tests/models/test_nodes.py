@@ -409,11 +409,6 @@ def test_what_is_no_number(dev: pk.Device) -> None:
         (model("NonZero", (3, 3)), "the shape of its result depends on values"),
         (model("LRN", X, size=2), "an even size"),
         (model("GroupNormalization", X, weights(2), weights(2), num_groups=2), "deprecated"),
-        (model("GridSample", X, (2, 3, 3, 2), mode="bicubic", opset=16), "mode bicubic"),
-        (
-            model("ScatterElements", X, np.zeros(X, np.int64), X, reduction="mul"),
-            "reduction mul",
-        ),
     ],
 )
 def test_what_is_missing_has_a_name(proto: onnx.ModelProto, told: str, dev: pk.Device) -> None:

@@ -77,7 +77,7 @@ def _run(name: str, k: int) -> tuple[int, bool]:
             np.testing.assert_array_equal(scenario.value(), scenario.expected)
         except pk.DeviceLostError:
             lost = True
-    if k >= 0:
+    if 0 <= k < library.made:  # a run may make one encoder less, as its pace is one of time
         for use in (dev.sync, lambda: dev.zeros(4).numpy()):
             try:
                 use()

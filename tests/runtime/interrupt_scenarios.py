@@ -427,7 +427,7 @@ class Create(Scenario):
     """A filled tensor, beside one that is let go."""
 
     def run(self) -> None:
-        self.result = self.dev.empty((5, 7))
+        self.dev.empty((5, 7))
         self.result = self.dev.full((5, 7), 3)
 
 

@@ -13,9 +13,11 @@ import pytest
 import pykernels as pk
 from pykernels.plans.quant.types import TYPES
 from pykernels.reference import quant as reference
-from tests.kernels.quant.quant_calls import NAMES, blocks, same
+from tests.kernels.quant.quant_calls import blocks, same
 
 gpu = pytest.mark.gpu
+# The types of weights that a GGUF file may have.
+NAMES = [name for name in TYPES if name.upper() in gguf.GGMLQuantizationType.__members__]
 ENTRIES = {
     "f32": np.arange(12, dtype="f4").reshape(2, 3, 2), "f16": np.arange(5, dtype="f2"),
     "i8": np.arange(-3, 3, dtype="i1"), "i16": np.array([[-300, 7]], "i2"),
