@@ -127,11 +127,12 @@ class Model:
             ModelError: There was no call, or a part of the network has a read before it.
         """
         with self._lock:
-            graphs: dict[tuple[Any, ...], Graph] = {}
-            for key, program in self._programs.items():
-                if isinstance(program, Stages):
-                    raise ModelError("a network with a read between two parts has no plan")
-                graphs[key] = program.graph
+            programs = dict(self._programs)
+        graphs: dict[tuple[Any, ...], Graph] = {}
+        for key, program in programs.items():
+            if isinstance(program, Stages):
+                raise ModelError("a network with a read between two parts has no plan")
+            graphs[key] = program.graph
         if not graphs:
             raise ModelError("a plan has the programs of calls: call the network once before")
         with blamed():

@@ -29,8 +29,8 @@ OP = "flash_attn_quant"
 PLANES = ("k_low", "k_scales", "v_low", "v_scales")
 # As in flash_attn: batches, KV heads, query heads of one KV head, and queries.
 AXES = (
-    {"q": 0, **dict.fromkeys(PLANES, 0), "mask": 0, "lengths": 0, "lse": 0, "dst": 0},
-    {"q": 1, **dict.fromkeys(PLANES, 1), "mask": 1, "sinks": 0, "lse": 1, "dst": 1},
+    {"q": 0, **{name: 0 for name in PLANES}, "mask": 0, "lengths": 0, "lse": 0, "dst": 0},
+    {"q": 1, **{name: 1 for name in PLANES}, "mask": 1, "sinks": 0, "lse": 1, "dst": 1},
     {"q": 2, "mask": 2, "sinks": 1, "lse": 2, "dst": 2},
     {"q": 3, "mask": 3, "lse": 3, "dst": 3},
 )

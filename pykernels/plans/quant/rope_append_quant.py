@@ -65,7 +65,7 @@ def plan(
         if count == 0 or any(v.size == 0 for v in own.values()):
             continue
         axes = _axes(own, len(over))
-        for part in parts(caps, own, [*axes, dict.fromkeys(("x", *names), 0)]):
+        for part in parts(caps, own, [*axes, {name: 0 for name in ("x", *names)}]):
             for piece in in_levels(part, axes, Rows.LEVELS):
                 *at, head = piece.first
                 told = None
