@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from families import SHAPES, Config, rope_factors
+from decoder_families import SHAPES, Config, rope_factors
 
 __all__ = ["SHAPES", "Config", "random_weights", "read", "rope_factors", "shapes_of", "write"]
 

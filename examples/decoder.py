@@ -22,8 +22,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from checkpoints import read
+from decoder_families import SHAPES, Config, named, random_weights, rope_factors
 from decoder_layers import Experts, Layer, Loader, Norm, Product
-from families import SHAPES, Config, named, random_weights, rope_factors
 from gguf_models import Model, text_of, write
 
 import pykernels as pk

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from checkpoints import Array, Weights
-from families import Config, named, rope_factors
+from decoder_families import Config, named, rope_factors
 
 Rounded = Callable[[Array], Array]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from families import FAMILIES, Array, Config, rope_factors, shapes_of
+from decoder_families import FAMILIES, Array, Config, rope_factors, shapes_of
 
 import pykernels as pk
 

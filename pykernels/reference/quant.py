@@ -228,13 +228,13 @@ def quantised_rows(
 
 
 def rope_append_quant(
-    x: Array, positions: Array, scales: Array, low: Array, shape: tuple[int, ...],
+    x: Array, positions: Array, scales: Array, low: Array, dst: Array,
     table: Array | None = None, style: str = "normal", quant: str = "q8_0", room: int = 0,
     check: bool = True,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Planes of a cache with the keys and values of x, and the queries, float64. `shape` is theirs;
-    a position outside of the cache writes nothing and counts as 0."""
-    queries, width = shape[-3], x.shape[-1]
+    """Planes of a cache with the keys and values of x, and the queries, float64, of dst's shape. A
+    position outside of the cache writes nothing and counts as 0."""
+    queries, width = dst.shape[-3], x.shape[-1]
     lead, tokens, heads = x.shape[:-3], x.shape[-2], x.shape[-3] - queries
     q = np.broadcast_to(positions, (*lead, tokens)).astype(np.int64)
     inside = (q >= 0) & (q < room)

@@ -15,8 +15,8 @@ import pykernels as pk
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 import checkpoints
+import decoder_families as families
 import decoder_numpy
-import families
 import gguf_models
 from checkpoints import SHAPES, random_weights
 from decoder import Decoder, Sampling

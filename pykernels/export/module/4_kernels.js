@@ -85,6 +85,7 @@ export class Kernels {
       max_workgroup_bytes: limits.maxComputeWorkgroupStorageSize,
       max_binding: limits.maxStorageBufferBindingSize,
       max_groups: Math.min(limits.maxComputeWorkgroupsPerDimension, manifest.grid.max),
+      matrix: null,
       tuning: manifest.tuning,
     };
     this.nothing = device.createBuffer({ size: 4096, usage: 0x80 }); // for absent tensors

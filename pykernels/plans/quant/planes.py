@@ -15,7 +15,9 @@ from pykernels.tensors.layout import View, contiguous_strides
 
 from .types import ROWS, BlockType, planes
 
-__all__ = ["Piece", "bound", "has_fours", "in_fours", "matrices", "pieces", "read", "written"]
+__all__ = [
+    "Piece", "bound", "changed", "has_fours", "in_fours", "matrices", "pieces", "read", "written",
+]  # fmt: skip
 
 
 def bound(
@@ -53,6 +55,19 @@ def written(
     pairs, own = _own(scratch, kind, low, scales, high)
     steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, copy, view)]
     return steps, *bound(op, kind, shape, *own)
+
+
+def changed(
+    op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
+    scales: View, high: View | None,
+) -> tuple[list[Step], list[Step], View, View, View | None]:  # fmt: skip
+    """The same for planes of which a plan writes some rows: the copies before and after the plan's
+    own steps."""
+    _check(op, kind, shape, low, scales, high)
+    pairs, own = _own(scratch, kind, low, scales, high)
+    before = [s for view, copy in pairs for s in cpy.plan(caps, scratch, view, copy)]
+    after = [s for view, copy in pairs for s in cpy.plan(caps, scratch, copy, view)]
+    return before, after, *bound(op, kind, shape, *own)
 
 
 def _own(

@@ -14,7 +14,7 @@ from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import Rows, View, contiguous_strides
 from pykernels.wgsl.watch import Watch
 
-from .planes import written
+from .planes import changed
 from .types import BlockType, type_of
 
 __all__ = ["KEPT", "plan"]
@@ -39,7 +39,7 @@ def plan(
     _check_shapes(x, positions, table, dst, style)
     lead, tokens, width = x.shape[:-3], x.shape[-2], x.shape[-1]
     heads = x.shape[-3] - dst.shape[-3]
-    copies, low, scales, _ = written(
+    before, copies, low, scales, _ = changed(
         "rope_append_quant", caps, scratch, kind, (*lead, heads, room, width), low, scales, None
     )
     if x.size == 0:
@@ -57,8 +57,8 @@ def plan(
     axes = _axes(views, len(over))
     near = len(in_levels(Part(views, (0,) * len(axes)), axes, Rows.LEVELS)) == 1
     if near and all(fits_binding(caps, v) for v in views.values()):
-        return [_step(caps, scratch, call, views, (queries, turned), watch), *copies]
-    steps: list[Step] = []
+        return [*before, _step(caps, scratch, call, views, (queries, turned), watch), *copies]
+    steps = before
     number = 0
     for names, first, count in ((("dst",), 0, queries), (("scales", "low"), queries, heads)):
         own = {**rest, "x": narrow(rest["x"], 0, first, count)} | {n: outputs[n] for n in names}

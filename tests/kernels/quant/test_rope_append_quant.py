@@ -225,3 +225,24 @@ def test_caches_reject(dev: pk.Device) -> None:
     for call, error, text in calls:
         with pytest.raises(error, match=text):
             call()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shift", [0, 1, 3])
+def test_rows_that_no_position_names_stay(dev: pk.Device, shift: int) -> None:
+    """Also where the planes begin at no whole vector, and a copy of them is written."""
+    rng = np.random.default_rng(shift)
+    low, scales = (rng.integers(0, 100, n + 8).astype(np.uint32) for n in (128, 16))
+    own = dev.tensor(low)[shift : shift + 128].reshape(4, 1, 1, 8, 4)
+    marks = dev.tensor(scales)[shift : shift + 16].reshape(4, 1, 1, 4)
+    x, places, dst = rng.normal(size=(6, 2, 32)).astype("f4"), np.array([1, 5], "i4"), (2, 2, 32)
+    queries = dev.zeros(dst)
+    pk.kernels.rope_append_quant(
+        dev.tensor(x), dev.tensor(places), marks, own, queries, quant="q4_0", room=8
+    )
+    before = (scales[shift : shift + 16].reshape(4, 1, 1, 4), low[shift : shift + 128])
+    want = reference.rope_append_quant(
+        x, places, before[0], before[1].reshape(4, 1, 1, 8, 4), np.zeros(dst), quant="q4_0", room=8
+    )
+    assert (marks.numpy() == want[0]).all()
+    assert (own.numpy() == want[1]).all()
