@@ -1,4 +1,4 @@
-"""Which body multiplies what: a picture of rows, columns and K, as docs/design/matmul.md has it.
+"""The body of each product by rows, columns and K: the picture in docs/design/matmul.md.
 
     python -m bench.regions [--table NAME] [--write]
 

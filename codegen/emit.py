@@ -145,7 +145,7 @@ def seen(t: TensorSpec) -> str:
 
 
 def has_bools(t: TensorSpec) -> bool:
-    """May its elements be bytes, which are bound as words?"""
+    """True if its elements may be bytes, which are bound as words."""
     return not t.bind and "bool" in t.dtypes
 
 

@@ -48,7 +48,7 @@ def _kernel(name: str, const: str) -> str:
 
 
 def _renamed(f: Declared) -> bool:
-    """Does the kernel go by the function's name? What it finds wrong later is said in that name."""
+    """True if the kernel has the function's name, which its later errors then carry."""
     return f.spec.faults and f.op != f.wrapper
 
 
@@ -180,7 +180,7 @@ def _or_none(type_: str) -> str:
 
 
 def _of_integer(a: Argument) -> bool:
-    """May its check wait for plain integers until no cached call fits?"""
+    """True if its check may wait, for plain integers, until no cached call fits."""
     return a.type == "int" and a.check not in (*CHECKS, *INTEGERS)
 
 

@@ -46,5 +46,5 @@ class _Translator(ast.NodeTransformer):
 
 
 def _constant(node: ast.AST) -> bool:
-    """Is it a number, but for numpy's own names?"""
+    """True if it is a number; numpy's own names are none."""
     return all(not isinstance(n, ast.Name) or n.id == "np" for n in ast.walk(node))

@@ -327,7 +327,7 @@ class _File:
 
 
 def _is_of_kernel(arg: str, spec: Spec | None) -> bool:
-    """Has the kernel something of this name?"""
+    """True if the kernel has a tensor, a param or an option of this name."""
     if spec is None:
         return False
     names = (part.name for parts in (spec.tensors, spec.params, spec.options) for part in parts)

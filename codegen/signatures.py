@@ -156,7 +156,7 @@ def _names(annotation: ast.expr | None) -> set[str]:
 
 
 def _follows_arrays(d: ast.FunctionDef) -> bool:
-    """Does the result depend on the kinds of arrays, and is that left to this file to say?"""
+    """True if the result depends on the kinds of arrays, and only this file says so."""
     own = [n for n in d.decorator_list if ast.unparse(n) != "whole"]  # it keeps the signature
     return not own and "Array" in _names(d.returns)
 
@@ -247,7 +247,7 @@ def _params(
 
 
 def _fits(default: ast.expr, kind: str) -> bool:
-    """Is None, or a flag, of this kind?"""
+    """True if None, or a flag, is of this kind."""
     text = ast.unparse(default)
     if text == "None":
         return "None" in kind.split(" | ")

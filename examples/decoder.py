@@ -30,7 +30,7 @@ import pykernels as pk
 
 
 class Sampling(NamedTuple):
-    """How the next token is drawn: see `pk.categorical`. Temperature 0 takes the likeliest."""
+    """Settings of the next token: see `pk.categorical`. Temperature 0 takes the likeliest."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -178,7 +178,7 @@ class Decoder:
         pk.categorical(logits, **self.sampling._asdict(), state=self.state, out=self.token)
 
     def advance(self) -> pk.Tensor:
-        """What a step is: from `token` to the next one; the logits (1, vocabulary) between them."""
+        """A step: from `token` to the next one; the logits (1, vocabulary) between them."""
         logits = self.forward(self.token, self.counts[:1], self.counts[1:])
         self.sample(logits)
         pk.add(self.counts, 1, out=self.counts)

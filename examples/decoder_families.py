@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Family(NamedTuple):
-    """What a family does unlike the plain one, which is llama."""
+    """The differences of a family from the plain one, which is llama."""
 
     arch: str = "llama"  # the name in GGUF files
     norm: Literal["rms", "layer"] = "rms"
@@ -71,7 +71,7 @@ class Config(NamedTuple):
 
     @property
     def row(self) -> Family:
-        """What the family does."""
+        """The settings of the family."""
         return FAMILIES[self.family]
 
     def window_of(self, layer: int) -> int:

@@ -169,7 +169,7 @@ def random_model(config: Config, mix: str, seed: int = 0) -> dict[str, Array | B
 
 
 def _more(config: Config, name: str) -> bool:
-    """Has a file of q4_k_m more bits of this weight? llama.cpp's use_more_bits."""
+    """True if a file of q4_k_m has more bits of this weight: llama.cpp's use_more_bits."""
     if "attn_v" not in name and "ffn_down" not in name:
         return False
     i, eighth = int(name.split(".")[1]), config.layers // 8

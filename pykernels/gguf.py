@@ -185,7 +185,7 @@ class _Header:
         return found
 
     def axes(self) -> int:
-        """How many axes a tensor has."""
+        """The number of axes of a tensor."""
         found = self.take("I")
         if found > 8:
             raise ValueError(f"a tensor has {found} axes")

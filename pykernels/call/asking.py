@@ -41,7 +41,7 @@ class Meta:
 
 
 class Unsupported:
-    """Why a call would not work. It is false, and its text is the reason.
+    """The reason that a call would not work. It is false, and its text is the reason.
 
     Attributes:
         error: The error that the call would raise.

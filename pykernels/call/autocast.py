@@ -26,7 +26,7 @@ __all__ = ["Cast", "autocast", "casting", "live", "recast", "restored"]
 
 
 class Cast:
-    """The state of a block: are arguments converted inside?"""
+    """The state of a block: True if arguments are converted inside."""
 
     __slots__ = ("__weakref__", "enabled")
 

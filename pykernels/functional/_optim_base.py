@@ -90,7 +90,7 @@ class Optimizer:
 
     @whole
     def _in_groups(self, params: Any, named: Mapping[str, Any]) -> bool:
-        """Make an optimiser for each group where params are mappings; are they?"""
+        """Make an optimiser for each group if params are mappings; True if they are."""
         if not isinstance(params, (list, tuple)) or not params:
             return False
         if not all(isinstance(group, Mapping) for group in params):

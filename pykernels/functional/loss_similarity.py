@@ -1,4 +1,4 @@
-"""How alike vectors are."""
+"""The similarity of vectors."""
 
 from __future__ import annotations
 

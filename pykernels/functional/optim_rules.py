@@ -89,7 +89,7 @@ class RMSprop(Rooted):
 
     @property
     def centered(self) -> bool:
-        """Is it a standard deviation that divides?"""
+        """True if a standard deviation divides."""
         return bool(self._kinds["centered"])
 
     @centered.setter
@@ -148,7 +148,7 @@ class Adagrad(Rooted):
 
     @property
     def lr_decay(self) -> float:
-        """How fast the learning rate falls."""
+        """The decay of the learning rate."""
         return float(self._values["lr_decay"])
 
     @lr_decay.setter
@@ -212,7 +212,7 @@ class NAdam(Betas, Rooted):
 
     @property
     def momentum_decay(self) -> float:
-        """How fast the momentum grows."""
+        """The growth of the momentum."""
         return float(self._values["momentum_decay"])
 
     @momentum_decay.setter
@@ -222,7 +222,7 @@ class NAdam(Betas, Rooted):
 
     @property
     def decoupled_weight_decay(self) -> bool:
-        """Is weight decay no part of the gradient?"""
+        """True if weight decay is no part of the gradient."""
         return bool(self._values["decoupled_weight_decay"])
 
     @decoupled_weight_decay.setter

@@ -68,7 +68,7 @@ def avg_pool3d(
         kernel_size: The size of a window, an integer or (planes, rows, columns).
         stride: Distance between windows; None is kernel_size.
         padding: Planes, rows and columns of zeros on each side, at most half of a window.
-        count_include_pad: Do these zeros count?
+        count_include_pad: True if these zeros count.
 
     Returns:
         (N, C, OD, OH, OW) of x's dtype: a numpy array if x is one, else a Tensor.

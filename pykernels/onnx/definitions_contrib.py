@@ -35,7 +35,7 @@ class _Parts:
         return result
 
     def floats(self, first: int) -> str:
-        """What the bytes of an input are, whose scale and zero point follow it."""
+        """The numbers of an input of bytes, whose scale and zero point follow it."""
         return self.add("DequantizeLinear", *filter(None, self.inputs[first : first + 3]))
 
     def bytes_of(self, x: str, first: int) -> None:

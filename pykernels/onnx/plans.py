@@ -27,7 +27,7 @@ Key = tuple[Any, ...]
 
 @dataclass
 class Saved:
-    """What a plan has of a network: its inputs and outputs, and a graph for each key of shapes."""
+    """A plan: inputs and outputs of a network, and a graph for each key of shapes."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
@@ -88,7 +88,7 @@ def _plain(node: Node, value: Any) -> Any:
 
 
 def read_plan(path: str | Path) -> Saved:
-    """What `write_plan` has written.
+    """Read a file of `write_plan`.
 
     Raises:
         ModelError: The file is no plan, or it is damaged.

@@ -84,7 +84,7 @@ class Program:
 
     @property
     def on_host(self) -> bool:
-        """Were all outputs known before anything ran?"""
+        """True if all outputs were known before anything ran."""
         return all(v in self.graph.constants for v in self.graph.outputs.values())
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:

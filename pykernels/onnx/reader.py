@@ -235,7 +235,7 @@ class _Reader:
             raise values.needs(f"{reason}: {e}", node, [condition]) from e
 
     def _is_option(self, name: str) -> bool:
-        """Does a value depend on nothing but a few integers among the inputs, or truth values?"""
+        """True if a value depends only on a few integers or truth values among the inputs."""
         types = self.values.types
         return all(
             math.prod(self.values.shape(n)) <= 8 and _dtype(n, types[n]).kind in "iub"

@@ -45,5 +45,5 @@ class KernelsHook(BuildHookInterface[Any]):
 
 @hookimpl
 def hatch_register_build_hook() -> type[KernelsHook]:
-    """What hatchling asks an installed plugin for."""
+    """The hook that hatchling asks an installed plugin for."""
     return KernelsHook

@@ -12,7 +12,7 @@ from ._codegen import part
 
 __all__ = ["write_kernel"]
 
-_REFERENCE = '"""What the kernels of this folder mean, in numpy."""\n\nimport numpy as np\n'
+_REFERENCE = '"""The kernels of this folder in numpy."""\n\nimport numpy as np\n'
 
 
 def write_kernel(folder: Path, name: str, kind: str) -> list[Path]:

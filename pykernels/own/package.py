@@ -40,7 +40,7 @@ class SourceError(PyKernelsError, ValueError):
 
 @dataclass(frozen=True)
 class Built:
-    """What a build did.
+    """The result of a build.
 
     Attributes:
         kernels: The names of the wrappers.

@@ -23,7 +23,7 @@ def watch(
     report: Callable[[str], None] = print,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[Built | SourceError]:
-    """What each build gave, the first one at once; the caller ends it."""
+    """Yield the result of each build, the first one at once, until the caller stops."""
     before: dict[Path, tuple[int, int]] | None = None
     while True:
         now = _state(folder, into)

@@ -24,7 +24,7 @@ from pykernels.validate._rewrite import Rewriting
 from pykernels.validate._usage import Function
 from pykernels.wgsl.texts import Text, add_texts, made, of_body
 
-from .instrument import _CHECK, _ID, CHECKED_WORDS, MEMORY, Site
+from .instrument import CHECK, CHECKED_WORDS, MEMORY, Site, prepare
 
 __all__ = ["checked_launch"]
 
@@ -35,7 +35,7 @@ _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
 class _Told(NamedTuple):
-    """What is said of a text with checks."""
+    """The facts about a text with checks, for its errors."""
 
     body: str
     key: str
@@ -138,27 +138,12 @@ def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ..
     for _ in range(members):
         at = sites.usage.code.index(",", at) + 1
     sites.insert(at, f" {_NAME}_off: u32,")
-    _prepare(sites, own)
+    prepare(sites, (0, own), CHECK)
     return sites.text(), tuple(found)
 
 
 def _around(at: int, functions: Iterable[Function]) -> Function | None:
     return next((f for f in functions if f.body[0] <= at < f.body[1]), None)
-
-
-def _prepare(sites: Rewriting, binding: int) -> None:
-    for function in sites.functions():
-        if function.compute:
-            given = sites.builtin(function.name, "global_invocation_id")
-            if not given:
-                given, start = "pk_debug_given", function.params[0]
-                sites.insert(start, f"@builtin(global_invocation_id) {given}: vec3<u32>, ")
-            sites.insert(function.body[0], f" {_ID} = {given};")
-    declared = (
-        f"@group(0) @binding({binding}) var<storage, read_write> {MEMORY}: array<atomic<u32>>; "
-        f"var<private> {_ID}: vec3<u32>; "
-    )
-    sites.insert(len(sites.usage.code), f" {declared}{_CHECK}")
 
 
 def checked_launch(

@@ -1,4 +1,4 @@
-"""What `debug` of a text wrote, and the check of a text's indices."""
+"""The records that `debug` of a text wrote, and the check of a text's indices."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from pykernels.errors import ArgumentError
 from pykernels.validate._rewrite import Call, Rewriting
 
 __all__ = [
+    "CHECK",
     "CHECKED_WORDS",
     "HEADER_WORDS",
     "MEMORY",
@@ -36,6 +37,7 @@ __all__ = [
     "checked",
     "debugging",
     "decoded",
+    "prepare",
     "without_debug",
 ]  # fmt: skip
 
@@ -100,7 +102,7 @@ def debugging(name: str, text: str) -> Instrumented:
         found.append(Site(call.line, label, len(values)))
     if not found:
         return Instrumented(text, ())
-    _prepare(sites, _DEBUG)
+    prepare(sites, sites.free_binding(), _DEBUG)
     return Instrumented(sites.text(), tuple(found))
 
 
@@ -115,7 +117,7 @@ def checked(text: str) -> Instrumented:
         found.append(Site(index.line, expression, name=index.name))
     if not found:
         return Instrumented(text, ())
-    _prepare(sites, _CHECK)
+    prepare(sites, sites.free_binding(), CHECK)
     return Instrumented(sites.text(), tuple(found))
 
 
@@ -170,9 +172,9 @@ def _record(number: int, values: list[str]) -> str:
     )
 
 
-def _prepare(sites: Rewriting, functions: str) -> None:
-    """Adds the buffer, the functions, and what remembers the invocation."""
-    group, binding = sites.free_binding()
+def prepare(sites: Rewriting, place: tuple[int, int], functions: str) -> None:
+    """Add the buffer at (group, binding), the functions, and a variable with the invocation."""
+    group, binding = place
     for function in sites.functions():
         if not function.compute:
             continue
@@ -213,7 +215,7 @@ fn pk_debug_value(at: u32, a: u32, b: u32, c: u32) {{
 }}
 """
 
-_CHECK = f"""
+CHECK = f"""
 fn pk_debug_at(index: u32, elements: u32, number: u32) -> u32 {{
   if (index < elements) {{ return index; }}
   if (atomicAdd(&{MEMORY}[0], 1u) == 0u) {{

@@ -166,7 +166,7 @@ class Engine:
         return frozenset(str(back.get(f, f)) for f in owner.features)
 
     def one_thread_only(self, device: Any) -> bool:
-        """Must this device stay on the thread that made it?"""
+        """True if this device must stay on the thread that made it."""
         return self.name == "dawn" and ALONE.name not in device.features
 
     def shader(self, device: Any, text: str, label: str, checks: bool, subgroups: bool) -> Any:

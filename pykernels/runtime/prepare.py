@@ -112,6 +112,8 @@ class _Call:
             if mode == "merged" and not names and decide(*given, caps.max_binding)[1]:
                 self.by_step = True
                 names = self._unbindable(frame, options)
+            elif mode == "rw" and not names:
+                names = self._readonly(frame, options)
             if not names:
                 return mode
             for i, arg in enumerate(kernel.args):
@@ -122,6 +124,14 @@ class _Call:
         """The inputs to copy if a step of the plan cannot be bound by itself."""
         steps = self._steps(self.kernel, Scratch(), frame, options)
         return frame.shared if any(self._decide_step(s, frame)[1] for s in steps) else []
+
+    def _readonly(self, frame: _Frame, options: tuple[Any, ...]) -> list[str]:
+        """The inputs in an output's memory that a body of the plan can only bind as read-only."""
+        steps = self._steps(self.kernel, Scratch(), frame, options)
+        slots = {
+            b.view.slot for s in steps for b in s.bound if b.readonly and b.role == "in" and b.view
+        }
+        return [name for name in frame.shared if (v := frame.views[name]) and v.slot in slots]
 
     def _outputs_overlap(self) -> list[int]:
         """Outputs whose windows touch the window of a later output: both cannot be writable."""

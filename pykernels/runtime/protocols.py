@@ -51,7 +51,7 @@ class GPUComputePass(Protocol):
 
 
 class Debugged(Protocol):
-    """What a block of `Device.debug` collected; it prints as a line for each record."""
+    """The records of a block of `Device.debug`; they print as a line each."""
 
     @property
     def records(self) -> Sequence[Any]:
@@ -61,7 +61,7 @@ class Debugged(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Were there more than the block has room for?"""
+        """True if there were more records than the block has room for."""
         ...
 
 

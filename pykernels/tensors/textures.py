@@ -22,7 +22,7 @@ _KINDS = {"unorm": "uint", "snorm": "int", "uint": "uint", "sint": "int", "float
 
 
 class Texels(NamedTuple):
-    """What a texture holds: shape and dtype of its tensor, without an axis for one channel."""
+    """The shape and dtype of a texture's tensor, without an axis for one channel."""
 
     shape: tuple[int, ...]
     dtype: DTypeName

@@ -165,7 +165,7 @@ class Rewriting:
         return lengths
 
     def _is_local(self, name: str, function: Function) -> bool:
-        """Does a parameter or a variable of the function hide the module's?"""
+        """True if a parameter or variable of the function hides the module's."""
         code = self.usage.code
         if re.compile(rf"\b{name}\s*:").search(code, *function.params):
             return True

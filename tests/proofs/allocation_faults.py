@@ -24,7 +24,7 @@ from tests.runtime._helpers import ENGINE
 from tests.runtime.interrupt_scenarios import SCENARIOS, Scenario, Skip, numbers
 from tests.runtime.interrupts import Bench
 
-__all__ = ["Refusals", "sweep"]
+__all__ = ["ALL", "Refusals", "report", "sweep"]
 
 
 # -- calls that take many buffers -----------------------------------------------------------------
@@ -111,7 +111,7 @@ class Refusals:
 
 
 def attempt(bench: Bench, scenario: Scenario, refusals: Refusals, k: int) -> tuple[str, str]:
-    """What came out of a run whose k-th buffer is refused, and what is wrong then."""
+    """The outcome of a run whose k-th buffer is refused, and a traceback if it is wrong."""
     out = "nothing"
     try:
         bench.begin(scenario, k)
@@ -149,19 +149,21 @@ def sweep(bench: Bench, name: str) -> tuple[int, list[str]]:
     return count, wrong
 
 
-def main() -> None:
+def report(sweep: Callable[[str], tuple[int, list[str]]], faults: str) -> int:
+    """Sweep the scenarios that the command names, or all, and print what each gave. Returns 1 if
+    anything was wrong."""
     total, bad = 0, 0
     for name in sys.argv[1:] or ALL:
         try:
-            count, wrong = sweep(Bench(), name)
+            count, wrong = sweep(name)
         except Skip as e:
             print(f"{name}: {e}")
             continue
         total, bad = total + count, bad + len(wrong)
-        print(f"{name}: {count} allocations, {len(wrong)} wrong", *wrong, sep="\n", flush=True)
-    print(f"{total} allocations refused, {bad} wrong")
-    raise SystemExit(bool(bad))
+        print(f"{name}: {count} {faults}, {len(wrong)} wrong", *wrong, sep="\n", flush=True)
+    print(f"{total} {faults}, {bad} wrong")
+    return int(bad > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(report(lambda name: sweep(Bench(), name), "allocations refused"))

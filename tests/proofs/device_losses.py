@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from tests.proofs.allocation_faults import ALL
+from tests.proofs.allocation_faults import ALL, report
 from tests.runtime._helpers import open_device
 from tests.runtime.interrupt_scenarios import Skip
 
@@ -129,19 +129,5 @@ def sweep(name: str) -> tuple[int, list[str]]:
     return count, found
 
 
-def main() -> None:
-    total, bad = 0, 0
-    for name in sys.argv[1:] or ALL:
-        try:
-            count, wrong = sweep(name)
-        except Skip as e:
-            print(f"{name}: {e}")
-            continue
-        total, bad = total + count, bad + len(wrong)
-        print(f"{name}: {count} encoders, {len(wrong)} wrong", *wrong, sep="\n", flush=True)
-    print(f"{total} devices lost, {bad} wrong")
-    raise SystemExit(bool(bad))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(report(sweep, "devices lost"))

@@ -16,6 +16,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import click
@@ -62,19 +63,18 @@ def shapes(rank: int, sizes: Sequence[int] = (0, 1, 2, 3, 4)) -> Iterator[tuple[
 # -- windows --------------------------------------------------------------------------------------
 
 SIZES, KERNELS, STRIDES, PADS, DILATIONS = (1, 2, 3, 4, 7), (1, 2, 3), (1, 2, 3), (0, 1, 2), (1, 2)
+Window = tuple[int, int, int, int, int]  # size, kernel, stride, pad and dilation of an axis
+GROUPS = ((1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3), (4, 1, 1), (3, 1, 2))
 
 
-def along() -> list[tuple[int, int, int, int, int]]:
-    return list(itertools.product(SIZES, KERNELS, STRIDES, PADS, DILATIONS))
-
-
-def windows() -> Iterator[tuple[tuple[int, int], ...]]:
-    """Sizes, kernels, strides, pads and dilations of both axes."""
-    ways = along()
-    rng = random.Random(1)
-    for a in ways:
-        for b in rng.sample(ways, 12):
-            yield tuple(zip(a, b, strict=True))
+def windows(rank: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Sizes, kernels, strides, pads and dilations of all axes: each window along the first axis,
+    with others drawn for the rest."""
+    ways = list(itertools.product(SIZES, KERNELS, STRIDES, PADS, DILATIONS))
+    rng = random.Random(rank)
+    for first in ways:
+        for _ in range(12 if rank == 2 else 6):
+            yield tuple(zip(first, *rng.sample(ways, rank - 1), strict=True))
 
 
 def count(n: int, k: int, s: int, p: int, d: int, ceil: bool = False) -> int:
@@ -85,78 +85,98 @@ def count(n: int, k: int, s: int, p: int, d: int, ceil: bool = False) -> int:
     return out
 
 
-def taps(i: int, n: int, k: int, s: int, p: int, d: int) -> list[tuple[int, int]]:
-    """(tap, place) of the taps of window i that lie inside the axis."""
-    return [(t, i * s - p + t * d) for t in range(k) if 0 <= i * s - p + t * d < n]
+def counts(ways: Sequence[Window], ceil: bool = False) -> list[int]:
+    """The sizes of the output; ValueError if one is none."""
+    out = [count(*way, ceil) for way in ways]
+    if min(out) < 1:
+        raise ValueError("empty")
+    return out
 
 
-def pool_cases() -> Iterator[Case]:
-    for size, k, s, p, d in windows():
-        for ceil in (False, True):
+Ints = tuple[int, ...]
+
+
+def taps(out: Sequence[int], ways: Sequence[Window]) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """(place of the output, tap, place of the input) of all taps that lie inside the input."""
+    for at in np.ndindex(*out):
+        inside = [
+            [(t, i * s - p + t * d) for t in range(k) if 0 <= i * s - p + t * d < n]
+            for i, (n, k, s, p, d) in zip(at, ways, strict=True)
+        ]
+        for found in itertools.product(*inside):
+            yield at, tuple(t for t, _ in found), tuple(x for _, x in found)
+
+
+def grouped(groups: int, per: int, outputs: int) -> Iterator[tuple[slice, slice]]:
+    """The channels of the input and of the output of each group."""
+    for g in range(groups):
+        yield slice(g * per, (g + 1) * per), slice(g * outputs, (g + 1) * outputs)
+
+
+def max_cases(rank: int) -> Iterator[Case]:
+    for size, k, s, p, d in windows(rank):
+        for ceil in (False, True) if rank == 2 else (False,):
             yield {
                 "x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p,
-                "dilation": d, "ceil_mode": ceil,
+                "dilation": d, **({"ceil_mode": ceil} if rank == 2 else {}),
             }  # fmt: skip
 
 
-@law("max_pool2d", pool_cases)
-def max_pool2d(
-    x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+def max_pool(
+    x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool = False
 ) -> Any:
     for k, p, d in zip(kernel_size, padding, dilation, strict=True):
         if 2 * p > d * (k - 1) + 1:
             raise ValueError("a pad above half of the reach")
-    args = list(zip(x.shape[2:], kernel_size, stride, padding, dilation, strict=True))
-    out = [count(*a, ceil_mode) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
+    ways = list(zip(x.shape[2:], kernel_size, stride, padding, dilation, strict=True))
+    out = counts(ways, ceil_mode)
     y = np.full((*x.shape[:2], *out), -np.inf, x.dtype)
-    for i, j in np.ndindex(*out):
-        for (_, r), (_, c) in itertools.product(taps(i, *args[0]), taps(j, *args[1])):
-            y[..., i, j] = np.maximum(y[..., i, j], x[..., r, c])
+    for at, _, place in taps(out, ways):
+        y[..., *at] = np.maximum(y[..., *at], x[..., *place])
     return y
 
 
-def avg_cases() -> Iterator[Case]:
-    for size, k, s, p, d in windows():
-        if d == (1, 1):
-            for ceil, include, divisor in itertools.product(
-                (False, True), (False, True), (None, 3)
-            ):
-                yield {
-                    "x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p,
-                    "ceil_mode": ceil, "count_include_pad": include, "divisor_override": divisor,
-                }  # fmt: skip
+def mean_cases(rank: int) -> Iterator[Case]:
+    flags = (False, True)
+    for size, k, s, p, d in windows(rank):
+        if set(d) != {1}:
+            continue
+        given = {"x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p}
+        for include in flags:
+            if rank == 3:
+                yield {**given, "count_include_pad": include}
+                continue
+            for ceil, divisor in itertools.product(flags, (None, 3)):
+                more = {"ceil_mode": ceil, "divisor_override": divisor}
+                yield {**given, "count_include_pad": include, **more}
 
 
-@law("avg_pool2d", avg_cases, ["x"])
-def avg_pool2d(
-    x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: int | None,
+def avg_pool(
+    x: Any, kernel_size: Any, stride: Any, padding: Any, count_include_pad: bool,
+    ceil_mode: bool = False, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    args = [(*a, 1) for a in zip(x.shape[2:], kernel_size, stride, padding, strict=True)]
-    out = [count(*a, ceil_mode) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
-    y = np.zeros((*x.shape[:2], *out), x.dtype)
-    for i, j in np.ndindex(*out):
-        inside = list(itertools.product(taps(i, *args[0]), taps(j, *args[1])))
-        for (_, r), (_, c) in inside:
-            y[..., i, j] += x[..., r, c]
-        whole = 1
-        for at, (n, k, s, p, _) in zip((i, j), args, strict=True):
-            whole *= min(at * s - p + k, n + p) - (at * s - p)
-        # A window that lies in the pad altogether is 0.
-        y[..., i, j] /= divisor_override or (whole if count_include_pad else len(inside)) or 1
-    return y
+    ways = [(*way, 1) for way in zip(x.shape[2:], kernel_size, stride, padding, strict=True)]
+    out = counts(ways, ceil_mode)
+    y, seen = np.zeros((*x.shape[:2], *out), x.dtype), np.zeros(out, x.dtype)
+    for at, _, place in taps(out, ways):
+        y[..., *at] += x[..., *place]
+        seen[at] += 1
+    if divisor_override:
+        return y / divisor_override
+    if count_include_pad:
+        for at in np.ndindex(*out):
+            ends = [
+                (i * s - p, min(i * s - p + k, n + p))
+                for i, (n, k, s, p, _) in zip(at, ways, strict=True)
+            ]
+            seen[at] = np.prod([end - start for start, end in ends])
+    return y / np.maximum(seen, 1)  # a window that lies in the pad altogether is 0
 
 
-def conv_cases() -> Iterator[Case]:
-    rng = random.Random(2)
-    for size, k, s, p, d in windows():
-        groups, per, outputs = rng.choice(
-            [(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3), (4, 1, 1), (3, 1, 2)]
-        )
+def conv_cases(rank: int) -> Iterator[Case]:
+    rng = random.Random(rank)
+    for size, k, s, p, d in windows(rank):
+        groups, per, outputs = rng.choice(GROUPS)
         yield {
             "x": numbers((rng.choice((1, 2)), groups * per, *size)),
             "w": numbers((groups * outputs, per, *k)),
@@ -164,25 +184,20 @@ def conv_cases() -> Iterator[Case]:
         }  # fmt: skip
 
 
-@law("conv2d", conv_cases, ["x", "w"])
-def conv2d(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    args = list(zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True))
-    out = [count(*a) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
+def convolution(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    ways = list(zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True))
+    out = counts(ways)
     y = np.zeros((x.shape[0], w.shape[0], *out), x.dtype)
-    per, outputs = w.shape[1], w.shape[0] // groups
-    for g, i, j in np.ndindex(groups, *out):
-        own, mine = slice(g * per, (g + 1) * per), slice(g * outputs, (g + 1) * outputs)
-        for (a, r), (b, c) in itertools.product(taps(i, *args[0]), taps(j, *args[1])):
-            y[:, mine, i, j] += x[:, own, r, c] @ w[mine, :, a, b].T
+    for at, tap, place in taps(out, ways):
+        for own, mine in grouped(groups, w.shape[1], w.shape[0] // groups):
+            y[:, mine, *at] += x[:, own, *place] @ w[mine, :, *tap].T
     return y
 
 
-def transpose_cases() -> Iterator[Case]:
-    rng = random.Random(3)
-    for size, k, s, p, d in windows():
-        groups, per, outputs = rng.choice([(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3), (3, 1, 2)])
+def transpose_cases(rank: int) -> Iterator[Case]:
+    rng = random.Random(rank)
+    for size, k, s, p, d in windows(rank):
+        groups, per, outputs = rng.choice(GROUPS)
         more = tuple(rng.randrange(max(a, b)) for a, b in zip(s, d, strict=True))
         yield {
             "x": numbers((rng.choice((1, 2)), groups * per, *size)),
@@ -191,8 +206,7 @@ def transpose_cases() -> Iterator[Case]:
         }  # fmt: skip
 
 
-@law("conv_transpose2d", transpose_cases, ["x", "w"])
-def conv_transpose2d(
+def transposed(
     x: Any, w: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
 ) -> Any:
     full = [
@@ -203,46 +217,46 @@ def conv_transpose2d(
     ]
     if min(full) < 1:
         raise ValueError("empty")
-    per, outputs = w.shape[0] // groups, w.shape[1]
-    y = np.zeros((x.shape[0], groups * outputs, *full), x.dtype)
-    for g, i, j, a, b in np.ndindex(groups, *x.shape[2:], *w.shape[2:]):
-        r, c = (
-            at * s - p + t * d
-            for at, t, s, p, d in zip((i, j), (a, b), stride, padding, dilation, strict=True)
-        )
-        if 0 <= r < full[0] and 0 <= c < full[1]:
-            own, mine = slice(g * per, (g + 1) * per), slice(g * outputs, (g + 1) * outputs)
-            y[:, mine, r, c] += x[:, own, i, j] @ w[own, :, a, b]
+    y = np.zeros((x.shape[0], groups * w.shape[1], *full), x.dtype)
+    # The taps of the convolution from the output's size to the input's.
+    ways = list(zip(full, w.shape[2:], stride, padding, dilation, strict=True))
+    for at, tap, place in taps(x.shape[2:], ways):
+        for own, mine in grouped(groups, w.shape[0] // groups, w.shape[1]):
+            y[:, mine, *place] += x[:, own, *at] @ w[own, :, *tap]
     return y
 
 
+for _rank in (2, 3):
+    for _name, _cases, _numpy, _linear in (
+        ("max_pool", max_cases, max_pool, ()),
+        ("avg_pool", mean_cases, avg_pool, ("x",)),
+        ("conv", conv_cases, convolution, ("x", "w")),
+        ("conv_transpose", transpose_cases, transposed, ("x", "w")),
+    ):
+        _full = f"{_name}{_rank}d"
+        LAWS[_full] = Law(partial(_cases, _rank), getattr(pk, _full), _numpy, _linear)
+
+
 def unfold_cases() -> Iterator[Case]:
-    for size, k, s, p, d in windows():
+    for size, k, s, p, d in windows(2):
         yield {
-            "x": numbers((2, 2, *size)),
-            "kernel_size": k,
-            "dilation": d,
-            "padding": p,
-            "stride": s,
-        }
+            "x": numbers((2, 2, *size)), "kernel_size": k, "dilation": d, "padding": p, "stride": s,
+        }  # fmt: skip
 
 
 @law("unfold", unfold_cases, ["x"])
 def unfold(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    args = list(zip(x.shape[2:], kernel_size, stride, padding, dilation, strict=True))
-    out = [count(*a) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
+    ways = list(zip(x.shape[2:], kernel_size, stride, padding, dilation, strict=True))
+    out = counts(ways)
     y = np.zeros((*x.shape[:2], *kernel_size, *out), x.dtype)
-    for i, j in np.ndindex(*out):
-        for (a, r), (b, c) in itertools.product(taps(i, *args[0]), taps(j, *args[1])):
-            y[:, :, a, b, i, j] = x[:, :, r, c]
+    for at, tap, place in taps(out, ways):
+        y[:, :, *tap, *at] = x[:, :, *place]
     return y.reshape(x.shape[0], -1, out[0] * out[1])
 
 
 def fold_cases() -> Iterator[Case]:
-    for size, k, s, p, d in windows():
-        out = [count(*a) for a in zip(size, k, s, p, d, strict=True)]
+    for size, k, s, p, d in windows(2):
+        out = [count(*way) for way in zip(size, k, s, p, d, strict=True)]
         if min(out) >= 1:
             yield {
                 "x": numbers((2, 2 * k[0] * k[1], out[0] * out[1])), "output_size": size,
@@ -254,145 +268,13 @@ def fold_cases() -> Iterator[Case]:
 def fold(
     x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 ) -> Any:
-    args = list(zip(output_size, kernel_size, stride, padding, dilation, strict=True))
-    out = [count(*a) for a in args]
+    ways = list(zip(output_size, kernel_size, stride, padding, dilation, strict=True))
+    out = counts(ways)
     v = x.reshape(x.shape[0], -1, *kernel_size, *out)
     y = np.zeros((x.shape[0], v.shape[1], *output_size), x.dtype)
-    for i, j in np.ndindex(*out):
-        for (a, r), (b, c) in itertools.product(taps(i, *args[0]), taps(j, *args[1])):
-            y[:, :, r, c] += v[:, :, a, b, i, j]
+    for at, tap, place in taps(out, ways):
+        y[:, :, *place] += v[:, :, *tap, *at]
     return y
-
-
-# -- volumes --------------------------------------------------------------------------------------
-
-
-def volumes() -> Iterator[tuple[tuple[int, int, int], ...]]:
-    """Sizes, kernels, strides, pads and dilations of three axes."""
-    ways = along()
-    rng = random.Random(6)
-    for a in ways:
-        for b, c in zip(rng.sample(ways, 6), rng.sample(ways, 6), strict=True):
-            yield tuple(zip(a, b, c, strict=True))  # type: ignore[misc]
-
-
-def places(
-    out: Sequence[int], args: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-    """(place of the output, tap, place of the input) of all taps inside the input."""
-    for at in np.ndindex(*out):
-        inside = [taps(i, *a) for i, a in zip(at, args, strict=True)]  # type: ignore[call-arg]
-        for found in itertools.product(*inside):
-            yield at, tuple(t for t, _ in found), tuple(x for _, x in found)
-
-
-def conv3d_cases() -> Iterator[Case]:
-    rng = random.Random(7)
-    for size, k, s, p, d in volumes():
-        groups, per, outputs = rng.choice([(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3)])
-        yield {
-            "x": numbers((rng.choice((1, 2)), groups * per, *size)),
-            "w": numbers((groups * outputs, per, *k)),
-            "stride": s, "padding": p, "dilation": d, "groups": groups,
-        }  # fmt: skip
-
-
-@law("conv3d", conv3d_cases, ["x", "w"])
-def conv3d(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    args = list(zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True))
-    out = [count(*a) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
-    y = np.zeros((x.shape[0], w.shape[0], *out), x.dtype)
-    per, outputs = w.shape[1], w.shape[0] // groups
-    for at, tap, place in places(out, args):
-        for g in range(groups):
-            own, mine = slice(g * per, (g + 1) * per), slice(g * outputs, (g + 1) * outputs)
-            y[:, mine, *at] += x[:, own, *place] @ w[mine, :, *tap].T
-    return y
-
-
-def transpose3d_cases() -> Iterator[Case]:
-    rng = random.Random(8)
-    for size, k, s, p, d in volumes():
-        groups, per, outputs = rng.choice([(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3)])
-        more = tuple(rng.randrange(max(a, b)) for a, b in zip(s, d, strict=True))
-        yield {
-            "x": numbers((rng.choice((1, 2)), groups * per, *size)),
-            "w": numbers((groups * per, outputs, *k)),
-            "stride": s, "padding": p, "output_padding": more, "groups": groups, "dilation": d,
-        }  # fmt: skip
-
-
-@law("conv_transpose3d", transpose3d_cases, ["x", "w"])
-def conv_transpose3d(
-    x: Any, w: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
-) -> Any:
-    ways = list(
-        zip(x.shape[2:], w.shape[2:], stride, padding, dilation, output_padding, strict=True)
-    )
-    full = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, d, more in ways]
-    if min(full) < 1:
-        raise ValueError("empty")
-    per, outputs = w.shape[0] // groups, w.shape[1]
-    y = np.zeros((x.shape[0], groups * outputs, *full), x.dtype)
-    for at in np.ndindex(*x.shape[2:]):
-        for tap in np.ndindex(*w.shape[2:]):
-            place = [
-                i * s - p + t * d for i, t, (_, _, s, p, d, _) in zip(at, tap, ways, strict=True)
-            ]
-            if all(0 <= i < n for i, n in zip(place, full, strict=True)):
-                for g in range(groups):
-                    own = slice(g * per, (g + 1) * per)
-                    mine = slice(g * outputs, (g + 1) * outputs)
-                    y[:, mine, *place] += x[:, own, *at] @ w[own, :, *tap]
-    return y
-
-
-def pool3d_cases() -> Iterator[Case]:
-    for size, k, s, p, d in volumes():
-        yield {
-            "x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p, "dilation": d,
-        }  # fmt: skip
-
-
-@law("max_pool3d", pool3d_cases)
-def max_pool3d(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    for k, p, d in zip(kernel_size, padding, dilation, strict=True):
-        if 2 * p > d * (k - 1) + 1:
-            raise ValueError("a pad above half of the reach")
-    args = list(zip(x.shape[2:], kernel_size, stride, padding, dilation, strict=True))
-    out = [count(*a) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
-    y = np.full((*x.shape[:2], *out), -np.inf, x.dtype)
-    for at, _, place in places(out, args):
-        y[..., *at] = np.maximum(y[..., *at], x[..., *place])
-    return y
-
-
-def mean3d_cases() -> Iterator[Case]:
-    for size, k, s, p, d in volumes():
-        if d == (1, 1, 1):
-            for include in (False, True):
-                yield {
-                    "x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p,
-                    "count_include_pad": include,
-                }  # fmt: skip
-
-
-@law("avg_pool3d", mean3d_cases, ["x"])
-def avg_pool3d(x: Any, kernel_size: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
-    args = [(*a, 1) for a in zip(x.shape[2:], kernel_size, stride, padding, strict=True)]
-    out = [count(*a) for a in args]
-    if min(out) < 1:
-        raise ValueError("empty")
-    y = np.zeros((*x.shape[:2], *out), x.dtype)
-    seen = np.zeros(out, x.dtype)
-    for at, _, place in places(out, args):
-        y[..., *at] += x[..., *place]
-        seen[at] += 1
-    return y / (np.prod(kernel_size) if count_include_pad else np.maximum(seen, 1))
 
 
 # -- moves ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Do the tests find a wrong kernel? Mutants of bodies, plans and references, and what finds them.
+"""The share of wrong kernels that the tests find: mutants of bodies, plans and references.
 
     python -m tests.proofs.mutation run --seed 1 --count 600 --into mutants.jsonl [--shard 1/4]
     python -m tests.proofs.mutation again --into mutants.jsonl     survivors, with all their tests

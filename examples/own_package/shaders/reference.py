@@ -1,4 +1,4 @@
-"""What the kernels mean, in numpy and float64."""
+"""The kernels in numpy and float64."""
 
 from __future__ import annotations
 

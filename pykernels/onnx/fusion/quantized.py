@@ -14,7 +14,7 @@ _BYTES = ("int8", "uint8")
 
 
 class _Bytes(NamedTuple):
-    """What a DequantizeLinear makes floats of."""
+    """The inputs of a DequantizeLinear."""
 
     value: str
     scale: str
@@ -62,7 +62,7 @@ def _block(node: Node) -> bool:
 
 
 def _contains_relu(graph: Graph, node: Node) -> bool:
-    """Is the smallest of the bytes zero?"""
+    """True if the smallest number of the type is zero."""
     low = np.iinfo(graph.dtypes[node.outputs[0]]).min
     if len(node.inputs) < 3 or not node.inputs[2]:
         return low == 0
@@ -124,7 +124,7 @@ def _has_one_scale(graph: Graph, last: Node) -> bool:
 
 
 def _fits(graph: Graph, a: _Bytes, b: _Bytes, bias: _Bytes) -> bool:
-    """Is a bias of integers in units of the product, without a zero point?"""
+    """True if a bias is of integers in units of the product, without a zero point."""
     rows: list[Array] = []
     for name in (a.scale, b.scale, bias.scale):
         if name not in graph.constants:

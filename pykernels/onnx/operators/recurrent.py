@@ -45,7 +45,7 @@ def lstm(
 
 
 def _directions(node: Node) -> list[bool]:
-    """Of each side: does it go back?"""
+    """For each direction, True if it goes from the last step to the first."""
     order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
     return order[text(node, "direction", "forward")]
 

@@ -19,7 +19,7 @@ from .matrix import matrix
 from .select import DECODE, MMA, choose
 from .tiles import tiles
 
-__all__ = ["HEADS", "choose", "plan", "steps_of"]
+__all__ = ["HEADS", "call_of", "choose", "plan", "steps_of"]
 
 OP = "flash_attn"
 # The axis of the query heads, which becomes two: The number of KV heads, and of the query heads
@@ -56,26 +56,38 @@ def plan(
     """The dispatches of one call."""
     if precision not in (None, "fast", "high"):
         raise ArgumentError(f"[{OP}] precision must be None, 'fast' or 'high' but is {precision!r}")
-    d = dims(OP, q, k, v, mask, sinks)
-    expect(OP, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
-    expect(OP, "lse", lse, dst.shape[:3])
-    expect(OP, "lengths", lengths, (d.batch,))
-    near = band(OP, d, causal, window)
-    factor = scale_of(OP, d, scale)
-    bias, cap = number(OP, "max_bias", max_bias), number(OP, "softcap", softcap)
-    if dst.size == 0 and (lse is None or lse.size == 0):
+    call = call_of(
+        OP, scratch, q, k, v, mask, sinks, lengths, lse, dst, scale, causal, window, max_bias,
+        softcap,
+    )  # fmt: skip
+    if call is None:
         return []
+    call = replace(call, in_one_piece=precision == "fast")
+    tensors = (q, k, v, call.mask, sinks, lengths, call.lse, dst)
+    found = whole(caps, scratch, tensors, lambda: steps_of(caps, scratch, call))
+    return _in_parts(caps, scratch, call) if found is None else found
+
+
+def call_of(
+    op: str, scratch: Scratch, q: View, k: View, v: View, mask: View | None, sinks: View | None,
+    lengths: View | None, lse: View | None, dst: View, scale: float | None, causal: Causal,
+    window: Window, max_bias: float, softcap: float,
+) -> Call | None:  # fmt: skip
+    """The call of these arguments, checked; None if it has no output."""
+    d = dims(op, q, k, v, mask, sinks)
+    expect(op, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
+    expect(op, "lse", lse, dst.shape[:3])
+    expect(op, "lengths", lengths, (d.batch,))
+    near = band(op, d, causal, window)
+    factor = scale_of(op, d, scale)
+    bias, cap = number(op, "max_bias", max_bias), number(op, "softcap", softcap)
+    if dst.size == 0 and (lse is None or lse.size == 0):
+        return None
     if mask is not None:
         mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
     sums = lse or scratch.empty(dst.shape[:3], "float32")
     slopes = alibi_heads(d.heads)
-    call = Call(
-        q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes,
-        in_one_piece=precision == "fast",
-    )  # fmt: skip
-    tensors = (q, k, v, mask, sinks, lengths, sums, dst)
-    found = whole(caps, scratch, tensors, lambda: steps_of(caps, scratch, call))
-    return _in_parts(caps, scratch, call) if found is None else found
+    return Call(q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes)
 
 
 def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:

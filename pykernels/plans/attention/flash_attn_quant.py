@@ -17,10 +17,10 @@ from pykernels.plans.quant.types import GROUP, BlockType, planes
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View, contiguous_strides
 
-from .arguments import Causal, Window, alibi_heads, band, dims, expect, number, scale_of
+from .arguments import Causal, Window
 from .call import Call
 from .decode import decode_blocks
-from .flash_attn import HEADS, steps_of
+from .flash_attn import HEADS, call_of, steps_of
 from .select import DECODE, MMA, choose
 
 __all__ = ["plan"]
@@ -66,21 +66,13 @@ def plan(
         *(_by_head("k", kind, k.shape, k_low, k_scales)),
         *(_by_head("v", kind, v.shape, v_low, v_scales)),
     )
-    d = dims(OP, q, k, v, mask, sinks)
-    expect(OP, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
-    expect(OP, "lse", lse, dst.shape[:3])
-    expect(OP, "lengths", lengths, (d.batch,))
-    near = band(OP, d, causal, window)
-    factor = scale_of(OP, d, scale)
-    bias, cap = number(OP, "max_bias", max_bias), number(OP, "softcap", softcap)
-    if dst.size == 0 and (lse is None or lse.size == 0):
+    call = call_of(
+        OP, scratch, q, k, v, mask, sinks, lengths, lse, dst, scale, causal, window, max_bias,
+        softcap,
+    )  # fmt: skip
+    if call is None:
         return []
-    if mask is not None:
-        mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
-    sums = lse or scratch.empty(dst.shape[:3], "float32")
-    slopes = alibi_heads(d.heads)
-    call = Call(q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes)
-    tensors = (q, *blocks[1:], mask, sinks, lengths, sums, dst)
+    tensors = (q, *blocks[1:], call.mask, sinks, lengths, call.lse, dst)
     found = whole(caps, scratch, tensors, lambda: _steps(caps, scratch, call, blocks))
     return _in_parts(caps, scratch, call, blocks) if found is None else found
 

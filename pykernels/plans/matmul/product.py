@@ -140,7 +140,7 @@ def check(
 
 
 def broadcasts(shape: Ints, target: Ints) -> bool:
-    """By numpy's rule, to this very shape?"""
+    """True if the shapes broadcast by numpy's rule, to this very shape."""
     return len(shape) <= len(target) and all(
         n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
     )

@@ -43,7 +43,7 @@ def padded(size: int) -> int:
 
 
 class Form(NamedTuple):
-    """What the text of a kernel of several parameters depends on, besides their number.
+    """The facts that choose the text of a kernel of several parameters, besides their number.
 
     Attributes:
         states: how many each parameter has.

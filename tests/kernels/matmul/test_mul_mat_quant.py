@@ -132,6 +132,27 @@ def test_a_row_of_bytes(dev: pk.Device, quant: str) -> None:
         calls.check(quant)
 
 
+@gpu
+@pytest.mark.sample
+def test_planes_and_dst_in_one_buffer(dev: pk.Device) -> None:
+    """Bodies that bind the planes as read-only take copies of planes in dst's buffer."""
+    rng = np.random.default_rng(5)
+    found = planes_of(rng, "q4_0", 37, 416)
+    b = dev.tensor(rng.standard_normal((1, 416)).astype(F32))
+    room = dev.zeros(1 << 16, "uint8").buffer
+    near, end = {}, 256
+    for name, plane in found.items():
+        near[name] = pk.Tensor.from_buffer(room, plane.shape, "uint32", offset=end, device=dev)
+        near[name].write(plane)
+        end = -(-(end + plane.nbytes) // 256) * 256
+    shared = pk.Tensor.from_buffer(room, (1, 37), F32, offset=end, device=dev)
+    apart, dst = {n: dev.tensor(p) for n, p in found.items()}, dev.empty((1, 37), F32)
+    with force(dev, QuantChoice("gemv_quant_i8")):
+        for planes_, out in ((near, shared), (apart, dst)):
+            pk.kernels.mul_mat_quant(**planes_, b=b, dst=out, quant="q4_0", precision="fast")
+    assert np.array_equal(shared.numpy(), dst.numpy()) and dst.numpy().any()
+
+
 HALVES = tuple([name for name, kind in TYPES.items() if kind.halves])
 
 
