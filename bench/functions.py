@@ -28,10 +28,20 @@ def functions(dev: pk.Device) -> NamedCall:
     with dev.batch():
         given = Given(dev)
     found = {
-        **_elementwise(given), **_reductions(given), **_products(given), **_norms(given),
-        **_images(given), **_losses(given), **_attention(given), **_indices(given),
-        **_moves(given), **_views(given), **_makers(given), **_random(given), **_training(given),
-    }  # fmt: skip
+        **_attention(given),
+        **_elementwise(given),
+        **_images(given),
+        **_indices(given),
+        **_losses(given),
+        **_makers(given),
+        **_moves(given),
+        **_norms(given),
+        **_products(given),
+        **_random(given),
+        **_reductions(given),
+        **_training(given),
+        **_views(given),
+    }
     calls = {getattr(functional, name): call for name, call in found.items()}
     for name in public():
         same = getattr(functional, name)
@@ -90,10 +100,30 @@ def _reductions(g: Given) -> NamedCall:
         return lambda: function(x, axis=1)
 
     names = (
-        "sum", "mean", "prod", "any", "all", "count_nonzero", "logsumexp", "var", "std", "max",
-        "min", "argmax", "argmin", "norm", "median", "cumsum", "cumprod", "sort", "argsort",
-        "softmax", "log_softmax", "l2_norm", "glu",
-    )  # fmt: skip
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "argsort",
+        "count_nonzero",
+        "cumprod",
+        "cumsum",
+        "glu",
+        "l2_norm",
+        "log_softmax",
+        "logsumexp",
+        "max",
+        "mean",
+        "median",
+        "min",
+        "norm",
+        "prod",
+        "softmax",
+        "sort",
+        "std",
+        "sum",
+        "var",
+    )
     return {name: over(name) for name in names} | {
         "reduction": lambda: pk.reduction("x * x", "sum", axis=1, x=x),
         "quantile": lambda: pk.quantile(x, 0.3, axis=1),
@@ -219,9 +249,15 @@ def _losses(g: Given) -> NamedCall:
         return lambda: function(x, y)
 
     pairs = (
-        "mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div",
-        "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_similarity",
-    )  # fmt: skip
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "cosine_similarity",
+        "huber_loss",
+        "kl_div",
+        "l1_loss",
+        "mse_loss",
+        "smooth_l1_loss",
+    )
     logs, four = pk.log_softmax(x.reshape(8, 2, 64)), np.full(2, 4)
     return {name: of(name) for name in pairs} | {
         "ctc_loss": lambda: pk.ctc_loss(logs, g.index[1:3], 2 * four, four),
