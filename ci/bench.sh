@@ -14,15 +14,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [[ -n ${BENCH_PYTHON:-} ]]; then
-    python=$BENCH_PYTHON
-else
-    # shellcheck source=ci/setup.sh
-    . ci/setup.sh
-    setup_venv
-    has_adapter || setup_lavapipe || true # pykernels bench says what it lacks
-    setup_package
-fi
+# shellcheck source=ci/setup.sh
+. ci/setup.sh
+ready_python drivers
 
 adapter=$("$python" -P -c 'import pykernels as pk; print(pk.list_adapters("wgpu")[0]["name"])')
 name=$(printf '%s' "$adapter" | tr -cs 'A-Za-z0-9' '-' | tr '[:upper:]' '[:lower:]' | sed 's/^-//; s/-$//')

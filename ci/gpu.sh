@@ -9,12 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [[ -n ${BENCH_PYTHON:-} ]]; then
-    python=$BENCH_PYTHON
-else
-    # shellcheck source=ci/setup.sh
-    . ci/setup.sh
-    setup_venv
-    setup_package
-fi
+# shellcheck source=ci/setup.sh
+. ci/setup.sh
+ready_python
 exec "$python" -P ci/gpu.py "$@"

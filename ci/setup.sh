@@ -187,6 +187,20 @@ PY
     printf '%s\n' "$want" >"$folder/stamp.sha256"
 }
 
+# ready_python [drivers]: `python` is BENCH_PYTHON where that is set, and nothing is installed; else
+# .venv with the package, and with `drivers` a software adapter where there is no other.
+ready_python() {
+    if [[ -n ${BENCH_PYTHON:-} ]]; then
+        python=$BENCH_PYTHON
+        return
+    fi
+    setup_venv
+    if [[ ${1:-} == drivers ]]; then
+        has_adapter || setup_lavapipe || true # pykernels bench says what it lacks
+    fi
+    setup_package
+}
+
 # shellcheck source=ci/drivers.sh
 . ci/drivers.sh
 

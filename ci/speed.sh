@@ -28,14 +28,9 @@ if [[ ${1:-} == --list ]]; then
     commands | grep -F -- "${2:-}"
     exit
 fi
-if [[ -n ${BENCH_PYTHON:-} ]]; then
-    python=$BENCH_PYTHON
-else
-    # shellcheck source=ci/setup.sh
-    . ci/setup.sh
-    setup_venv
-    setup_package
-fi
+# shellcheck source=ci/setup.sh
+. ci/setup.sh
+ready_python
 mkdir -p bench/results/speed
 failed=0
 while IFS=: read -r name words; do

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from decoder_families import SHAPES, Config, rope_factors
+from decoder_families import SHAPES, Config, drawn, rope_factors
 
 __all__ = ["SHAPES", "Config", "random_weights", "read", "rope_factors", "shapes_of", "write"]
 
@@ -55,20 +55,10 @@ def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
-    """Random float32 weights: normal with a variance that products keep, near 1 in norms, biases
-    near 0."""
-    rng = np.random.default_rng(seed)
-    weights: dict[str, Array] = {}
-    for name, shape in shapes_of(config).items():
-        w = rng.standard_normal(shape, np.float32)
-        if len(shape) == 1:
-            w *= 0.1
-            if name.endswith("weight"):
-                w += 1.0
-        elif not name.startswith("wpe"):
-            w *= shape[0 if config.family == "gpt2" and name[0] == "h" else 1] ** -0.5
-        weights[name] = w
-    return weights
+    """Random weights by these names; float32."""
+    gpt2 = config.family == "gpt2"
+    shapes = shapes_of(config).items()
+    return drawn({n: (shape, 0 if gpt2 and n[0] == "h" else -1) for n, shape in shapes}, seed)
 
 
 def read(files: Iterable[Path], config: Config) -> dict[str, Array]:

@@ -153,17 +153,23 @@ def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
-    """Normal weights that keep the variance, near 1 in norms and near 0 as biases; float32."""
+    """Random weights by the names of GGUF files; float32."""
+    return drawn({name: (shape, -1) for name, shape in shapes_of(config).items()}, seed)
+
+
+def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> dict[str, Array]:
+    """Normal weights by shape and axis of the inputs, with a variance that products keep, near 1 in
+    norms and near 0 as biases; float32."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
-    for name, shape in shapes_of(config).items():
+    for name, (shape, inputs) in shapes.items():
         w = rng.standard_normal(shape, np.float32)
         if len(shape) == 1:
             w *= 0.1
             if name.endswith("weight"):
                 w += 1.0
-        elif not name.startswith("position"):
-            w *= shape[-1] ** -0.5
+        elif not name.startswith(("position", "wpe")):
+            w *= shape[inputs] ** -0.5
         weights[name] = w
     return weights
 
