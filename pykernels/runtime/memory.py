@@ -22,6 +22,8 @@ from .buffers import Buffers
 
 __all__ = ["MemoryStats", "Pool"]
 
+FEW = 3  # results of a call: so many blocks that returned are looked at before they are sorted in
+
 
 @dataclass(frozen=True)
 class MemoryStats:
@@ -128,7 +130,7 @@ class Pool(Budget):
                 if self._total > self.limit:
                     self._check_room(size)  # promised blocks need a part of the pool
             if self._returned:
-                storage = self._swap(size) if len(self._returned) == 1 else None
+                storage = self._swap(size) if len(self._returned) <= FEW else None
                 if storage is not None:
                     return storage
                 self._collect()
@@ -142,22 +144,30 @@ class Pool(Budget):
         return storage
 
     def _swap(self, size: int) -> Storage | None:
-        """A storage of the only block that returned, if it is the one that would be taken. So a
-        loop that makes the same tensor again needs no list of free blocks."""
-        old = self._returned[0]
-        block: Any = old.held
-        if self._taken.get(block) is not old:
+        """A storage of a block of the few that returned, if it is the one that would be taken. So a
+        loop that makes the same tensors again needs no list of free blocks."""
+        returned, taken = self._returned, self._taken
+        block: Any = None
+        at = 0
+        for i in range(len(returned)):  # tensors of other threads are added behind these
+            lease: Any = returned[i]
+            one: Any = lease.held
+            if taken.get(one) is not lease:
+                return None
+            if one.size == size and (block is None or one.number < block.number):
+                block, at = one, i
+        if block is None:
             return None
         line = self._free.get(size)
         if line and line[-1].number < block.number:
             return None
-        if block.size != size or not block.reusable or block.arena is not None or block.guarded:
+        if not block.reusable or block.arena is not None or block.guarded:
             return None
         storage = storage_of(block)
-        lease = Lease(storage, self._returned.append)
+        lease = Lease(storage, returned.append)
         lease.held = block
-        self._taken[block] = lease
-        del self._returned[0]
+        taken[block] = lease
+        del returned[at]
         self._hits += 1
         return storage
 

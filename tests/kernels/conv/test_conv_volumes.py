@@ -159,6 +159,21 @@ def test_gradients_of_convolutions_of_volumes(dev: pk.Device) -> None:
             assert float((gradient.numpy() * step).sum()) == pytest.approx(want, rel=1e-4, abs=1e-3)
 
 
+def test_gradients_of_a_transposed_convolution_whose_padding_hides_all_taps(
+    dev: pk.Device,
+) -> None:
+    """The result is the bias, and gradients of x and w are zeros."""
+    x, w, b = (dev.tensor(a) for a in (numbers(1, 2, 1, 3, 3), numbers(2, 4, 1, 2, 2), numbers(4)))
+    with pk.Tape() as tape:
+        y = pk.conv_transpose3d(x, w, b, stride=3, padding=(1, 0, 0, 0, 0, 0), output_padding=2)
+        loss = pk.sum(y)
+    dx, dw, db = tape.gradient(loss, [x, w, b])
+    want = np.broadcast_to(b.numpy()[:, None, None, None], y.shape)
+    np.testing.assert_array_equal(y.numpy(), want)
+    assert not dx.numpy().any() and not dw.numpy().any()
+    np.testing.assert_array_equal(db.numpy(), y.numpy()[0, 0].size)
+
+
 def test_convolutions_of_volumes_reject(dev: pk.Device) -> None:
     x, w = dev.zeros((1, 2, 4, 4, 4)), dev.zeros((3, 2, 2, 2, 2))
     with pytest.raises(
