@@ -161,8 +161,8 @@ def conv_transpose3d(
     like = next(y for part in parts for _, y in part)
     rows = [_added(part, length, like) for part in parts]
     together: Any = rows[0] if len(rows) == 1 else stack(rows, 2)
-    seen = range(front, front + deep)
-    if not any(i * gaps[0] + j * steps[0] in seen for i in range(planes) for j in range(t.shape[2])):
+    places = [i * gaps[0] + j * steps[0] for i in range(planes) for j in range(t.shape[2])]
+    if not any(front <= at < front + deep for at in places):
         together = together.copy()  # what is cut out depends on x and w, too: gradients are zeros
     shape = (n, length * steps[0], *like.shape[2:])
     result: Any = together.reshape(shape)[:, front : front + deep].transpose(0, 2, 1, 3, 4)
