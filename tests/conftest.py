@@ -45,6 +45,7 @@ ONCE = frozenset(
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
         "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
+        "bench/test_precision",
         "codegen/test_toy_kernel", "examples/test_mixed_precision", "examples/test_second_order",
         "examples/test_own_kernels", "runtime/test_placement",
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
