@@ -7,7 +7,8 @@ the weighted values), in units of 2^-24: the root mean square and the largest ov
 float16, for operands that are normal, of one sign, and of a wide range, by several depths: K of a
 product, taps times channels of a 3 x 3 convolution, keys of attention. `precision` None, "high" and
 "fast", and torch's on the GPU, with its default settings, where torch sees one. The ratios are ours
-over torch's.
+over torch's, and the last lines say for each family whether sums in one piece ("fast") may be the
+default of results of float16: where no ratio of either error is above 1.1.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ Arrays: TypeAlias = tuple[Array, ...]
 KINDS = ("normal", "one sign", "wide")
 DEPTHS = (64, 512, 1024, 4096, 16384)
 HEADS, WIDTH = 4, 64  # of attention
+MOST = 1.1  # of torch's errors: with no more, one piece may be the default
+# The line that makes one piece the default, by family.
+DEFAULTS = {
+    "matmul": "pykernels/plans/matmul/mul_mat.py: whole_sums (it is the default)",
+    "conv2d": "pykernels/plans/conv/matrix.py: longest = depth if c.precision != 'high' else ...",
+    "attention": "pykernels/plans/attention/flash_attn.py: in_one_piece=precision != 'high'",
+}
+Ratios: TypeAlias = list[tuple[float, float]]  # ours over torch's: root mean square, largest
 
 
 class Problem(NamedTuple):
@@ -134,8 +143,8 @@ def errors(problem: Problem, got: Array) -> tuple[float, float]:
     return float(np.sqrt((error**2).mean())), float(error.max())
 
 
-def lines(dev: pk.Device, family: str, n: int) -> Iterator[str]:
-    """A line for each kind and depth."""
+def lines(dev: pk.Device, family: str, n: int, ratios: Ratios) -> Iterator[str]:
+    """A line for each kind and depth. `ratios` gets those of "fast"."""
     columns = {str(p): ours(dev, family, p) for p in (None, "high", "fast")}
     other = theirs(family)
     if other:
@@ -151,7 +160,19 @@ def lines(dev: pk.Device, family: str, n: int) -> Iterator[str]:
                 if other and name != "torch":
                     a, b = found["torch"]
                     line += f" ({rms / a:.3f} {largest / b:.3f})"
+                    if name == "fast":
+                        ratios.append((rms / a, largest / b))
             yield line
+
+
+def verdict(family: str, ratios: Ratios) -> str:
+    """The largest ratios of a family, and whether one piece may be its default."""
+    if not ratios:
+        return f"{family:10}not decided: torch has no GPU here"
+    rms, largest = (max(r) for r in zip(*ratios, strict=True))
+    # Not (above): a ratio that is NaN decides nothing in favour.
+    word = "may be" if all(a <= MOST and b <= MOST for a, b in ratios) else "may not be"
+    return f"{family:10}{rms:6.3f}{largest:9.3f}  one piece {word} the default"
 
 
 def main() -> None:
@@ -168,9 +189,14 @@ def main() -> None:
         args.adapter, engine="dawn" if matrix else args.engine, matrix_units=matrix
     )  # fmt: skip
     print(f"{dev.info['name']}, {args.engine}; results of float16, errors in 2^-24 of all products")
+    verdicts = []
     for family in [args.only] if args.only else FAMILIES:
-        for line in lines(dev, family, args.size):
+        ratios: Ratios = []
+        for line in lines(dev, family, args.size, ratios):
             print(line, flush=True)
+        verdicts.append(f"{verdict(family, ratios)}; {DEFAULTS[family]}")
+    print(f"\nOne piece over torch: root mean square, largest error (of each at most {MOST})")
+    print(*verdicts, sep="\n")
 
 
 if __name__ == "__main__":
