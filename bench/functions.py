@@ -133,7 +133,9 @@ def _gates(g: Given) -> tuple[pk.Tensor, pk.Tensor]:
 
 def _norms(g: Given) -> NamedCall:
     x, w, image, eight = g.x, g.w, g.image, g.eight
+    row = x[:1]
     return {
+        "rms_norm_linear": lambda: pk.rms_norm_linear(row, w, g.y),
         "layer_norm": lambda: pk.layer_norm(x, 128, w, w),
         "rms_norm": lambda: pk.rms_norm(x, 128, w),
         "add_layer_norm": lambda: pk.add_layer_norm(x, g.y, 128, w, w),

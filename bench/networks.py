@@ -32,6 +32,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 import checkpoints
 import decoder_numpy
+import gguf_models
 from decoder import Decoder
 
 Array = np.ndarray[Any, Any]
@@ -58,6 +59,11 @@ class Bench:
                 names = [f"{shape} {what} {dtype}" for what in ("decode", "prefill")]
                 if any(only in name for name in names):
                     yield from self._decoder(shape, dtype, keys, names)
+        for shape, mix in (("llama-3.2-1b", "q4_0"), ("llama-3.1-8b", "q4_k_m")):
+            own = "wide-llama" if self.small else shape
+            names = [f"{own} {mix} {what} float16" for what in ("decode", "prefill")]
+            if any(only in name for name in names):
+                yield from self._quantised(own, mix, keys, names)
         for batch in (2, 1) if self.small else (8, 1):
             name = f"resnet-50 batch {batch} float32"
             if only in name:
@@ -82,6 +88,28 @@ class Bench:
             loops = made(row, model, theirs, tokens, want)
             most = STEPS if made == self._decode else 1 << 16
             yield row.measure(loops, self.rounds, self.small, most)
+
+    def _quantised(self, shape: str, mix: str, keys: int, names: list[str]) -> Iterator[Row]:
+        """Random weights in blocks. The networks that numpy computes in minutes are checked against
+        it, larger ones step by step against one pass over all tokens."""
+        config = checkpoints.SHAPES[shape]
+        weights = gguf_models.random_model(config, mix)
+        tokens = np.random.default_rng(1).integers(config.vocabulary, size=keys)
+        model = Decoder(self.dev, config, weights, keys + STEPS, "float16")
+        if config.layers * config.width**2 < 1 << 28:
+            numbers = {n: w if isinstance(w, np.ndarray) else w.numpy() for n, w in weights.items()}
+            want, once = (
+                decoder_numpy.logits(config, numbers, tokens, d)[-1]
+                for d in (np.float64, np.float16)
+            )
+            allowed = ROUNDINGS * distance(once, want)
+        else:
+            want = model.prefill([int(t) for t in tokens]).numpy()[0].astype(np.float64)
+            allowed = 2.0**-5
+        for name, made in zip(names, (self._decode, self._prefill), strict=True):
+            row = Row(name, allowed=allowed)
+            loops = made(row, model, None, tokens, want)
+            yield row.measure(loops, self.rounds, self.small, STEPS if made == self._decode else 99)
 
     def _decode(
         self, row: Row, model: Decoder, theirs: Any, tokens: Array, want: Array
@@ -118,7 +146,7 @@ class Bench:
             return GpuSample(self.dev, model.step)(n)
 
         found = {"uncaptured": loop(model.advance), "captured": loop(model.step), "GPU": gpu}
-        return found | (self.torch.decode_loops(theirs, tokens, want, row) if self.torch else {})
+        return found | (self.torch.decode_loops(theirs, tokens, want, row) if theirs else {})
 
     def _prefill(
         self, row: Row, model: Decoder, theirs: Any, tokens: Array, want: Array
@@ -131,7 +159,7 @@ class Bench:
             return model.forward(given, places)
 
         found = self._calls(row, call, want)
-        return found | (self.torch.prefill_loops(theirs, tokens, want, row) if self.torch else {})
+        return found | (self.torch.prefill_loops(theirs, tokens, want, row) if theirs else {})
 
     # -- pictures ---------------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-"""How far products, convolutions and attention of halves are from exact ones, on matrix units and
-beside torch's.
+"""The errors of float16 products, convolutions and attention, on matrix units and beside torch's.
 
     python -m bench.precision [--engine ENGINE] [--size N] [--only matmul|conv2d|attention]
 
@@ -73,7 +72,7 @@ def convolutions(kind: str, n: int) -> Iterator[Problem]:
 
 
 def attentions(kind: str, n: int) -> Iterator[Problem]:
-    """n / HEADS queries of a few heads, with values of a kind."""
+    """n / HEADS queries of each of HEADS heads, with values of one kind."""
     for keys in DEPTHS:
         rng = np.random.default_rng(keys)
         q, k = (
@@ -94,12 +93,12 @@ def ours(dev: pk.Device, family: str, precision: Any) -> Callable[[Arrays], Arra
     """The call of a family."""
 
     def call(operands: Arrays) -> Array:
-        given = [dev.tensor(x) for x in operands]
+        given: list[Any] = [dev.tensor(x) for x in operands]
         found: Any
         if family == "matmul":
             found = pk.matmul(*given, precision=precision)
         elif family == "conv2d":
-            found = pk.conv2d(*given, padding=1, precision=precision)
+            found = pk.conv2d(given[0], given[1], padding=1, precision=precision)
         else:
             found = pk.flash_attn(*given, precision=precision)
         result: Array = found.numpy()

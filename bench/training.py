@@ -9,9 +9,10 @@ the transformer with 4 layers 256 wide, 16 x 256 characters, and with GPT-2's sh
 all columns in turn, each as a loop of steps with one sync at the end. GPU time is that of captured
 steps, by timestamps. torch runs with TF32 off, on a GPU if it has one: eagerly, on a GPU also as a
 CUDA graph, and with autocast to float16 and a scaled loss. Without torch its columns are empty, and
-nothing is compared. Memory is in MiB: the peak of calls; the memory in use with a captured step,
-and the least that its lifetimes allow; and torch's peak of eager steps. `--small` is for software
-drivers.
+nothing is compared. Memory is in MiB: the peak of calls, with what waits for reuse, and the least
+budget in which they run; the memory in use with a captured step, and the least that its lifetimes
+allow; and torch's peaks of eager steps, of tensors and of what it reserves. `--small` is for
+software drivers.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ GPT2 = transformer.Size(width=768, heads=12, hidden=3072, layers=12)
 GPT2_SMALL = transformer.Size(width=96, heads=12, hidden=192, layers=12)
 COLUMNS = (
     "dispatches", "each call", "captured", "GPU", "torch", "graph", "autocast", "x torch",
-    "x graph", "MiB calls", "captured", "least", "torch",
+    "x graph", "MiB calls", "budget", "captured", "least", "torch", "reserved",
 )  # fmt: skip
 
 
@@ -220,14 +221,33 @@ def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
     return loop
 
 
-def taken(adapter: str | None, p: Problem) -> tuple[float, float, float]:
-    """MiB on a separate device: the peak of steps as calls, the memory in use with a captured step,
-    and the least that its lifetimes allow."""
+def least_budget(dev: pk.Device, step: Callable[[], pk.Tensor]) -> int:
+    """The bytes in which steps run, to 1 %: all that is in use at once."""
+    stats = dev.memory_stats()
+    low, high = stats.current, stats.peak
+    while high - low > high // 100:
+        budget = (low + high) // 2
+        dev.trim()
+        dev.set_memory_budget(budget)
+        try:
+            for _ in range(2):
+                step().item()
+            high = budget
+        except pk.OutOfMemoryError:
+            low = budget
+        dev.set_memory_budget(None)
+    return high
+
+
+def taken(adapter: str | None, p: Problem) -> tuple[float, ...]:
+    """MiB on a separate device: the peak of steps as calls, and the least budget for them; the
+    memory in use with a captured step, and the least that its lifetimes allow."""
     with pk.Device(adapter=adapter) as dev:
         step = Ours(dev, p)
         for _ in range(2):
             step().item()
         peak = dev.memory_stats().peak
+        budget = least_budget(dev, step)
         dev.trim()
         with dev.capture() as program:
             step()
@@ -235,21 +255,23 @@ def taken(adapter: str | None, p: Problem) -> tuple[float, float, float]:
         dev.sync()
         dev.trim()
         used, memory = dev.memory_stats().current, program.memory()
-        return peak / MIB, used / MIB, (used - memory.nbytes + memory.bound) / MIB
+        least = used - memory.nbytes + memory.bound
+        return peak / MIB, budget / MIB, used / MIB, least / MIB
 
 
-def torch_taken(p: Problem) -> float | None:
-    """MiB: torch's peak of eager steps, if it has a GPU."""
+def torch_taken(p: Problem) -> tuple[float | None, float | None]:
+    """MiB: torch's peaks of eager steps if it has a GPU, of tensors and of what it reserves."""
     if torch is None or not torch.cuda.is_available():
-        return None
+        return None, None
     torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
+    before, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
     torch.cuda.reset_peak_memory_stats()
     step = Torch(p)
     for _ in range(2):
         step()
     torch.cuda.synchronize()
-    return float(torch.cuda.max_memory_allocated() - before) / MIB
+    tensors = torch.cuda.max_memory_allocated() - before
+    return tensors / MIB, (torch.cuda.max_memory_reserved() - reserved) / MIB
 
 
 def measure(dev: pk.Device, p: Problem, rounds: int, memory: tuple[float | None, ...]) -> None:
@@ -316,7 +338,7 @@ def main() -> None:
         for make in problems(args.small):
             p = make()
             if args.only in p.name:
-                measure(dev, p, args.rounds, (*taken(args.adapter, p), torch_taken(p)))
+                measure(dev, p, args.rounds, (*taken(args.adapter, p), *torch_taken(p)))
                 dev.trim()
 
 

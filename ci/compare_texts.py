@@ -6,7 +6,7 @@ moved    the same sha256 as a text of OLD
 renamed  the same SPIR-V from naga as a text of OLD: names of locals, comments, layout
 changed  neither
 
-FILE gets a line for each text: what became of it, its name, and the name in OLD.
+FILE gets a line for each text: its change, its name, and its name in OLD.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def by_family(dev: pk.Device, edge: int, say: Progress) -> dict[str, Row]:
 
 
 def time_one(runner: Runner, row: Row, kernel: str, shape: tuple[int, ...]) -> None:
-    """Check and time a case, and numpy beside it where it computes the same."""
+    """Check and time a case, and numpy beside it if numpy computes the same."""
     [dev] = runner.devices
     known = {**peers().get(kernel, {}), **NUMPY.get(kernel, {})}
     beside = {"numpy": known["numpy"]} if "numpy" in known else {}
@@ -122,8 +122,8 @@ def time_one(runner: Runner, row: Row, kernel: str, shape: tuple[int, ...]) -> N
 
 
 def check_one(dev: pk.Device, case: Case) -> tuple[float, str]:
-    """Run one case and compare every element with the reference: the largest error over its bound,
-    and what is wrong."""
+    """Run one case and compare every element with the reference. Returns the largest error over its
+    bound, and a text about wrong elements."""
     try:
         return load(dev, case).check().share, ""
     except pk.PyKernelsError as e:

@@ -1,4 +1,5 @@
-"""The cases of ci/demo.py: one for each family, with numpy code where the benchmarks have none."""
+"""The cases of ci/demo.py: one for each family, with numpy code for cases that the benchmarks do
+not have in numpy."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RADIUS = 9  # of the blur
 def make_picture(dev: pk.Device, path: Path) -> Path:
     """Save four panels side by side: the image, its blur, four of its halves, its sorted rows.
 
-    Raises SystemExit where a panel is not what numpy computes.
+    Raises SystemExit if a panel differs from numpy's.
     """
     image = painted(EDGE)
     x = dev.tensor(image)
@@ -85,7 +85,7 @@ def png(pixels: Array) -> bytes:
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
-    left = np.pad(pixels, ((0, 0), (1, 0), (0, 0)))[:, :-1]  # filter 1: what the left pixel lacks
+    left = np.pad(pixels, ((0, 0), (1, 0), (0, 0)))[:, :-1]  # filter 1: left differences
     rows = np.pad((pixels - left).reshape(height, 3 * width), ((0, 0), (1, 0)), constant_values=1)
     return b"".join([
         b"\x89PNG\r\n\x1a\n",

@@ -34,7 +34,7 @@ from families import (
 
 import pykernels as pk
 from pykernels import cli, errors, functional
-from pykernels.call import promotion
+from pykernels.call import asking, promotion
 from pykernels.dtypes import DTYPES
 from pykernels.lazy import load
 from pykernels.runtime.lifetimes import ProgramMemory
@@ -48,7 +48,7 @@ INTERNAL = {
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
 
-# What an object of a class is called, where that is not the class's name.
+# The name of an object of a class, if it is not the name of the class.
 _OWNERS = {
     "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session", "qtensor": "q",
 }  # fmt: skip
@@ -81,7 +81,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
 
 
 def device_page() -> Iterator[str]:
-    """Devices and what belongs to them."""
+    """Devices and their parts."""
     yield from page("Devices", "the docstrings of pk.Device and its relatives")
     yield "How to use them: [devices](../guide/devices.md), [batching](../guide/batching.md)."
     yield ""
@@ -95,6 +95,9 @@ def device_page() -> Iterator[str]:
     yield from class_entry(inspect.getmodule(profile).Record, "Record")  # type: ignore[union-attr]
     yield from class_entry(module.MemoryStats, "MemoryStats")  # type: ignore[union-attr]
     yield from class_entry(ProgramMemory, "ProgramMemory")
+    yield from entry("supports", "pk.supports", pk.supports, 2)
+    for cls in (pk.Meta, asking.Unsupported):
+        yield from class_entry(cls, cls.__name__)
 
 
 def tensor_page() -> Iterator[str]:
@@ -112,7 +115,7 @@ def tensor_page() -> Iterator[str]:
 
 
 def tape_page() -> Iterator[str]:
-    """Tapes, and what their rules see."""
+    """Tapes, and the form of calls in their rules."""
     from pykernels.tape import _calls, _check, _transforms
 
     yield from page("Tapes", "the docstrings of pk.Tape, pk.no_grad, pk.grad and the like")
@@ -353,7 +356,7 @@ def accuracy_page() -> Iterator[str]:
 
 
 def operations_page() -> Iterator[str]:
-    """What ggml and Born compute, and ours for each."""
+    """The operations of ggml and Born, and our counterpart of each."""
     yield from page("Operations of ggml and Born", "ci/operations.toml")
     yield (
         "Each operation of the two backends that this collection comes from, and the function that "

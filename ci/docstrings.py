@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["WIDTH", "docstring", "signature"]
 
-WIDTH = 80  # of a signature, and of the help of commands
+WIDTH = 80  # columns of a signature, and of the help of commands
 _SECTIONS = re.compile(r"^(Args|Returns|Raises|Yields):(.*)$")
 
 

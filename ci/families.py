@@ -42,7 +42,7 @@ def entry(title: str, name: str, f: Callable[..., Any], level: int = 3) -> Itera
 
 
 def manifest() -> dict[str, Any]:
-    """What the build knows of kernels, dtypes and bodies."""
+    """The facts of the build: kernels, dtypes and bodies."""
     from pykernels.cli import _manifest
 
     found: dict[str, Any] = _manifest.manifest()

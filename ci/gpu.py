@@ -37,7 +37,8 @@ BENCH = "bench mul_mat"
 
 @dataclass
 class Outcome:
-    """Of one piece: the hash of what it tested, and how many cases ended how."""
+    """The result of one piece: the hash of the files that it tested, and the number of cases by
+    outcome."""
 
     of: str
     passed: int = 0
@@ -94,7 +95,7 @@ def pieces(columns: list[str]) -> Iterator[tuple[str, str]]:
 
 
 class Report:
-    """What is known of the pieces on one adapter."""
+    """The outcomes of the pieces on one adapter."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "gpu.json"
@@ -154,7 +155,7 @@ class Report:
 
 
 def hashes() -> dict[str, str]:
-    """Of the texts of each body, as "family/body"."""
+    """The hash of the texts of each body, by "family/body"."""
     families = {p.stem: p.parent.name for p in (ROOT / "kernels").glob("*/*.wgsl")}
     found: dict[str, Any] = {}
     for v in read_manifest()["variants"].values():

@@ -1,5 +1,5 @@
-"""Fails where a line of a plan has no JavaScript, with its file and line: an export would record
-layouts of that kernel, in place of launching any. Expressions of specs fail the build.
+"""Fails if a line of a plan has no JavaScript, with its file and line: an export would then record
+layouts of that kernel, instead of launching any layout. Expressions of specs fail the build.
 
 python ci/plans.py
 """

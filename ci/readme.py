@@ -5,7 +5,7 @@ compares.
 
 Pages: README.md and docs/**/*.md, without docs/records, whose figures are of single runs.
 
-Blocks. What stands between the first line and the end is written:
+Blocks. The lines between the first and the last mark are written:
 
     <!-- kernels -->                     the table of kernels, from the build's manifest
     <!-- bench: main -->                 cases with peers, machine, ceilings, plot
@@ -113,8 +113,8 @@ def kernels() -> str:
 
 
 def networks() -> str:
-    """One row a network: ours captured, and its peers; nothing before a run. Those of
-    bench.onnx_files, which onnxruntime always computes, are in a table of their own."""
+    """One row a network: the captured time and the times of peers; empty before the first run.
+    Networks of bench.onnx_files are in a second table, because onnxruntime always computes them."""
     if not (ROOT / NETWORKS).is_file():
         return ""
     rows = json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"]
@@ -136,7 +136,7 @@ def networks() -> str:
 
 
 def sweep(up: str) -> str:
-    """The heat map and what it says in a line; nothing before a run is committed."""
+    """The heat map and a line about it; empty before a run is committed."""
     file = ROOT / f"{SWEEP}.json"
     if not file.is_file():
         return ""
@@ -226,7 +226,7 @@ def figure(mark: str) -> str:
 
 
 def quantity(r: Any, words: list[str]) -> str | None:
-    """One number of a result; None where there is none of that name."""
+    """One number of a result; None if it has no number of that name."""
     from pykernels.bench.table import digits
 
     match words:
@@ -258,7 +258,7 @@ def quantity(r: Any, words: list[str]) -> str | None:
 
 
 def ceiling(name: str, words: list[str]) -> str:
-    """What the device reaches."""
+    """The ceilings of the device."""
     from pykernels.bench.table import digits
 
     found = next(iter(report().ceilings.values()))
@@ -281,13 +281,13 @@ def pages() -> Iterator[Path]:
 
 
 def written(text: str, up: str = "") -> str:
-    """A page with its blocks and figures as they have to be; raises Unknown."""
+    """A page with its correct blocks and figures; raises Unknown."""
     text = BLOCK.sub(lambda m: f"{m[1]}{block(m[2], up)}\n{m[3]}", text)
     return outside_code(text, lambda part: MARK.sub(lambda m: figure(m[3]) + m[2], part))
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The text, changed where it is neither code nor a block."""
+    """The text, with changes outside of code and blocks."""
     out, at = [], 0
     kept = sorted([*CODE.finditer(text), *BLOCK.finditer(text)], key=lambda m: m.start())
     for m in kept:

@@ -34,7 +34,7 @@ apt_install() {
     # A foreign package list that cannot be fetched is no reason to stop.
     $as_root DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 || true
     $as_root DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+        apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" >/dev/null
 }
 
 find_python() {

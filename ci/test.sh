@@ -100,13 +100,16 @@ if [[ -n $kernel ]]; then
 fi
 
 SECONDS=0
+set -m # process groups, so that stop_stages reaches what runs in the background
+setup_naga & # a minute or two of compilation, beside downloads
+naga=$!
+set +m
 setup_venv
 # Downloads beside the build. Their tests skip without them, and fail in CI.
-set -m # a process group, so that stop_stages reaches it
+set -m
 { for part in typescript bundlers models; do "setup_$part" || true; done; } &
 downloads=$!
 set +m
-setup_naga
 columns=() skipped=()
 if setup_lavapipe; then columns+=(wgpu-lavapipe); else skipped+=(wgpu-lavapipe); fi
 if setup_swiftshader; then
@@ -116,6 +119,7 @@ else
 fi
 columns+=(host)
 if setup_chromium; then columns+=(browser); else skipped+=(browser); fi
+wait "$naga" # the build validates texts that nothing vouches for
 setup_package
 wait "$downloads" || true
 add_line setup 0 "$SECONDS" ready

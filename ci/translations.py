@@ -1,6 +1,6 @@
 """Checks that a build leaves out: lints on control flow, and naga's translation of each text to
-SPIR-V, MSL, HLSL and GLSL. Of the bodies that `python -m codegen --validate`, which comes before,
-found to have changed since codegen/validated.txt was written; of all of them after `--full`.
+SPIR-V, MSL, HLSL and GLSL. It checks the bodies that `python -m codegen --validate` found changed
+since codegen/validated.txt was written, and all bodies after `--full`.
 
     python ci/translations.py
 """

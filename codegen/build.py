@@ -275,7 +275,8 @@ def _stale(folder: Path, result: Build) -> list[str]:
 
 
 def write(root: Path, result: Build) -> int:
-    """Write what changed and remove what is no longer generated; the number of files touched."""
+    """Write changed files and remove files that are no longer generated. Returns the number of
+    files touched."""
     folder = root / GENERATED
     touched = 0
     for name, text in result.files.items():
@@ -299,9 +300,9 @@ def generate(
 ) -> None:
     """Render all kernels, validate them, write `pykernels/_generated`.
 
-    "auto" validates with what is found and says so when nothing is; "require" needs naga and
-    Tint. Texts that the committed record vouches for are validated if `full` only. Raises
-    BuildError for a source that does not build or a text that a validator refuses.
+    "auto" validates with the validators that are found, and reports it if there are none; "require"
+    needs naga and Tint. Texts that the committed record vouches for are validated if `full` only.
+    Raises BuildError for a source that does not build or a text that a validator refuses.
     """
     result = build(root, report)
     verdicts: dict[str, Any] = {}

@@ -29,7 +29,8 @@ def _plan_file(spec: Spec) -> str:
 
 
 def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
-    """The specs of all families fit together; `plans` are the kernels that have one by hand."""
+    """The specs of all families fit together; `plans` are the kernels with a plan written by
+    hand."""
     named = [*specs, *(k for s in specs if s.rows for k in s.kernels())]
     for one, other in pairwise(sorted(named, key=lambda s: s.name)):
         if one.name == other.name:
@@ -66,7 +67,7 @@ def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
 
 
 def _check_shapes(s: Spec) -> None:
-    """Where no plan sees to it, a rule ties each tensor of the index space to its shape."""
+    """Without a plan, a rule must tie each tensor of the index space to its shape."""
     if s.iterate == "none":
         return
     tied = {s.filled.name}

@@ -73,7 +73,8 @@ def _operation(f: Declared) -> Iterator[str]:
         yield f"{_run_kernel(f)} = replace({kernel}, name={f.op!r})"
     yield f"_{f.name} = Operation("
     yield f"    {f.op!r}, {_run_kernel(f)}, {f.rule}, {f.takes!r}, {names!r}, {tuple(f.results)!r},"
-    yield f"    {_constants(f)!r},"
+    left = tuple(a.tensor.name for a in f.arrays if a.tensor and a.left)
+    yield f"    {_constants(f)!r}," + (f" {left!r}," if left else "")
     yield ")"
     yield ""
     yield ""
@@ -90,7 +91,10 @@ def _signature(f: Function) -> Iterator[str]:
     signature = [_parameter(a) for a in f.arguments if not a.keyword]
     others = [f"{a.same}: {_or_none(a.type)} = None" for a in f.arguments if a.same]
     if keyword or others:
-        signature += ["*", *map(_parameter, keyword), *others]
+        signature += ["*", *map(_parameter, [a for a in keyword if not a.rest]), *others]
+    signature += [f"**{a.name}: Unpack[{a.type}]" for a in f.arguments if a.rest]
+    if isinstance(f, Declared) and any(a.converts for a in f.arrays):
+        yield "@whole"  # what a check converts is of the call, too
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"
@@ -105,7 +109,8 @@ def _plain(f: Function) -> Iterator[str]:
             yield f"        {a.name} = either({given})"
     for a in f.arrays:
         if a.check and not a.refuses:
-            yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
+            given = ", ".join([a.name, *a.of_others])
+            yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {given})"
     for a in (*f.options, *f.numbers):
         if a.check and (a.check != "choice" or isinstance(f, Declared)):
             yield from _converted(f.op, a)
@@ -115,6 +120,8 @@ def _plain(f: Function) -> Iterator[str]:
 def _checked(f: Function) -> Iterator[str]:
     """Lines for checks that a cached call does without."""
     for a in f.arguments:
+        if a.kind == "out" and a.check:
+            yield f"    {a.check}({f.op!r}, {a.name!r}, {a.name})"
         if a.refuses or _of_integer(a):
             given = "" if a.refuses else f"{a.name} = "
             yield f"    {given}{a.check}({f.op!r}, {a.name!r}, {a.name})"
@@ -144,7 +151,7 @@ def _run(f: Declared, functions: Mapping[str, Function]) -> Iterator[str]:
             taken = ", ".join(f"{a.name}={a.name}" for a in function.arguments)
         yield f"        return {special['function']}({taken})"
     arrays = "".join(f"{a.name}, " for a in f.arrays)
-    options = "".join(f"{o.name!r}: {o.name}, " for o in f.options)
+    options = "".join(f"{o.name!r}: {o.name}, " for o in (*f.options, *f.others))
     options += "".join(f"{n!r}: {_literal(v)}, " for n, v in f.given.items())
     numbers = "".join(f"{n.name!r}: {n.name}, " for n in f.numbers)
     asked = "".join(f"{when or 'True'}, " for when in f.results.values())
@@ -315,5 +322,6 @@ def _docstring(f: Function) -> str:
     for head, text in (("Returns:", returns), ("Raises:", raises)):
         lines += ["", head]
         for paragraph in text.split("\n"):
-            lines += textwrap.wrap(f"    {paragraph}", 96, subsequent_indent="    ")
+            rest = " " * (8 if head == "Raises:" and ": " in paragraph else 4)
+            lines += textwrap.wrap(f"    {paragraph}", 96, subsequent_indent=rest)
     return "\n".join([*lines, '"""'])

@@ -1,4 +1,4 @@
-"""Emits the operations of a family as Python: what each means in numpy, and its rules as data."""
+"""Emits the operations of a family as Python: a numpy function for each, and its rules as data."""
 
 from __future__ import annotations
 

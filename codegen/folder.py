@@ -1,4 +1,4 @@
-"""Somebody else's folder of kernel sources: its files and their hash.
+"""A user's folder of kernel sources: its files and their hash.
 
 It needs nothing but the standard library, so that a package which is made already loads without
 Jinja2.
@@ -37,7 +37,7 @@ def read(path: Path) -> str:
 
 
 def hash_of(folder: Path, found: Sequence[Path]) -> str:
-    """sha256 over the sources, and the version of what reads them."""
+    """sha256 over the sources and the version of the reader."""
     digest = hashlib.sha256(__version__.encode() + b"\0")
     for path in found:
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
@@ -46,7 +46,7 @@ def hash_of(folder: Path, found: Sequence[Path]) -> str:
 
 
 def hash_of_build() -> str:
-    """sha256 over what makes packages: this folder, and the libraries that come with it."""
+    """sha256 over the code that makes packages: this folder, and its libraries."""
     here = Path(__file__).resolve().parent
     digest = hashlib.sha256()
     for path in sorted([*here.glob("*.py"), *library().rglob("*.*")]):

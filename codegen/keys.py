@@ -1,4 +1,5 @@
-"""The keys of a spec block: what each takes, which exclude each other, and what a wrong one meant.
+"""The keys of a spec block: the type of each, keys that exclude each other, and suggestions for
+wrong keys.
 
 Every key is described in docs/reference/spec.md.
 """

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from .emit import dtype_words, scalar_type
 from .errors import BuildError
 from .keys import meant
-from .sources import Rule, rules_of
+from .sources import Rule, classes_of, rules_of
 from .spec import Spec, TensorSpec
 
 __all__ = [
@@ -33,6 +33,7 @@ _FUNCTION = {
 }  # fmt: skip
 _ARGUMENT = {
     "of": str, "type": str, "default": str, "check": str, "same": str, "keyword": bool, "doc": str,
+    "of_others": list, "rest": bool,
 }  # fmt: skip
 _RESULT = {"when": str}
 _SPECIAL = {"test": str, "function": str}
@@ -47,7 +48,7 @@ class Argument:
     """One argument of a function: an array, a number that the kernel takes, or an option."""
 
     name: str
-    kind: str  # "array", "number", "option" or "out"
+    kind: str  # "array", "number", "option", "out", or "other": for a check of others alone
     type: str = ""
     default: str = ""  # a Python literal
     check: str = ""
@@ -56,10 +57,23 @@ class Argument:
     doc: str = ""
     tensor: TensorSpec | None = None  # the kernel's, of an array
     refuses: bool = False  # its check gives nothing, and waits until no cached call fits
+    of_others: tuple[str, ...] = ()  # other arguments that its check takes
+    rest: bool = False  # all keywords that are no arguments
+
+    @property
+    def converts(self) -> bool:
+        """True if its check may launch something, to give the array in another dtype."""
+        return bool(self.check) and not self.refuses and not self.of_others
+
+    @property
+    def left(self) -> bool:
+        """True if the caller may leave it out although the kernel needs it: the rule computes
+        it."""
+        return self.tensor is not None and self.default == "None" and not self.tensor.optional
 
     @property
     def optional(self) -> bool:
-        """May it be None? An array then counts as not given."""
+        """True if it may be None. An array then counts as not given."""
         return self.tensor is not None and self.tensor.optional
 
 
@@ -95,6 +109,10 @@ class Function:
         return [a for a in self.arguments if a.kind == "option"]
 
     @cached_property
+    def others(self) -> list[Argument]:
+        return [a for a in self.arguments if a.kind == "other"]
+
+    @cached_property
     def numbers(self) -> list[Argument]:
         return [a for a in self.arguments if a.kind == "number"]
 
@@ -116,8 +134,8 @@ def operation_files(root: Path) -> list[Path]:
 
 
 def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Function]]:
-    """The declared functions by the name of their file; BuildError names file and line of what is
-    wrong."""
+    """The declared functions by the name of their file; BuildError names file and line of the
+    mistake."""
     specs = {name: spec for spec in kernels for name in spec.names}
     return {
         path.name.removesuffix(SUFFIX): _File(path, root).functions(specs)
@@ -144,13 +162,14 @@ class _File:
         for name in self.modules:
             rules = rules_of(root / "pykernels" / "rules" / f"{name}.py")
             self.rules |= rules
-            self.homes |= dict.fromkeys(rules, f"pykernels.rules.{name}")
+            classes = classes_of(root / "pykernels" / "rules" / f"{name}.py")
+            self.homes |= dict.fromkeys((*rules, *classes), f"pykernels.rules.{name}")
 
     def fail(self, message: str, *keys: str) -> NoReturn:
         raise BuildError(self.file, self.line(*keys), message)
 
     def line(self, *keys: str) -> int:
-        """Where the table or the key stands, or what it is in."""
+        """The line of the table or of the key, or of the table around it."""
         for depth in range(len(keys), 0, -1):
             header = re.compile(rf"\[{re.escape('.'.join(keys[:depth]))}\]")
             entry = re.compile(rf"{re.escape(keys[depth - 1])}\s*[.=]")
@@ -194,10 +213,11 @@ class _File:
         rule = runs or data.get("rule", "")
         self.found(rule, *keys)
         used = [rule, *(a.check for a in arguments), *(one["test"] for one in special)]
+        used += [a.type for a in arguments if a.rest]
         elsewhere = [one["function"] for one in special]
         used += [n for n in elsewhere if n not in self.data["functions"]]
         takes = self.rules[rule].takes[1:]
-        there = {a.name for a in arguments if runs or a.kind != "out"} | {*data["given"]}
+        there = {a.name for a in arguments if runs or a.kind != "out" or a.check} | {*data["given"]}
         if missing := [n for n in takes if n not in there]:
             self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
         doc = "" if spec is None else str(spec.wrappers.get(kernel, {}).get("doc", spec.doc))
@@ -263,15 +283,28 @@ class _File:
         where = ("functions", name, "arguments", arg)
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))
+        others = self.data["functions"][name].get("arguments", {}).values()
+        helps = any(arg in other.get("of_others", ()) for other in others)
+        if helps and not _is_of_kernel(arg, spec):
+            rest = given.get("rest", False)
+            return Argument(
+                arg, "other", given["type"], given.get("default", ""), "", "", keyword, doc,
+                rest=rest,
+            )  # fmt: skip
         if arg == "out":
-            return out_argument(keyword, doc)
+            made = out_argument(keyword, doc)
+            return replace(made, type=given.get("type", made.type), check=given.get("check", ""))
         of = given.get("of", arg)
         tensors = () if spec is None else spec.tensors
         tensor = next((t for t in tensors if t.name == of and t.role == "in"), None)
         if tensor is not None:
             made = tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
             refuses = made.check in self.rules and self.rules[made.check].gives_none
-            return replace(made, refuses=refuses)
+            type_, default = given.get("type", made.type), given.get("default", made.default)
+            return replace(
+                made, refuses=refuses, type=type_, default=default,
+                of_others=tuple(given.get("of_others", ())),
+            )  # fmt: skip
         param = next((p for p in spec.params if p.arg and p.name == of), None) if spec else None
         option = next((o for o in spec.options if o.name == of), None) if spec else None
         type_, default, told = "", "", ""
@@ -293,6 +326,14 @@ class _File:
         return Argument(arg, kind, type_, default, check, same, keyword, doc or told)
 
 
+def _is_of_kernel(arg: str, spec: Spec | None) -> bool:
+    """Has the kernel something of this name?"""
+    if spec is None:
+        return False
+    names = (part.name for parts in (spec.tensors, spec.params, spec.options) for part in parts)
+    return arg in names
+
+
 def _output(spec: Spec) -> str:
     return next(t.name for t in spec.tensors if t.role == "out" and not t.optional)
 
@@ -310,7 +351,7 @@ def tensor_argument(name: str, tensor: TensorSpec, check: str, doc: str, keyword
 
 
 def converter(type_: str) -> str:
-    """The check that a type names by itself, "" where there is none."""
+    """The check that a type implies, "" if there is none."""
     kind = type_.removesuffix(" | None")
     if kind.startswith("Literal["):
         return "choice"

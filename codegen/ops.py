@@ -62,7 +62,7 @@ class Row:
     line: int
     doc: str
     inputs: tuple[str, ...]
-    conditions: tuple[str, ...]  # those of the inputs that are bool, whatever the others are
+    conditions: tuple[str, ...]  # the inputs that are always bool
     output: str  # the dtype rule
     numpy: str
     grad: Mapping[str, str]
@@ -185,7 +185,7 @@ class _Table:
 
 
 def load_rows(path: Path, file: str) -> list[Row]:
-    """The rows of one `ops.toml`; BuildError names file and line of what is wrong."""
+    """The rows of one `ops.toml`; BuildError names file and line of the mistake."""
     table = _Table(path, file)
     return [_row(table, name) for name in table.rows]
 

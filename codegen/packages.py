@@ -1,4 +1,4 @@
-"""A typed package from somebody else's folder of kernel sources.
+"""Writes a typed package from a user's folder of kernel sources.
 
 The folder is laid out as a family of this package, and rendered with `kernels/lib` beside it:
 
@@ -61,10 +61,10 @@ def build_package(
     validate: Checks = "auto",
     report: Callable[[str], None] = print,
 ) -> Package:
-    """The package of a folder, in memory; BuildError names file and line of what is wrong.
+    """The package of a folder, in memory; BuildError names file and line of the mistake.
 
-    "auto" validates with what is found and says so when nothing is; "require" needs naga and Tint.
-    Verdicts are remembered in the user's cache folder.
+    "auto" validates with the validators that are found, and reports it if there are none; "require"
+    needs naga and Tint. Verdicts are remembered in the user's cache folder.
     """
     found = sources_of(folder)
     files = [p for p in found if p.suffix == ".wgsl" and p.parent == folder]
@@ -143,6 +143,7 @@ def _package(folder: Path, root: Path, found: Sequence[Path]) -> Package:
         out[f"wgsl/{spec.name}.json"] = pack_texts(
             Entry(v.key, v.text, v.head_lines, v.features) for v in shipped
         )
+        out[f"lines/{spec.name}.json"] = _lines(shipped)
     out = {name: _relative(text, _family(folder), folder) for name, text in out.items()}
     for path in found:
         if path.suffix == ".py":
@@ -176,7 +177,8 @@ def _index(kernels: Sequence[Spec]) -> str:
 
 
 def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant]) -> str:
-    """What the package has: the hash of its sources, its kernels, and the hash of each text."""
+    """The contents of the package: the hash of its sources, its kernels, and the hash of each
+    text."""
     shas = {v.name: hashlib.sha256(v.text.encode()).hexdigest() for v in variants if v.shipped}
     found = {
         "generator": f"pykernels {__version__}",
@@ -185,6 +187,18 @@ def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant])
         "texts": shas,
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def _lines(variants: Sequence[Variant]) -> str:
+    """Where the lines of each text come from: the length of its head, then file and line of each
+    line behind it; for what is said of an index."""
+    bodies: dict[str, int] = {}
+    texts = {}
+    for v in variants:
+        lines = json.dumps([list(place) for place in v.origin])
+        texts[v.key] = [v.head_lines, bodies.setdefault(lines, len(bodies))]
+    found = {"bodies": [json.loads(lines) for lines in bodies], "texts": texts}
+    return json.dumps(found, separators=(",", ":")) + "\n"
 
 
 def _body(spec: Spec, digest: str) -> str:

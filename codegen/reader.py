@@ -71,7 +71,9 @@ class Reader:
     def _pick_of_axes(self) -> None:
         """Put the pick that an axis has beside its values where the others are."""
         axes = self.data.get("axes")
-        for name, value in axes.items() if isinstance(axes, dict) else ():
+        if not isinstance(axes, dict):
+            return
+        for name, value in axes.items():
             if not isinstance(value, dict):
                 continue
             self.checked(value, "an axis", "axes", name)

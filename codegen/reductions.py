@@ -35,7 +35,7 @@ _FIELD_TYPES = ("V", "U", "I", "f32")  # of each component, or one of all
 
 @dataclass(frozen=True)
 class Reduction:
-    """One reduction: its state, how states are made and combined, and the result."""
+    """One reduction: its state, the code that makes and combines states, and the result."""
 
     name: str
     classes: tuple[str, ...]
@@ -120,7 +120,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Reduced:
-    """A public kernel: the finish of a reduction."""
+    """A public kernel, which is the finish of a reduction."""
 
     name: str
     file: str
@@ -232,7 +232,7 @@ def _outputs(row: Reduction, kernels: Sequence[Reduced]) -> tuple[str, ...]:
 
 
 def _is_of(finish: str, kernel: str) -> bool:
-    """Is it the finish of a kernel, or that of one of its orders?"""
+    """True for the finish of a kernel or of one of its orders."""
     return finish == kernel or finish.startswith(f"{kernel}_")
 
 

@@ -21,8 +21,9 @@ __all__ = ["File", "Files", "Signatures", "is_literal", "renamed", "signatures"]
 KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.call.arrays and pykernels.device
 # Arguments that may be quantised weights, and as what.
 QUANTISED = {
-    "embedding": ("weight", "QTensor"), "get_rows": ("src", "QTensor"), "linear": ("w", "QTensor"),
-    "matmul": ("b", "Transposed"),
+    "embedding": ("weight", "QTensor"), "flash_attn": ("k v", "QTensor"),
+    "get_rows": ("src", "QTensor"), "linear": ("w", "QTensor"), "matmul": ("b", "Transposed"),
+    "rms_norm_linear": ("w", "QTensor"),
 }  # fmt: skip
 BUILTINS = {"None", "bool", "bytes", "float", "int", "list", "object", "str", "tuple"}
 
@@ -174,12 +175,12 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
     # What only tensors are given as: the result, and others that numpy arrays do without.
     tensors = [n for n in kinds if n in optional - {*arrays} and "Tensor" in _names(kinds[n])]
     flags = [n for n in kinds if n.startswith("return_") and plain[n] == "bool"]
-    if d.name in QUANTISED:
-        name, kind = QUANTISED[d.name]
-        file.used.add(f"from pykernels.tensors.quantised import {kind}")
-        yield from _one(d, plain, {name: kind}, "Tensor")
     for told, returned in _by_flag(flags, result):
         to_tensor = _with(returned, "Tensor")
+        if d.name in QUANTISED:
+            names, kind = QUANTISED[d.name]
+            file.used.add(f"from pykernels.tensors.quantised import {kind}")
+            yield from _one(d, plain, {**told, **dict.fromkeys(names.split(), kind)}, to_tensor)
         for name in arrays:
             if name in {a.arg for a in more}:
                 yield from _one(d, plain, {**told, name: "Tensor"}, to_tensor)

@@ -90,6 +90,14 @@ def rules_of(path: Path) -> dict[str, Rule]:
     }
 
 
+def classes_of(path: Path) -> list[str]:
+    """The names of a module's classes; it is not run."""
+    if not path.is_file():
+        return []
+    found = ast.parse(path.read_text(encoding="utf-8")).body
+    return [d.name for d in found if isinstance(d, ast.ClassDef)]
+
+
 def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
     yield from sorted((root / "kernels").glob("*/*.toml"))
@@ -105,7 +113,8 @@ def source_hash(root: Path) -> str:
     for path in _paths(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
-    # Which functions and plans are written by hand decides what is generated around them.
+    # The functions and plans that are written by hand determine the code that is generated around
+    # them.
     by_hand = functions_by_hand(root)
     functions = [f"{home}.{name}" for name, home in by_hand.items()]
     written = signatures(root, by_hand)

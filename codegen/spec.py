@@ -41,7 +41,7 @@ LIBRARY = re.compile(r"\$\{(.*?)\}")  # what an axis decides in the path of a li
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(Interface):
-    """All that a spec block says."""
+    """The contents of a spec block."""
 
     family: str
     file: str
@@ -71,7 +71,8 @@ class Spec(Interface):
     # plan, which gets the kernel's name.
     reductions: tuple[Reduction, ...] = ()
     plan: str = ""
-    # What a call moves and computes: expressions over its tensors, options and defaulted scalars.
+    # The bytes and operations of a call: expressions over its tensors, options and defaulted
+    # scalars.
     nbytes: str = ""
     operations: str = ""
 
@@ -170,7 +171,7 @@ def _of_call(row: Row, params: tuple[Param, ...]) -> tuple[Param, ...]:
 
 
 def library_files(family: str, path: str) -> tuple[str, str]:
-    """Where a library may be below `kernels`: with its family, else with what families share."""
+    """The places of a library below `kernels`: in its family, or in the shared folder."""
     return f"{family}/lib/{path}.wgsl", f"lib/{path}.wgsl"
 
 
@@ -181,7 +182,7 @@ def library_name(path: str) -> str:
 
 
 def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
-    """The spec of one kernel source; BuildError names file and line of what is wrong.
+    """The spec of one kernel source; BuildError names file and line of the mistake.
 
     `table` has the operations of all families, of which a body may take some as an axis.
     """

@@ -19,7 +19,7 @@ MOST = 40  # lines of a difference that are printed for one file
 
 
 class Entry(NamedTuple):
-    """One text of a body: its key, how many of its lines are its head, the features it needs."""
+    """One text of a body: its key, the number of lines of its head, the features it needs."""
 
     key: str
     text: str
@@ -87,7 +87,7 @@ def difference(name: str, old: str, new: str) -> list[str]:
 
 
 def _texts(content: str) -> dict[str, str]:
-    """The texts of a body by key; none where the file is missing or of another form."""
+    """The texts of a body by key; empty if the file is missing or has another form."""
     try:
         return {key: text.wgsl for key, text in Texts(content).items()}
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -1,7 +1,7 @@
-"""Tables of numbers that depend on the device, as a typed module for somebody else's plans.
+"""Tables of numbers that depend on the device, as a typed module for a user's plans.
 
 `tuning/NAME.toml` is for devices whose table of pykernels has this name (`pykernels doctor` prints
-it). One file has every key; the others say `base = "NAME"` and what they change.
+it). One file has every key; the others have `base = "NAME"` and their changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What naga, Tint and the lints say of rendered texts, at the lines of their templates."""
+"""Findings of naga, Tint and the lints on rendered texts, with the lines of their templates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def validated(
         raise BuildError("codegen", 0, f"validator not found: {', '.join(missing)}")
     if len(missing) == 2:
         report("pykernels: WARNING: neither naga nor Tint was found, NOTHING WAS VALIDATED")
-    # Our own texts speak to both compilers: what one of them lacks is an error here.
+    # Our own texts must work with both compilers, so a construct that one lacks is an error here.
     findings = [
         f
         for f in _findings(variants, validators, report, memory)
@@ -87,7 +87,7 @@ def _findings(
     report: Callable[[str], None],
     memory: Path | None,
 ) -> list[Finding]:
-    """What the validators say, with file and line of the template in the message."""
+    """The findings of the validators, with file and line of the template in the message."""
     by_name = {v.name: v for v in variants}
     # Equal texts are checked once: the first variant's name stands for all of them.
     texts: dict[str, Variant] = {}
@@ -133,9 +133,9 @@ def _remembered(
 def _checked(
     sources: Sequence[Source], validators: Sequence[Validator], report: Callable[[str], None]
 ) -> _Checked:
-    """Each text and what all validators say of it, in the order of the texts."""
+    """Each text with the findings of all validators, in the order of the texts."""
     together = [v for v in validators if v.name == "naga"]  # a process for many texts
-    alone = [v for v in validators if v.name != "naga"]  # these share what they measure of a text
+    alone = [v for v in validators if v.name != "naga"]  # these share measurements of a text
     chunks = [sources[i : i + AT_ONCE] for i in range(0, len(sources), AT_ONCE)]
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]
     for index in told(parts, "texts validated", report):

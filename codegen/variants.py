@@ -44,8 +44,8 @@ class Variant:
 
     @property
     def shipped(self) -> bool:
-        """Is it part of the package? Emulations are for tests, and no engine takes naga's dialect
-        of matrix units yet."""
+        """True if it is part of the package. Emulations are for tests, and no engine supports
+        naga's dialect of matrix units yet."""
         return self.spec.dialect(self.axes) in ("", "subgroup_matrix")
 
     def where(self, line: int) -> tuple[str, int]:
@@ -55,7 +55,8 @@ class Variant:
 
     @property
     def limits(self) -> Limits:
-        """What a device must have: WebGPU's guaranteed limits, or more where the spec says so."""
+        """The limits that a device must have: WebGPU's guaranteed limits, or more if the spec needs
+        them."""
         more = self.spec.workgroup_bytes
         if not more:
             return LIMITS
@@ -111,7 +112,7 @@ def in_modes(spec: Spec, bodies: Bodies) -> Iterator[Variant]:
 
 
 def _params_read(spec: Spec, axes: dict[str, Any], body: Rendered) -> set[str]:
-    """The params that a body reads; BuildError for one that the spec does not have."""
+    """The params that a body reads; BuildError for a value that the spec does not have."""
     known = {name for name, _ in params(spec, axes)}
     found = set()
     for line, (file, number) in zip(body.text.splitlines(), body.origin, strict=True):

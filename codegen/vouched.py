@@ -1,9 +1,9 @@
 """The committed record of texts that the validators found no error in.
 
-`codegen/validated.txt` has the versions of the validators, and a hash for each body: of all its
+`codegen/validated.txt` has the versions of the validators, and a hash for each body over all its
 texts with their limits and features. A build does not validate bodies that it vouches for; a body
-with a changed text is validated. `python -m codegen --record` writes it, which
-`bash ci/validate.sh --full --record` does behind all its checks.
+with a changed text is validated. `python -m codegen --record` writes it; `bash ci/validate.sh
+--full --record` does so after all its checks.
 """
 
 from __future__ import annotations

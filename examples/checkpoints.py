@@ -6,56 +6,21 @@ The names of weights are those in Hugging Face's checkpoints of gpt2 and llama.
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
+from families import SHAPES, Config, rope_factors
+
+__all__ = ["SHAPES", "Config", "random_weights", "read", "rope_factors", "shapes_of", "write"]
 
 Array = np.ndarray[Any, Any]
 Weights = Mapping[str, Array]
 
 # Dtypes of a safetensors file; BF16 is the high half of float32.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-
-
-class Config(NamedTuple):
-    """A network. gpt2: learned positions, layer norm, biases, gelu; llama: rotary positions, rms
-    norm, swiglu, and query heads that share heads of keys and values.
-
-    `rope_factor`: how many times longer than `trained` positions its context is (Llama 3.1 on).
-    """
-
-    family: Literal["gpt2", "llama"]
-    layers: int
-    width: int
-    heads: int
-    kv_heads: int
-    hidden: int
-    vocabulary: int
-    context: int
-    eps: float = 1e-5
-    rope_base: float = 10000.0
-    rope_factor: float = 1.0
-    trained: int = 8192
-
-    @property
-    def depth(self) -> int:
-        """The width of a head."""
-        return self.width // self.heads
-
-
-SHAPES = {
-    "gpt2": Config("gpt2", 12, 768, 12, 12, 3072, 50257, 1024),
-    "llama-3.2-1b": Config(
-        "llama", 16, 2048, 32, 8, 8192, 128256, 131072, rope_base=500000.0, rope_factor=32.0
-    ),
-    "tiny-gpt2": Config("gpt2", 2, 32, 4, 4, 64, 97, 64),
-    "tiny-llama": Config("llama", 2, 32, 4, 2, 48, 97, 4096, rope_base=100.0, rope_factor=4.0,
-                         trained=16),
-}  # fmt: skip
 
 
 def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
@@ -104,18 +69,6 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
             w *= shape[0 if config.family == "gpt2" and name[0] == "h" else 1] ** -0.5
         weights[name] = w
     return weights
-
-
-def rope_factors(config: Config) -> Array | None:
-    """The divisor of the frequency of each pair; None if all are 1. Llama 3.1 divides long waves by
-    the factor, leaves short waves, and blends the two in between."""
-    if config.rope_factor == 1.0:
-        return None
-    w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
-    turns = config.trained * w / (2 * math.pi)  # within the positions that it was trained with
-    kept = np.clip((turns - 1) / (4 - 1), 0, 1)
-    found: Array = 1 / ((1 - kept) / config.rope_factor + kept)
-    return found
 
 
 def read(files: Iterable[Path], config: Config) -> dict[str, Array]:

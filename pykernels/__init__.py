@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from . import kernels as kernels
     from . import onnx as onnx
     from . import validate as validate
+    from .call.asking import Meta as Meta
+    from .call.asking import supports as supports
     from .call.autocast import autocast as autocast
     from .device import Device as Device
     from .device import Tensor as Tensor
@@ -46,13 +48,14 @@ if TYPE_CHECKING:
     from .tape import vjp as vjp
     from .tensors.quantised import QTensor as QTensor
 
-# Where the names live. Those of errors and functional come from their own __all__.
+# Where the names live. The names of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
+    "Meta": "call.asking",
     "QTensor": "tensors.quantised",
     "Tape": "tape",
     "Tensor": "device",
@@ -70,6 +73,7 @@ _HOMES = {
     "load_kernels": "own",
     "no_grad": "tape",
     "raw_kernel": "raw",
+    "supports": "call.asking",
     "value_and_grad": "tape",
     "vjp": "tape",
 }
@@ -85,7 +89,8 @@ def _load(name: str) -> Any:
 
 
 def _is_module(name: str) -> bool:
-    """Is it a module of the package? `from pykernels import contract` asks `__getattr__` first."""
+    """True for a module of the package; `from pykernels import contract` asks `__getattr__`
+    first."""
     if sys.is_finalizing():
         return False  # nothing is found any more; loading the name says so
     from importlib.util import find_spec

@@ -41,10 +41,10 @@ DTYPES = (
 class Feature(NamedTuple):
     """A feature of devices."""
 
-    name: str  # WebGPU's and Dawn's word, which ours is
+    name: str  # WebGPU's and Dawn's name, which pykernels uses
     wgpu: str  # wgpu's
     word: str = ""  # what WGSL enables
-    asked: bool = False  # does every device of ours ask for it, where the adapter has it?
+    asked: bool = False  # True: every device enables it if the adapter has it
     told: bool = True  # does `pykernels doctor` name it?
 
     @property

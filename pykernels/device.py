@@ -1,7 +1,7 @@
 """Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
 
-`tensors.views` has what a tensor is apart from its device, `runtime.control` what a device does
-that names no tensor.
+`tensors.views` has the methods of tensors that need no device, `runtime.control` the methods of
+devices that need no tensor.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ from .steps import cdiv
 from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
 from .tensors.strides import of_buffer
+from .tensors.textures import read_texture, write_texture
 
 __all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 
@@ -310,6 +311,52 @@ class Tensor(TensorMethods):
         lay, start = of_buffer(buffer.size, shape_of(shape), dtype_of(dtype), offset, strides)
         return _Tensor(context, storage, start, lay)
 
+    @classmethod
+    def from_texture(cls, texture: Any, *, level: int = 0, device: Device | None = None) -> Tensor:
+        """A new tensor with the texels of a texture, copied on the device.
+
+        The shape is (height, width), or (height, width, channels) if the format has more than one;
+        layers of an array, and slices of a 3d texture, come first. Elements are what the format
+        stores: uint8 for r8unorm to rgba8unorm (bgra8unorm in its order), float16 and float32 for
+        formats that end with float, integers for uint and sint.
+
+        Args:
+            texture: a GPUTexture, 2d or 3d, with the usage COPY_SRC.
+            level: the mip level.
+            device: the Device to use; None takes `Device.from_wgpu` of the texture's device.
+
+        Raises:
+            DTypeError: no texture, or a format of other channels.
+            ArgumentError: a texture of several samples, or a level that does not exist.
+            BufferStateError: the texture belongs to another device or lacks the usage; inside a
+                capture or a recorded pass.
+        """
+        owner = getattr(texture, "_device", None)
+        if owner is None:
+            raise DTypeError(
+                f"[from_texture] texture must be a GPUTexture but is {type_name(texture)}"
+            )
+        given = Device.from_wgpu(owner) if device is None else device_of(device)
+        found: Tensor = read_texture(given, texture, level)
+        return found
+
+    def to_texture(self, texture: Any, *, level: int = 0) -> None:
+        """Copy the elements to a texture, on the device, in order with launches and with the
+        caller's own queue calls.
+
+        Shape and dtype are those of `from_texture`.
+
+        Args:
+            texture: a GPUTexture, 2d or 3d, with the usage COPY_DST.
+            level: the mip level.
+
+        Raises:
+            ShapeError: another shape than the texture's.
+            DTypeError: another dtype, no texture, or a format of other channels.
+            ArgumentError, BufferStateError: as in `from_texture`.
+        """
+        write_texture(self, texture, level)
+
     @property
     def device(self) -> Device:
         """The device that the tensor lives on."""
@@ -367,7 +414,7 @@ class Tensor(TensorMethods):
         """Pickles the elements; unpickling puts them on the reader's default device."""
         dt = self._layout.dtype
         words = self
-        if dt.name == "bfloat16":  # which numpy does not know by itself
+        if dt.name == "bfloat16":  # a dtype that numpy lacks
             words = self.copy()
             lay = contiguous_layout(self.shape, dtype_of("uint16"))
             words = _Tensor(words._context, words._storage, 0, lay)
@@ -375,7 +422,8 @@ class Tensor(TensorMethods):
 
 
 class _Tensor(Tensor):
-    """What all tensors are: `Tensor` itself tells how they are made, which costs these nothing."""
+    """The class of all tensors. `Tensor` itself has the constructor, so that these are created
+    without its cost."""
 
     __slots__ = ()
     if not TYPE_CHECKING:
@@ -432,7 +480,7 @@ def default_device() -> Device:
     PYKERNELS_ENGINE names another engine: "dawn", or "dawn-matrix", which opens matrix units as
     `Device(engine="dawn", matrix_units=True)` does. It is read when the device is made.
 
-    Where there is no GPU, the device of a software driver is taken, with a SoftwareDeviceWarning.
+    Without a GPU it is the device of a software driver, with a SoftwareDeviceWarning.
     PYKERNELS_REQUIRE_GPU=1 raises NoAdapterError instead, and 0 takes it without a word.
     """
     with _default_lock:

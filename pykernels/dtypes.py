@@ -112,7 +112,7 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
         return found
     try:
         dtype = np.dtype(value)
-    except (TypeError, ValueError):  # numpy's, of what has an attribute `dtype` and is none
+    except (TypeError, ValueError):  # numpy's dtype of an object with an attribute `dtype`
         size = isinstance(value, (int, np.integer))  # as in zeros(2, 3), which torch takes
         hint = ": a shape is one argument, as in zeros((2, 3))" if size else ""
         raise DTypeError(

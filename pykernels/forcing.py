@@ -1,7 +1,8 @@
 """The one way to make plans take a choice, or a tuning table, that they would not take themselves.
 
-For tests and benches. A choice is what the `choose` of a kernel's plan returns, and carried by
-`Caps`: so this works without a GPU, and prepared calls know what they were made with.
+For tests and benches. A choice is a result of the `choose` of a kernel's plan. `Caps` holds the
+forced choices, so this works without a GPU, and a prepared call is used only with the choices that
+it was prepared with.
 
     with force(dev, choice("mul_mat", body="gemm_tile", splits=2)):
         pk.matmul(a, b)
@@ -36,7 +37,7 @@ def with_forced(caps: Caps, *choices: Any, tuning: str | None = None) -> Caps:
 
 @contextmanager
 def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[None]:
-    """All calls on the device take these choices, and those of other threads too.
+    """All calls on the device use these choices, also calls of other threads.
 
     `tuning` names a table or a file, as `PYKERNELS_TUNING` does. A choice that the call does not
     allow, or the device, ends in an error of the body or of its pipeline.
@@ -64,9 +65,10 @@ def _without(forced: tuple[Any, ...], choices: tuple[Any, ...]) -> tuple[Any, ..
 
 
 def choice(kernel: str, **fields: Any) -> Any:
-    """What the plan of a kernel may be forced to: what its `choose` returns, with these fields.
+    """A choice that can be forced on the plan of a kernel: a result of its `choose`, with these
+    fields.
 
-    A tuple stands for a field that has fields of its own. ArgumentError says what there is.
+    A tuple stands for a field that itself has fields. ArgumentError says what there is.
     """
     kind = _kind(kernel)
     defaults = kind._field_defaults

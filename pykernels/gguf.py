@@ -134,7 +134,8 @@ def _reader(path: str | PathLike[str]) -> Any:
 def _check_header(path: str | PathLike[str]) -> None:
     """Raise ValueError if a count or a length in the header leads out of the file.
 
-    The package `gguf` trusts them: a changed bit there lets it loop over what is not there.
+    The package `gguf` trusts these numbers: a changed bit lets it loop over entries that do not
+    exist.
     """
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:4] != b"GGUF":
@@ -156,7 +157,7 @@ def _check_header(path: str | PathLike[str]) -> None:
 
 
 class _Header:
-    """Reads the header of a file, and nothing behind its end."""
+    """Reads the header of a file, never past the end of the file."""
 
     # Bytes of the types of values by their number; texts (8) and lists (9) are none of them.
     SIZES: ClassVar = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -176,7 +177,8 @@ class _Header:
         return found
 
     def count(self, least: int) -> int:
-        """A number of things of at least so many bytes each, all of which are in the file."""
+        """A count of items, checked: each item has at least `least` bytes, and all must be in the
+        file."""
         found = self.take("Q")
         if found * least > len(self._data) - self._at:
             raise ValueError(f"it has {found} entries and {len(self._data)} bytes")

@@ -14,7 +14,7 @@ __all__ = ["Lazy", "load"]
 
 
 def load(name: str) -> ModuleType:
-    """The module of this name; DeviceLostError where Python ends, and imports nothing any more."""
+    """The module of this name; DeviceLostError while Python ends and can import nothing."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -35,8 +35,9 @@ os.environ["PYKERNELS_TUNING"] = "off"
 os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are meant
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
-# What no driver and no engine changes: which arguments functions take, what they call, what a tape
-# records, what the commands print.
+# Facts that no driver and no engine changes: arguments of functions, the calls that they make, the
+# records of tapes, formulas of gradients, the output of commands. The kernels that these tests call
+# have tests of their own in every column.
 ONCE = frozenset(
     f"tests/{name}.py"
     for name in (
@@ -52,25 +53,27 @@ ONCE = frozenset(
         "kernels/quant/test_nbits", "kernels/quant/test_types", "models/test_nodes",
         "proofs/test_device_losses", "proofs/test_grid", "proofs/test_laws",
         "onnx/test_contrib", "onnx/test_decisions", "onnx/test_decoders", "onnx/test_fuzz",
-        "onnx/test_model",
-        "onnx/test_networks", "onnx/test_operators", "runtime/test_budget_calls",
-        "bench/test_command", "examples/test_decoder", "own/test_load",
+        "onnx/test_model", "onnx/test_networks", "onnx/test_operators", "onnx/test_plans",
+        "onnx/test_quantized_networks", "runtime/test_budget_calls",
+        "bench/test_command", "examples/test_decoder", "own/test_load", "api/test_supports",
+        "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
+        "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
+        "gradients/test_windows", "kernels/loss/test_ctc_loss", "kernels/optim/test_muon",
+        "kernels/optim/test_optimisers", "kernels/resize/test_grid_sample", "tuning/test_tune",
     )
 )  # fmt: skip
-# What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
-# how commands choose a device, which formula a gradient has.
+# Facts that no driver changes, but perhaps an engine: the owner of a buffer, the state after an
+# interrupt, the device that a command chooses, times.
 ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
-        "api/test_cli", "api/test_known_calls",
+        "api/test_cli", "api/test_known_calls", "api/test_raw_debug",
         "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
-        "tuning/test_tune",
-        "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
-        "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
         "runtime/test_memory", "runtime/test_mixes", "runtime/test_owners",
         "proofs/test_allocation_faults",
-        "runtime/test_soak", "runtime/test_software", "runtime/test_threads",
+        "runtime/test_soak", "runtime/test_software", "runtime/test_textures",
+        "runtime/test_threads",
         "runtime/test_transfers", "runtime/test_wrong_kinds",
     )
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""Where the curves of torch and of pykernels begin: weights, batches and rates of both examples."""
+"""The start of the curves of torch and of pykernels: weights, batches and rates of both
+examples."""
 
 from __future__ import annotations
 

@@ -2,21 +2,16 @@
 // doc = "Combines splits of the keys by their lse, and adds the sinks."
 // part_of = "flash_attn"
 // configs.cols32 = { COLS = 32, threads = 256 }
-// axes.D = ["f32", "f16"]
-// axes.BLOCK = "configs"
-// pick.D = "dtype(dst)"
-// pick.BLOCK = "'cols32'"
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.BLOCK = { values = "configs", pick = "'cols32'" }
 // inputs.partials = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, batch, heads, queries): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
 // outputs.dst = { dtype = "D", axes = "b h s d" }
-// axes.VEC = [4]
-// pick.VEC = "4"
+// axes.VEC = { values = [4], pick = "4" }
 // params.splits = { type = "u32", value = "partials.shape[0]" }
-// params.rows = { type = "u32" }
-// params.column_bits = { type = "u32" }
-// params.row_step = { type = "u32" }
+// params."rows column_bits row_step" = { type = "u32" }
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }
@@ -27,9 +22,10 @@
 // grid = "rows << column_bits"
 // ///
 
-// One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns each)
-// times DOWN = 32 that share the splits. Each finds the maximum of its own; then 4 of the 32 combine eight each, and one
-// these four. Short and with few barriers: at this size latency and cold instructions are all.
+// One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns
+// each) times DOWN = 32 that share the splits. Each finds the maximum of its own values; then 4 of
+// the 32 combine eight each, and one combines these four. Short and with few barriers: at this size
+// latency and cold instructions are all.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}
@@ -50,7 +46,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((block != 0u) & (block * ${ACROSS}u >= columns)) { return; }
   let column = block * ${ACROSS}u + (li & ${ACROSS - 1}u);
   let column_near = min(column, max(columns, 1u) - 1u);
-  // Where rows of dst and lse follow each other: not one division. Else row_step is 0.
+  // If rows of dst and lse follow one another, this needs no division. Else row_step is 0.
   var to = p.dst_off + row * p.row_step;
   var lse_at = p.lse_off + row;
   var head = 0u;

@@ -1,19 +1,14 @@
 // /// kernel
 // doc = "Combines a few splits of the keys of many rows by their lse, and adds the sinks."
 // part_of = "flash_attn"
-// axes.D = ["f32", "f16"]
-// axes.WG = [256]
-// pick.D = "dtype(dst)"
-// pick.WG = "256"
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.partials = { dtype = "f32", doc = "(splits, rows, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, rows): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
 // outputs.dst = { dtype = "D", axes = "b h s d" }
-// params.splits = { type = "u32" }
-// params.rows = { type = "u32" }
-// params.width = { type = "u32" }
-// params.first_row = { type = "u32" }
+// params."splits rows width first_row" = { type = "u32" }
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }

@@ -6,40 +6,29 @@
 // configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, threads = 64 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
-// axes.D = ["f32", "f16"]
-// axes.LENGTHS = ["", "i32"]
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.LENGTHS = { values = ["", "i32"], pick = "dtype(lengths)" }
 // axes.RULES = ["band", "all"]
-// axes.VEC = [4]
-// pick.D = "dtype(dst)"
-// pick.LENGTHS = "dtype(lengths)"
-// pick.VEC = "4"
+// axes.VEC = { values = [4], pick = "4" }
 // when = [
 //   "(MMA == 'emulated') == (TILE == 'emulated')",
 //   "MMA != 'cooperative_matrix' or (D == 'f32' and LENGTHS == '')",  # for naga's verdict only
 // ]
 // fragments = "'f16'"
 // inputs.q = { dtype = "u32", vec = "VEC", axes = "b h s d", doc = "(batch, heads, queries, depth) in words of two halves, rows of whole units of 16 bytes; so are k and v" }
-// inputs.k = { dtype = "u32", vec = "VEC", axes = "b h t d" }
-// inputs.v = { dtype = "u32", vec = "VEC", axes = "b h t d" }
+// inputs."k v" = { dtype = "u32", vec = "VEC", axes = "b h t d" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.lse = { dtype = "f32", axes = "p b h s", doc = "A part for each split of the keys" }
 // outputs.dst = { dtype = "D", vec = "VEC", axes = "p b h s d", doc = "Rows of whole vectors; a part for each split." }
 // include sizes
-// params.pitch = { type = "u32" }
-// params.run = { type = "u32" }
-// params.breadth = { type = "u32" }
-// params.columns = { type = "u32" }
+// params."pitch run breadth columns" = { type = "u32" }
 // params.matrices = { type = "u32", value = "k.shape[0] * k.shape[1]" }
-// params.ranks = { type = "u32" }
-// params.split_tiles = { type = "u32" }
-// params.longest = { type = "u32" }
+// params."ranks split_tiles longest" = { type = "u32" }
 // params.units = { type = "u32", value = "CFG.BC // 8" }
-// params.band_low = { type = "i32" }
-// params.band_high = { type = "i32" }
-// params.spread = { type = "u32" }
-// params.rest = { type = "u32" }
+// params."band_low band_high" = { type = "i32" }
+// params."spread rest" = { type = "u32" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // include scores
@@ -98,7 +87,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var key_tile = tile_from;
   if (tile_from < tile_to) { ${L.load("k", "tile_from * %du" % L.BC)} }
   loop {
-    // Tiles whose sums stay in fragments.
+    // The number of tiles whose sums stay in fragments.
     let run_to = min(key_tile + p.longest, tile_to);
     var next_m = LOWEST;
     for (; key_tile < run_to; key_tile += 1u) {
@@ -149,7 +138,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for n in range(L.UNITS)
       s${n} -= m;
 //% endfor
-      if (!plain) {  // what masked logits are must not be left to exp2
+      if (!plain) {  // masked logits must not reach exp2
 //% for n in range(L.UNITS)
         s${n} = select(s${n}, V(-200.0f), s${n} < V(-126.0f));
 //% endfor
@@ -167,7 +156,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         break;
       }
 
-      // l += row sums of what is not rounded; o += p v
+      // l += row sums of the unrounded weights; o += p v
       var sum4 = s0;
 //% for n in range(1, L.UNITS)
       sum4 += s${n};

@@ -5,15 +5,11 @@
 // configs.small128 = { BR = 32, BC = 32, TR = 4, PK = 32, DVP = 128, threads = 64, workgroup_bytes = 16384 }
 // configs.large64 = { BR = 128, BC = 64, TR = 8, PK = 32, DVP = 64, threads = 128, workgroup_bytes = 25600 }
 // configs.large128 = { BR = 64, BC = 128, TR = 8, PK = 32, DVP = 128, threads = 128, workgroup_bytes = 25600 }
-// axes.D = ["f32", "f16"]
+// axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
-// axes.VT = ["f32", "f16"]
-// axes.LENGTHS = ["", "i32"]
-// axes.VEC = [4]
-// pick.D = "dtype(dst)"
-// pick.VT = "v.dtype.short"
-// pick.LENGTHS = "dtype(lengths)"
-// pick.VEC = "4"
+// axes.VT = { values = ["f32", "f16"], pick = "v.dtype.short" }
+// axes.LENGTHS = { values = ["", "i32"], pick = "dtype(lengths)" }
+// axes.VEC = { values = [4], pick = "4" }
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
 // inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
@@ -22,31 +18,15 @@
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.lse = { dtype = "f32", axes = "p b h s", doc = "A part for each split of the keys" }
 // outputs.dst = { dtype = "D", vec = "VEC", axes = "p b h s d", doc = "Rows of whole vectors; a part for each split." }
-// params.first_batch = { type = "u32" }
-// params.first_head = { type = "u32" }
-// params.kv_heads = { type = "u32" }
-// params.group = { type = "u32" }
-// params.queries = { type = "u32" }
-// params.keys = { type = "u32" }
+// params."first_batch first_head kv_heads group queries keys" = { type = "u32" }
 // params.chunks = { type = "u32", value = "q.shape[1] // 16" }
 // params.q_width = { type = "u32", value = "q.shape[2] // 4" }
 // params.k_width = { type = "u32", value = "k.shape[2] // 4" }
-// params.value_depth = { type = "u32" }
-// params.pitch = { type = "u32" }
-// params.head_blocks = { type = "u32" }
-// params.run = { type = "u32" }
-// params.breadth = { type = "u32" }
-// params.columns = { type = "u32" }
+// params."value_depth pitch head_blocks run breadth columns" = { type = "u32" }
 // params.matrices = { type = "u32", value = "q.shape[0]" }
-// params.first_rank = { type = "u32" }
-// params.ranks = { type = "u32" }
-// params.long_tiles = { type = "u32" }
-// params.split_tiles = { type = "u32" }
-// params.rows_before = { type = "u32" }
-// params.band_low = { type = "i32" }
-// params.band_high = { type = "i32" }
-// params.spread = { type = "u32" }
-// params.rest = { type = "u32" }
+// params."first_rank ranks long_tiles split_tiles rows_before" = { type = "u32" }
+// params."band_low band_high" = { type = "i32" }
+// params."spread rest" = { type = "u32" }
 // params.v_sb = { type = "u32", value = "v.strides[0] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
 // params.v_sh = { type = "u32", value = "v.strides[1] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
 // params.v_st = { type = "u32", value = "v.strides[2] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
@@ -66,9 +46,9 @@
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next one is stored. The one after it is loaded there.
 //
-// What the loops spend beside their multiply-adds, and the size of their text, decide the speed. So
-// the vectors of one invocation lie in an axis with a literal index, and one index into workgroup
-// memory, which is clamped once, serves all of them (for k and v alike).
+// The instructions of the loops besides multiply-adds, and the size of the text, decide the speed.
+// So the vectors of one invocation lie in an axis with a literal index, and one index into
+// workgroup memory, which is clamped once, serves all of them (for k and v alike).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
 // and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;

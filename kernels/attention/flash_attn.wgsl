@@ -11,13 +11,10 @@
 // them see a value that is not finite, it may reach the others."""
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
 // configs.keys128 = { ROWS = 4, KEYS = 128, LANES = 8, threads = 256 }
-// axes.T = ["f32", "f16"]
+// axes.T = { values = ["f32", "f16"], pick = "dtype(k)" }
 // axes.VECTORIZED = [true, false]
-// axes.SPLIT = "configs"
-// axes.LENGTHS = ["", "i32"]
-// pick.SPLIT = "'keys128'"
-// pick.LENGTHS = "dtype(lengths)"
-// pick.T = "dtype(k)"
+// axes.SPLIT = { values = "configs", pick = "'keys128'" }
+// axes.LENGTHS = { values = ["", "i32"], pick = "dtype(lengths)" }
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "b h s d", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, Dv)" }
@@ -35,15 +32,8 @@
 // bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // include sizes
-// params.matrices = { type = "u32" }
-// params.row_groups = { type = "u32" }
-// params.splits = { type = "u32" }
-// params.split_keys = { type = "u32" }
-// params.first_key = { type = "u32" }
-// params.last_key = { type = "u32" }
-// params.column_bits = { type = "u32" }
-// params.band_low = { type = "i32" }
-// params.band_high = { type = "i32" }
+// params."matrices row_groups splits split_keys first_key last_key column_bits" = { type = "u32" }
+// params."band_low band_high" = { type = "i32" }
 // params.q_kind = { type = "u32", value = "q.dtype.itemsize" }
 // params.k_sb = { type = "u32", value = "k.strides[0] // (16 if VECTORIZED else k.dtype.itemsize) & 0xffffffff" }
 // params.k_sh = { type = "u32", value = "k.strides[1] // (16 if VECTORIZED else k.dtype.itemsize) & 0xffffffff" }
@@ -59,12 +49,12 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// A few query rows against all keys (decoding), for what attention_decode does not take: heads more
-// than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to ROWS rows that
-// share a KV head and a split of the keys, so that k and v are read once. Three phases: scores (LANES
-// invocations a key, so PASS keys at a time), softmax of the split, sum of the values (an invocation owns columns of v and
-// every so many keys). attention_combine adds the splits: dst and lse are scratch here, one of each
-// for a split.
+// A few query rows against all keys (decoding), for calls that attention_decode does not support:
+// heads more than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to
+// ROWS rows that share a KV head and a split of the keys, so that k and v are read once. Three
+// phases: scores (LANES invocations a key, so PASS keys at a time), softmax of the split, sum of
+// the values (an invocation owns columns of v and every so many keys). attention_combine adds the
+// splits: dst and lse are scratch here, one of each for a split.
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; scores beyond the split are not read; stores are guarded or of clamped rows' own results.
@@ -76,7 +66,7 @@ ${mask.functions(1)}
 ${scalar.half_of()}
 ${L.functions()}
 
-// s0 ..: this lane's share of q k^T, for the key whose row begins at `k_at`.
+// s0 ..: this lane's part of q k^T, for the key whose row begins at `k_at`.
 //% macro multiply_qk()
 //% for r in range(L.ROWS)
     var s${r} = 0.0f;
@@ -119,8 +109,8 @@ ${L.functions()}
   workgroupBarrier();  // red has been read
 //% endmacro
 
-// o += p v for the loaded values, key n0 and every so many behind it. One that no row gives a weight
-// counts as 0, whatever it is.
+// o += p v for the loaded values: key n0, and further keys at a fixed distance. One that no row
+// gives a weight counts as 0, whatever it is.
 //% macro multiply_pv()
 //% for u in range(L.V_LOADS)
     {

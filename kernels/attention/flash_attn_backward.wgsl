@@ -31,4 +31,4 @@
 // grid = "0"
 // ///
 
-// No text of its own: a call runs the bodies that are part of it, in the order of its plan.
+// This kernel has no text: a call runs its bodies in the order of the plan.

@@ -1,12 +1,9 @@
 // /// kernel
 // doc = "The statistics of each query: lse, and delta = sum of do * o."
 // part_of = "flash_attn_backward"
-// axes.O = ["f32", "f16"]
-// axes.G = ["f32", "f16"]
-// axes.WG = [256]
-// pick.O = "dtype(o)"
-// pick.G = "dtype(do)"
-// pick.WG = "256"
+// axes.O = { values = ["f32", "f16"], pick = "dtype(o)" }
+// axes.G = { values = ["f32", "f16"], pick = "dtype(do)" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.o = { dtype = "O", readonly = true, doc = "(batch, heads, queries, Dv)" }
 // inputs.do = { dtype = "G", readonly = true, doc = "The same shape." }
 // inputs.lse = { dtype = "f32", readonly = true, doc = "(batch, heads, queries), repeated along Dv" }

@@ -1,10 +1,8 @@
 // /// kernel
 // doc = "A gradient from its partial sums: the sum over the query heads of a KV head, in dst's dtype and strides."
 // part_of = "flash_attn_backward"
-// axes.T = ["f32", "f16"]
-// axes.WG = [256]
-// pick.T = "dtype(dst)"
-// pick.WG = "256"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(dst)" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.partials = { dtype = "f32", index = false, readonly = true, doc = "(batch, KV heads, group, rows, width)" }
 // outputs.dst = { dtype = "T", doc = "(batch, KV heads, rows, cols)" }
 // iterate = "nd"

@@ -1,8 +1,7 @@
 // /// kernel
 // doc = "One input of flash_attn_backward as panels: transposed for the scores, in rows for the sums; padded with 0."
 // part_of = "flash_attn_backward"
-// axes.T = ["f32", "f16"]
-// pick.T = "dtype(x)"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // inputs.x = { dtype = "T", readonly = true, doc = "(batch, heads, rows, cols)" }
 // inputs.stats = { dtype = "f32", index = false, readonly = true, doc = "(heads, padded_rows, 2): rows of a query without a key are 0, if wanted" }
 // outputs.transposed = { dtype = "f32", index = false, doc = "(heads, panel_rows, padded_rows): from row first_row of a head on" }
@@ -10,10 +9,7 @@
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "x.shape[-2]" }
 // params.cols = { type = "u32", value = "x.shape[-1]" }
-// params.padded_rows = { type = "u32" }
-// params.padded_cols = { type = "u32" }
-// params.panel_rows = { type = "u32" }
-// params.first_row = { type = "u32" }
+// params."padded_rows padded_cols panel_rows first_row" = { type = "u32" }
 // params.rows_run = { type = "u32", value = "1 if max(x.strides[-2], -x.strides[-2]) < max(x.strides[-1], -x.strides[-1]) else 0" }
 // params.skip_empty = { type = "u32" }
 // params.has_plain = { type = "u32", value = "0 if plain is None else 1" }
@@ -22,8 +18,8 @@
 // ///
 
 // One workgroup moves a block of 32 x 32 through workgroup memory; neighbours read and write
-// neighbours on all three sides. `finite`: in rows, NaN and infinity become 0: what a query may not
-// see must not meet its zeros in a product, and what it sees has spoilt its scores already.
+// neighbours on all three sides. `finite`: NaN and infinity in rows become 0. A hidden key must not
+// turn the zeros of a product into NaN, and a visible one has made the scores NaN already.
 var<workgroup> block: array<f32, 1056>;  // rows of 33, for the banks
 
 @compute @workgroup_size(256)

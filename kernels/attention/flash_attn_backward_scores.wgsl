@@ -12,38 +12,23 @@
 // outputs.weights = { dtype = "f32", vec = "VEC", index = false, doc = "(window's heads, queries, keys): P" }
 // outputs.grads = { dtype = "f32", vec = "VEC", index = false, doc = "The same: dS" }
 // outputs.grads_t = { dtype = "f32", vec = "VEC", index = false, doc = "(window's heads, keys, queries): dS transposed" }
-// params.a_rs = { type = "u32" }
-// params.b_rs = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.value_depth = { type = "u32" }
-// params.down = { type = "u32" }
-// params.across = { type = "u32" }
-// params.first_head = { type = "u32" }
-// params.first_query = { type = "u32" }
-// params.first_key = { type = "u32" }
-// params.queries = { type = "u32" }
-// params.keys = { type = "u32" }
-// params.heads = { type = "u32" }
-// params.group = { type = "u32" }
-// params.lowest = { type = "i32" }
-// params.highest = { type = "i32" }
+// params."a_rs b_rs depth value_depth down across first_head first_query first_key" = { type = "u32" }
+// params."queries keys heads group" = { type = "u32" }
+// params."lowest highest" = { type = "i32" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.head_rows = { type = "u32", value = "1" }
-// params.alibi_heads = { type = "u32" }
-// params.alibi_first = { type = "u32" }
-// params.max_bias = { type = "f32" }
-// params.scale = { type = "f32" }
-// params.softcap = { type = "f32" }
+// params."alibi_heads alibi_first" = { type = "u32" }
+// params."max_bias scale softcap" = { type = "f32" }
 // uses = ["tile/loader", "tile/mask", "tile/outer_product"]
 // grid = "grads_t.shape[0] * down * across"
 // ///
 
 // One workgroup computes BM x BN scores of the window: q.k over D, then do.v over Dv, in one run
-// over the rows of both panels. The second half reads from the outputs what this invocation wrote
-// there in the first: registers for both would leave room for fewer workgroups.
-// Keys and queries past the end, and keys that a query may not see, get weight and gradient 0 by
-// selection, so that a NaN or infinity there has no effect. A tile that causality or the window hides
-// is not written, as it is never read.
+// over the rows of both panels. The second half reads from the outputs the values that this
+// invocation wrote in the first half. Registers for both halves would allow fewer workgroups. Keys
+// and queries past the end, and keys that a query may not see, get weight and gradient 0 by
+// selection, so that a NaN or infinity there has no effect. A tile that causality or the window
+// hides is not written, as it is never read.
 //
 // Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
 // clamped to the last key and query; those of workgroup memory are lane numbers.
@@ -56,7 +41,7 @@ ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 struct Probability {
   p: vec4<f32>,  // weights of four keys
-  d: vec4<f32>,  // and their derivatives with respect to q.k, but for the factor dP - delta
+  d: vec4<f32>,  // and their derivatives by q.k, without the factor dP - delta
 }
 
 fn mask_value(i: u32) -> f32 {
@@ -67,7 +52,8 @@ fn mask_value(i: u32) -> f32 {
   return select(select(bitcast<f32>(word), half, p.mask_kind == 2u), byte, p.mask_kind == 3u);
 }
 
-// e^d for what is 0 or less, but for rounding; NaN stays NaN, which exp alone does not promise.
+// e^d for d that is 0 or less, apart from rounding; NaN stays NaN, which exp alone does not
+// promise.
 fn exp_shifted(d: vec4<f32>) -> vec4<f32> {
   let lost = (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
   let e = select(exp(min(d, vec4<f32>(88.0f))), vec4<f32>(), d < vec4<f32>(-104.0f));

@@ -9,21 +9,9 @@
 // inputs.a = { dtype = "f32", vec = "VEC", index = false, readonly = true, doc = "(heads or KV heads, k, columns)" }
 // inputs.b = { dtype = "f32", vec = "VEC", index = false, readonly = true, doc = "(window's heads, k, m)" }
 // outputs.dst = { dtype = "f32", vec = "VEC", index = false, axes = "b h m c", doc = "(batch, heads, m, columns) by strides" }
-// params.a_rs = { type = "u32" }
-// params.a_rows = { type = "u32" }
-// params.b_rs = { type = "u32" }
-// params.k_tiles = { type = "u32" }
-// params.across = { type = "u32" }
-// params.down = { type = "u32" }
-// params.first_head = { type = "u32" }
-// params.first_row = { type = "u32" }
-// params.first_k = { type = "u32" }
-// params.rows = { type = "u32" }
-// params.cols = { type = "u32" }
-// params.heads = { type = "u32" }
-// params.sharing = { type = "u32" }
-// params.lowest = { type = "i32" }
-// params.highest = { type = "i32" }
+// params."a_rs a_rows b_rs k_tiles across down first_head first_row first_k rows cols" = { type = "u32" }
+// params."heads sharing" = { type = "u32" }
+// params."lowest highest" = { type = "i32" }
 // params.add = { type = "u32" }
 // uses = ["tile/loader", "tile/outer_product"]
 // grid = "b.shape[0] * down * across"

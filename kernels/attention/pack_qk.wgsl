@@ -1,10 +1,8 @@
 // /// kernel
 // doc = "Queries and keys for attention_tile transposed to depth first, as f32, padded with zeros; values as f32."
 // part_of = "flash_attn"
-// axes.VEC = [4]
-// axes.LENGTHS = ["", "i32"]
-// pick.VEC = "4"
-// pick.LENGTHS = "dtype(lengths)"
+// axes.VEC = { values = [4], pick = "4" }
+// axes.LENGTHS = { values = ["", "i32"], pick = "dtype(lengths)" }
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, Dv)" }
@@ -24,9 +22,7 @@
 // params.k_width = { type = "u32", value = "packed_k.shape[2]" }
 // params.q_groups = { type = "u32", value = "packed_q.shape[0] * cdiv(packed_q.shape[1], 64) * cdiv(packed_q.shape[2], 64)" }
 // params.k_groups = { type = "u32", value = "packed_k.shape[0] * cdiv(packed_k.shape[1], 64) * cdiv(packed_k.shape[2], 64)" }
-// params.q_kind = { type = "u32" }
-// params.k_kind = { type = "u32" }
-// params.v_kind = { type = "u32" }
+// params."q_kind k_kind v_kind" = { type = "u32" }
 // uses = ["key_range"]
 // grid = "packed_q.shape[0] * (cdiv(packed_q.shape[1], 64) * (cdiv(packed_q.shape[2], 64) + cdiv(packed_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
 // ///

@@ -58,7 +58,7 @@
 //% set FOURS = FORM == "fours"
 //% set X_COLUMNS = 1 if FOURS else 4
 
-// Where this invocation's rows of dy start, and the windows of its columns of x.
+// The first positions of this invocation's rows of dy, and of the windows of its columns of x.
 //% macro loader_init()
 //% if XV == 4
   let lane_k = li / ${PER}u;

@@ -23,9 +23,10 @@
 // ///
 
 // One workgroup computes 2 SY rows of 8 SX pixels of the three channels of one image. An invocation
-// has 2 x 8 of them: four neighbours of each residue. Its sums are over channels of `a`; the weights
-// of one channel serve all of its pixels. The invocations are SPLIT parts, each with channels of its
-// own: a stage is SPLIT channels. At the end the sums of the parts meet in workgroup memory, in order.
+// has 2 x 8 of them: four neighbours of each residue. Its sums are over channels of `a`; the
+// weights of one channel serve all of its pixels. The invocations form SPLIT parts, and each part
+// has its own channels: a stage is SPLIT channels. At the end the sums of the parts meet in
+// workgroup memory, in order.
 //
 // As an odd number of rows lies before the image, pixel 2 q + r of an axis meets tap 2 t + 1 - r at
 // row q + r - t, counted from where pixel 0 is: OFFSETS rows for both residues.

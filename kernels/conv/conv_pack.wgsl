@@ -16,7 +16,7 @@
 // One invocation writes one k of four output channels. Four neighbours have the same k and the next
 // channels, for whole sectors of dst; other neighbours take neighbouring k in the order of the weights
 // in memory, counted as three digits (n0: radix of the lowest): e0, e1, e2 are a digit's steps in w,
-// d0, d1, d2 its steps in rows of dst. What lies behind the last channel repeats it.
+// d0, d1, d2 its steps in rows of dst. Channels after the last channel repeat it.
 //
 // Bounds, for unchecked compilation: rows are clamped to their count; items beyond the last, and
 // those that pad the channels to four vectors, end early.

@@ -54,8 +54,8 @@ ${epilogue.functions(("bias",))}
 ${image_loader.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
 
-// Loads the next tiles. The branch, or the last tile once more at the end: what is faster was measured
-// for each form.
+// Loads the next tiles. Each form has the variant that was measured to be faster: the branch, or
+// the last tile again at the end.
 //% macro load_next()
 //% if FORM != "vec"
     if (left > 1u) {

@@ -27,7 +27,8 @@ ${convert.functions()}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let first = group_id(wg) * (4u * WG) + li;
   let last = p.total - 1u;
-  // All loads first, at clamped positions: behind branches they would wait for each other.
+  // All loads come first, at clamped positions, because loads in branches would wait for each
+  // other.
 //% for k in range(4)
   let s${k} = src_index(min(first + ${k}u * WG, last));
   let x${k} = ${words.bits("src_mem", S, "s" ~ k) if S < 4 else "src_mem[s" ~ k ~ "]"};

@@ -46,7 +46,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let batch = line / down;
   let r0 = (line - batch * down) << p.row_bits;
 
-  // All loads first, at clamped positions: behind branches they would wait for each other.
+  // All loads come first, at clamped positions, because loads in branches would wait for each
+  // other.
   let source = src_batch(batch);
 //% for k in range(rounds)
   let e${k} = li + ${k * WG}u;

@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let bits = p.start_lo + i * p.step_lo;
   _ = p.zero;
 //% endif
-  // Of eight bytes, the upper four say the same.
+  // For eight bytes, the upper four do the same.
   _ = p.start_hi ^ p.step_hi;
   ${words.store_four(4, V, "q", "bits")}
 }

@@ -1,4 +1,4 @@
-// Exponentials, and what is made of them: helpers of operations, see numeric.wgsl.
+// Exponentials, and functions that use them: helpers of operations, see numeric.wgsl.
 
 // e^x 2^SHIFT to 1.5 units in the last place: x = n ln 2 + r (Cody and Waite), a polynomial in r
 // (Moshier's Cephes), and 2^n in two factors, as one would leave the range of f32.

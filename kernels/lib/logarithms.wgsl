@@ -1,9 +1,9 @@
 // Logarithms and powers: helpers of operations, see numeric.wgsl.
 
-// Parts of logarithms. x = 2^e (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1, and log(1 + f) - f;
-// what log(x) is where x is no positive number.
+// Parts of logarithms: x = 2^e (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1, and log(1 + f) -
+// f; and log(x) if x is no positive number.
 //% macro log_parts()
-fn log_bits(x: V) -> U { // of 2^149 x where x is subnormal
+fn log_bits(x: V) -> U { // of 2^149 x if x is subnormal
   let bits = bitcast<U>(x);
   return select(bits, bitcast<U>(V(bits)), bits < U(0x00800000u));
 }

@@ -1,8 +1,9 @@
-// What the bodies of softmax share: reading logits, and what -inf, +inf and NaN mean.
+// Shared by the bodies of softmax: reading logits, and the meaning of -inf, +inf and NaN.
 //
-// Infinities and NaN are told apart by their bits: comparisons with them are not portable. All that
-// a row needs to know fits its maximum: +inf says that an allowed logit is NaN or +inf, -inf that
-// no key is allowed (a key whose mask is -inf is skipped); a row of allowed -inf alone has LOWEST.
+// Infinities and NaN are recognised by their bits, because comparisons with them are not portable.
+// All that a row needs to know fits its maximum: +inf says that an allowed logit is NaN or +inf,
+// -inf that no key is allowed (a key whose mask is -inf is skipped); a row of allowed -inf alone
+// has LOWEST.
 
 // Types and functions, for vectors of VEC logits.
 //% macro functions(VEC)
@@ -27,7 +28,7 @@ fn is_bad(l: f32) -> bool {
 
 // Declares l0 .. l{N-1}, the logits of the columns first, first + stride, ...: -inf where the key is
 // skipped or past the end; and `m`, their maximum as described above.
-// All loads come first, at clamped columns: behind branches they would wait for each other.
+// All loads come first, at clamped columns, because loads in branches would wait for each other.
 //% macro load(N, first, stride, MASK, VEC)
 //% for k in range(N)
   let c${k} = min(${first} + ${k * stride}u, p.cols - 1u);

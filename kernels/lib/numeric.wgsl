@@ -1,11 +1,12 @@
 // Functions of numbers that drivers have not, or have too rough: helpers of operations. Their types
 // are written as in the text of a row: V of a value, U, I and B of its bits and conditions.
 //
-// Drivers may assume that there is no NaN and no infinity, fuse a product and a sum, or fold
-// (a + b) - a and (a / b) * b. So special values are told by their bits, infinities and NaNs are made
-// of bits that are known at run time only, and no text needs the rounding error of a sum. Polynomials
-// are minimax fits of relative error (Remez's problem by Lawson's weights), coefficients rounded one
-// by one. Exponentials, logarithms and trigonometry have files of their own, written the same way.
+// Drivers may assume that there is no NaN and no infinity, fuse a product and a sum, or fold (a +
+// b) - a and (a / b) * b. So special values are recognised by their bits, infinities and NaNs are
+// made from bits that are known only at run time, and no text needs the rounding error of a sum.
+// Polynomials are minimax fits of relative error (Remez's problem by Lawson's weights),
+// coefficients rounded one by one. Exponentials, logarithms and trigonometry are in other files and
+// follow the same rules.
 
 //% macro is_nan()
 fn is_nan(x: V) -> B {
@@ -13,14 +14,14 @@ fn is_nan(x: V) -> B {
 }
 //% endmacro
 
-// y, or NaN where x is one.
+// y, or NaN if x is NaN.
 //% macro keep_nan()
 fn keep_nan(y: V, x: V) -> V {
   return select(y, x, (bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u));
 }
 //% endmacro
 
-// y, or NaN where `outside`; x is any number of the same place.
+// y, or NaN if `outside`; x is any number that the device computed here.
 //% macro nan_where()
 fn nan_where(outside: B, x: V, y: V) -> V {
   return select(y, bitcast<V>(bitcast<U>(x) | U(0x7fc00000u)), outside);
@@ -50,21 +51,21 @@ fn ordered(x: V) -> I {
 }
 //% endmacro
 
-// The square root, one step of Newton behind the driver's reciprocal square root; NaN below 0.
+// The square root: one Newton step after the driver's reciprocal square root. NaN below 0.
 //% macro accurate_sqrt()
 fn accurate_sqrt(x: V) -> V {
   let bits = bitcast<U>(x);
   let r = inverseSqrt(x);
   let y = x * r;
   let better = y + y * (0.5f - y * (0.5f * r));
-  // Zeros, numbers that may count as zero, infinity and NaN are what they were.
+  // Zeros, numbers that may count as zero, infinity and NaN are returned unchanged.
   let kept = ((bits & U(0x7fffffffu)) < U(0x00800000u)) | (bits >= U(0x7f800000u));
   let negative = (bits > U(0x80800000u)) & (bits <= U(0xff800000u));
   return select(select(better, x, kept), bitcast<V>(bits | U(0x7fc00000u)), negative);
 }
 //% endmacro
 
-// a / b with one correction of the driver's quotient, where that is finite and not 0.
+// a / b with one correction of the driver's quotient, if that is finite and not 0.
 //% macro quotient()
 fn quotient(a: V, b: V) -> V {
   let q = a / b;

@@ -1,5 +1,5 @@
-// What the bodies of reductions share: the values they read, several of them as one state, and the
-// state of a row, over lanes and into memory.
+// Shared by the bodies of reductions: reading values, combining several values into a state, and
+// combining and storing the states of a row.
 
 // `batch`: the state of up to N values, of which the first n count: x0 at position i, the others
 // `step` apart.
@@ -46,8 +46,8 @@ ${s ~ first if N == 1 else f ~ "(" ~ tree(f, s, N // 2, first) ~ ", " ~ tree(f, 
 ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2, first + N // 2) ~ ")"}
 //%- endmacro
 
-// The rounded mean first, then differences from it, their mean and their squares: what cancels is gone
-// before anything is squared.
+// The rounded mean first, then differences from it, their mean and their squares, so that numbers
+// cancel before they are squared.
 //% macro moments(N, V)
 //% for u in range(N)
   let v${u} = ${"x0" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ ", n > " ~ u ~ "u)"};

@@ -8,7 +8,7 @@ fn combine(a: Sum, b: Sum) -> Sum { return select(a + b, a * b, p.product == 1u)
 fn neutral() -> Sum { return Sum(p.product); }
 //% endmacro
 
-// N vectors of VEC elements each invocation; `total` where the sum of a row is wanted, too.
+// N vectors of VEC elements each invocation; `total` if the sum of a row is needed, too.
 //% macro memory(LANES, WG, N)
 var<workgroup> lane_a: array<Sum, ${WG}>;
 //% if LANES > 4
@@ -21,7 +21,7 @@ var<workgroup> chunk_sums: array<Sum, ${WG * (N + 1)}>;
 //% endmacro
 
 // `before` becomes the sum of `value` over the lanes in front of this one. Each round combines four
-// runs of the one before; the last one ends a lane earlier.
+// runs of the previous round; the last run ends one lane earlier.
 //% macro lanes(value, before, LANES, total="")
   lane_a[li] = ${value};
   workgroupBarrier();

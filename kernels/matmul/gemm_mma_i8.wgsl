@@ -5,15 +5,10 @@
 // configs.128x128 = { BM = 128, BN = 128, BK = 64, WM = 64, WN = 64, threads = 128 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
-// axes.S = ["i8", "u8"]
-// axes.D = ["i32", "f32", "f16"]
-// axes.AV = [16]
-// axes.BV = [16]
+// axes.S = { values = ["i8", "u8"], pick = "dtype(a)" }
+// axes.D = { values = ["i32", "f32", "f16"], pick = "dtype(dst)" }
+// axes."AV BV" = { values = [16], pick = "16" }
 // axes.DV = [1, 4]
-// pick.AV = "16"
-// pick.BV = "16"
-// pick.S = "dtype(a)"
-// pick.D = "dtype(dst)"
 // when = [
 //   "MMA != 'cooperative_matrix'",  # naga knows no matrices of bytes
 //   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
@@ -22,8 +17,7 @@
 // workgroup_bytes = "24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'vec4<u32>'", doc = "(..., M, K), k in whole units" }
 // inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'vec4<u32>'", doc = "(..., N, K), k in whole units" }
-// inputs.a_scale = { dtype = "f32", optional = true }
-// inputs.b_scale = { dtype = "f32", optional = true }
+// inputs."a_scale b_scale" = { dtype = "f32", optional = true }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // include product

@@ -27,11 +27,11 @@
 // subgroups WM x WN. The loader sees an operand of two planes as an operand of twice the depth: 16 k of
 // the high plane, then the same k of the low plane.
 //
-// x is high + low / 2048. Fragment c sums high times high, and fragment d sums high times low, so that
-// the matrix unit does not cut small terms to the last place of large terms. Low times low is left out.
-// The sums leave through workgroup memory, where they are multiplied by the powers of two by which the
-// planes were scaled. After each p.slice k, the sums of high times high are added in plain f32 in the
-// invocation's own memory.
+// x is high + low / 2048. Fragment c sums high times high, and fragment d sums high times low, so
+// that the matrix unit does not cut small terms to the last place of large terms. Low times low is
+// left out. The sums are stored through workgroup memory, where they are multiplied by the powers
+// of two by which the planes were scaled. After each p.slice k, the sums of high times high are
+// added in plain f32 in the invocation's own memory.
 //
 // Bounds, for unchecked compilation: as in gemm_mma.
 //% set UNITS, BK2 = mma.UNIT, 2 * CFG.BK

@@ -49,7 +49,7 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${BK}>, ${S // 4}>;
 ${epilogue.functions()}
 ${epilogue.of_rows()}
 
-// Half h of what was loaded: four elements.
+// Half h of the loaded values: four elements.
 //% macro four(x, h, T)
 //% if T == "u32"
 vec4<f32>(unpack2x16float(${x}[${2 * h}]), unpack2x16float(${x}[${2 * h + 1}]))
@@ -79,7 +79,7 @@ ${x}
 //% endif
 //% endmacro
 
-// Adds the products of load u to the sums; `valid`: a condition, or "" where it always holds.
+// Adds the products of load u to the sums; `valid`: a condition, or "" if it always holds.
 //% macro multiply_add(u, k, valid)
 //% if STAGE
 //% for h in range(S // 4)
@@ -162,7 +162,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
   }
 //% endmacro
 
-// Where this invocation's rows of a and of b start, and its sums.
+// The first positions of this invocation's rows of a and of b, and its sums.
 //% macro loader_init()
 //% set along = 1 if AT or AV == 1 else 8 if WORDS else 4
   // Steps of k: elements, or vectors along k.

@@ -3,24 +3,19 @@
 // part_of = "mul_mat_i8"
 // configs.rows1 = { ROWS = 1, threads = 256 }
 // configs.rows8 = { ROWS = 8, threads = 256 }
-// axes.S = ["i8", "u8"]
-// axes.D = ["i32", "f32", "f16"]
+// axes.S = { values = ["i8", "u8"], pick = "dtype(a)" }
+// axes.D = { values = ["i32", "f32", "f16"], pick = "dtype(dst)" }
 // axes.AV = [1, 4, 16]
-// axes.BV = [4, 16]
+// axes.BV = { values = [4, 16], pick = "16 if AV == 16 else 4" }
 // axes.HELD = "configs"
-// pick.S = "dtype(a)"
-// pick.D = "dtype(dst)"
-// pick.BV = "16 if AV == 16 else 4"
 // when = ["BV == (16 if AV == 16 else 4)"]
 // inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'vec4<u32>' if AV == 16 else 'u32'" }
 // inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'vec4<u32>' if BV == 16 else 'u32'" }
-// inputs.a_scale = { dtype = "f32", optional = true }
-// inputs.b_scale = { dtype = "f32", optional = true }
+// inputs."a_scale b_scale" = { dtype = "f32", optional = true }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
 // include product
-// params.lane_bits = { type = "u32" }
-// params.rows_run = { type = "u32" }
+// params."lane_bits rows_run" = { type = "u32" }
 // params.has_a_scale = { type = "u32", value = "0 if a_scale is None else 1" }
 // params.has_b_scale = { type = "u32", value = "0 if b_scale is None else 1" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }

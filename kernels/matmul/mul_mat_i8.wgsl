@@ -9,16 +9,14 @@
 // source = "ggml mul_mat (order of operands); torch._int_mm and torch._scaled_mm (meaning)"
 // configs.32 = { BM = 32, BN = 32, BK = 8, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64 = { BM = 64, BN = 64, BK = 8, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
-// axes.S = ["i8", "u8"]
-// axes.D = ["i32", "f32", "f16"]
+// axes.S = { values = ["i8", "u8"], pick = "dtype(a)" }
+// axes.D = { values = ["i32", "f32", "f16"], pick = "dtype(dst)" }
 // axes.TILE = "configs"
 // axes.AV = [1, 4]
 // axes.AT = [false, true]
 // axes.BV = [1, 4]
 // axes.BT = [false, true]
 // axes.DV = [1, 4]
-// pick.S = "dtype(a)"
-// pick.D = "dtype(dst)"
 // when = [
 //   "AV == 4 if TILE == '64' else not AT",
 //   "BV == 4 if TILE == '64' else not BT",

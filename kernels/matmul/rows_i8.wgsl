@@ -3,12 +3,9 @@
 // part_of = "mul_mat_quant"
 // configs.groups64 = { threads = 64 }
 // axes.BITS = [2, 4, 8]
-// axes.B = ["f32", "u32"]
-// axes.V = [4]
-// axes.SHARE = "configs"
-// pick.SHARE = "'groups64'"
-// pick.V = "4"
-// pick.B = "dtype(b)"
+// axes.B = { values = ["f32", "u32"], pick = "dtype(b)" }
+// axes.V = { values = [4], pick = "4" }
+// axes.SHARE = { values = "configs", pick = "'groups64'" }
 // inputs.b = { dtype = "B", vec = "V", doc = "(N, K), f32 or words of two halves" }
 // outputs.dst = { dtype = "u32", index = false, doc = "(N, K / 32, 8): four bytes a word" }
 // outputs.sums = { dtype = "f32", index = false, doc = "(N, K / 32, 4): scale, sums of the bytes of both halves, 0" }

@@ -60,7 +60,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row0 = (line - batch * p.down) * ${CFG.BM}u;
   let col0 = (g - line * p.across) * ${CFG.BN}u;
 
-  // All loads first, at clamped positions: behind branches they would wait for each other.
+  // All loads come first, at clamped positions, because loads in branches would wait for each
+  // other.
   let source = x_batch(batch);
   let tops = top_batch(batch);
 //% for n in range(CFG.BM * CFG.BN // CFG.threads)

@@ -1,13 +1,10 @@
 // /// kernel
 // doc = "Split-K: the sum over the splits of mul_mat_i8, its factors and bias."
 // part_of = "mul_mat_i8"
-// axes.D = ["i32", "f32", "f16"]
-// axes.WG = [256]
-// pick.D = "dtype(dst)"
-// pick.WG = "256"
+// axes.D = { values = ["i32", "f32", "f16"], pick = "dtype(dst)" }
+// axes.WG = { values = [256], pick = "256" }
 // inputs.partials = { dtype = "i32", index = false, doc = "(splits, elements of dst)" }
-// inputs.a_scale = { dtype = "f32", optional = true }
-// inputs.b_scale = { dtype = "f32", optional = true }
+// inputs."a_scale b_scale" = { dtype = "f32", optional = true }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
 // iterate = "nd"

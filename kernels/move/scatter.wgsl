@@ -35,7 +35,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   fault_started((g | li) == 0u);
   let first = g * (4u * WG) + li;
   let last = p.total - 1u;
-  // All loads first, at clamped positions: behind branches they would wait for each other.
+  // All loads come first, at clamped positions, because loads in branches would wait for each
+  // other.
 //% for k in range(4)
   let e${k} = min(first + ${k}u * WG, last);
   let i${k} = index_index(e${k}) * p.index_words;

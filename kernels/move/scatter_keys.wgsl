@@ -37,7 +37,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = outer * p.inner + (e - line * p.inner);
   keys_store(p.keys_off + row * p.padded + (line - outer * p.length), select(p.limit, value.x, inside));
   if (!inside) {
-    // What of the first word says the sign, where there is no second.
+    // The sign in the first word, if there is no second word.
     let sign = select(0u, 0xffffffffu, (value.x >= 0x80000000u) & (p.index_signed == 1u));
     fault(e, value.x, select(value.y, sign, p.index_words == 1u));
   }

@@ -19,10 +19,10 @@
 // ///
 
 //% set PER, WG = CFG.PER, CFG.threads
-// 2^lane_bits invocations take a row, or a piece of one, PER neighbours each; its keys ascend. A run
-// that ends where it began is added to dst by its invocation. A run over several of them is the sum
-// of parts up to the last key of each, by a scan that starts anew with each run. The first and the
-// last run of a piece may go on in others: both become an element of the next row.
+// 2^lane_bits invocations take a row, or a piece of one, PER neighbours each; its keys ascend. A
+// run that ends where it began is added to dst by its invocation. A run over several of them is the
+// sum of parts up to the last key of each, by a scan that starts anew with each run. The first and
+// the last run of a piece may continue in other pieces: both become an element of the next row.
 
 // Whether a run begins in here, and the bits of the sum of the last run.
 alias Sum = vec2<u32>;
@@ -71,7 +71,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if FIRST
   let order = order_row(row);
 //% endif
-  // All loads at clamped positions: what lies behind the row belongs to its last run.
+  // All loads are at clamped positions; elements after the row belong to its last run.
   let start = piece * ${PER * WG}u;
   let first = start + lane * ${PER}u;
   let end = p.length - 1u;
@@ -113,7 +113,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if LAST
     add(row, key, total);
 //% else
-    // Of a single run the sum comes first, then what changes none.
+    // For a single run, the sum comes first, then a value that adds nothing.
     if (key == first_key) { put(row, 2u * piece, key, total); }
     put(row, 2u * piece + 1u, key, select(total, -0.0f, key == first_key));
 //% endif

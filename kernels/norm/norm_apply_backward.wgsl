@@ -33,8 +33,8 @@
 // 2^lane_bits invocations take N vectors each of a row, or of a piece of it; none depends on another.
 ${norm.inverse(S)}
 
-// What level and along become of the sums: means, but for l2, where nothing comes back through a
-// length that is not above eps.
+// Computes level and along from the sums: means, except for l2, where a length not above eps has no
+// gradient.
 fn share(squares: ${S}) -> ${S} {
   if (p.l2 == 1u) { return select(${S}(), ${S}(1.0f), sqrt(squares) >= ${S}(p.eps)); }
   return ${S}(1.0f / p.count);
@@ -66,7 +66,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% macro sums_of(k)
   let share_${k} = share(squares_load(p.squares_off + statistic_${k}));
   let along_${k} = sums_load(p.sums_off + statistic_${k} + p.apart) * share_${k};
-  var level_${k} = ${S}();  // without a mean nothing comes back through it
+  var level_${k} = ${S}();  // without a mean it has no gradient
   if (p.has_pivot == 1u) { level_${k} = sums_load(p.sums_off + statistic_${k}) * share_${k}; }
 //% endmacro
 //% if SV == 1 and VEC == 4

@@ -122,7 +122,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let offset = sums.x;
     let variance = max(sums.y - offset * offset, 0.0f);
     let factor = inverseSqrt(variance + p.eps);
-    let along = factor * (sums.w - offset * sums.z);  // the mean of g times what the norm gives
+    let along = factor * (sums.w - offset * sums.z);  // the mean of g times the norm's result
     let level = sums.z;
 //% for k in range(N)
     v${k} = (v${k} - ${V}(offset)) * factor;
@@ -135,7 +135,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var sums = vec2<f32>(${norm.across(norm.plus("q", N), VEC)}, ${norm.across(norm.plus("z", N), VEC)});
     ${reduce.lanes("sums", "+", LANES, again=true)}
     let factor = inverse(sums.x);
-    // A length that is not above eps divides by eps: then nothing comes back through it.
+    // A length not above eps is replaced by eps, so it has no gradient.
     let share = select(1.0f / p.count, select(0.0f, 1.0f, sqrt(sums.x) >= p.eps), p.l2 == 1u);
     let along = factor * sums.y * share;
     let level = 0.0f;

@@ -6,12 +6,9 @@
 // beta2 exp_avg_sq + (1 - beta2) g g, and param -= lr m / (sqrt(v) + eps), where m and v are the
 // moments divided by 1 - beta1^t and 1 - beta2^t. Moments are 0 before the first step."""
 // source = "Kingma and Ba 2015, Adam; Loshchilov and Hutter 2019, Decoupled weight decay; torch.optim"
-// axes.T = ["f32", "f16"]
-// axes.G = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(param)"
-// pick.G = "dtype(grad)"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }
+// axes.G = { values = ["f32", "f16"], pick = "dtype(grad)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: the number of steps before this one, in place of `step`." }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
@@ -28,12 +25,7 @@
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }
 // params.has_settings = { type = "u32", value = "1 if settings else 0" }
 // params.has_skip = { type = "u32", value = "1 if skip else 0" }
-// params.decay1 = { type = "f32" }
-// params.rest1 = { type = "f32" }
-// params.decay2 = { type = "f32" }
-// params.rest2 = { type = "f32" }
-// params.log1 = { type = "f32" }
-// params.log2 = { type = "f32" }
+// params."decay1 rest1 decay2 rest2 log1 log2" = { type = "f32" }
 // params.step = { type = "i32", default = 1, doc = "The number t of this step; 1 is the first." }
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.eps = { type = "f32", default = 1e-8, doc = "Added to the root of the second moment." }

@@ -4,10 +4,8 @@
 //
 // x becomes x * min(1, max_norm / (norm + 1e-6))."""
 // source = "Pascanu, Mikolov and Bengio 2013; torch.nn.utils.clip_grad_norm_"
-// axes.T = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(x)"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // inputs.norm = { dtype = "f32", index = false, doc = "One element." }
 // outputs.x = { dtype = "T", vec = "VEC", in_place = true, doc = "The tensor to scale." }
 // iterate = "nd"
@@ -19,7 +17,7 @@
 // ///
 
 // One invocation scales one element, or a vector of four where x has whole vectors along the level
-// that runs fastest. Nothing is written where nothing is to be clipped.
+// that runs fastest. If nothing is clipped, nothing is written.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 @compute @workgroup_size(256)

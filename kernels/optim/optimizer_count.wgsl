@@ -46,7 +46,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>) {
 //% if RULE == "amsgrad"
   settings_store(place(11u), -1.0f / accurate_expm1(f32(t) * setting(2u)));
 //% else
-  // mu is beta1 less half of fade, and 1 less it has no cancellation either.
+  // mu is beta1 - fade / 2, and 1 - mu is computed without cancellation, too.
   let slope = -0.040821996f * setting(9u);  // ln(0.96)
   let fade = 0.5f * setting(0u) * (1.0f + accurate_expm1(f32(t) * slope));
   let next_fade = 0.5f * setting(0u) * (1.0f + accurate_expm1((f32(t) + 1.0f) * slope));

@@ -7,12 +7,9 @@
 // both behind it, in this order), "amsgrad" and "nadam"."""
 // source = "Chen et al. 2023 (Lion, optax.lion); Duchi et al. 2011 (Adagrad), Tieleman and Hinton 2012 (RMSprop), Reddi et al. 2018 (AMSGrad), Dozat 2016 (NAdam): torch.optim"
 // axes.RULE = ["ema", "lion", "adagrad", "rmsprop", "rmsprop_momentum", "rmsprop_centered", "rmsprop_centered_momentum", "amsgrad", "nadam"]
-// axes.T = ["f32", "f16"]
-// axes.G = ["f32", "f16"]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(param)"
-// pick.G = "dtype(grad)"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }
+// axes.G = { values = ["f32", "f16"], pick = "dtype(grad)" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element: the learning rate, in place of settings[6]." }
 // inputs.settings = { dtype = "f32", index = false, axes = "w", doc = "(15,): a first decay, 1 less it and its logarithm; the same of a second one; learning rate, eps, weight decay; momentum, or the decay of a rate; 1 where weight decay is no part of the gradient; and four numbers that `optimizer_count` writes." }

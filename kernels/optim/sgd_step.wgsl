@@ -6,14 +6,10 @@
 // before the first step, buffer = momentum buffer + g and param -= lr buffer, or with nesterov
 // param -= lr (g + momentum buffer)."""
 // source = "Sutskever, Martens, Dahl and Hinton 2013; torch.optim.SGD"
-// axes.T = ["f32", "f16"]
-// axes.G = ["f32", "f16"]
-// axes.MOMENTUM = [false, true]
-// axes.VEC = [1, 4]
-// pick.T = "dtype(param)"
-// pick.G = "dtype(grad)"
-// pick.MOMENTUM = "True if momentum_buffer else False"
-// pick.VEC = "4 if it.vec(4) else 1"
+// axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }
+// axes.G = { values = ["f32", "f16"], pick = "dtype(grad)" }
+// axes.MOMENTUM = { values = [false, true], pick = "True if momentum_buffer else False" }
+// axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
 // inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(3,), in place of `lr`, `momentum` and `weight_decay`." }

@@ -64,7 +64,7 @@ var<workgroup> last_kept: atomic<u32>;
   }
 //% endmacro
 
-// A column's weight; 0 behind the end of its row or piece.
+// A column's weight; 0 after the end of its row or piece.
 fn weight(base: u32, c: u32, end: u32, m: f32) -> f32 {
   let x = logits_load(logits_at(base, min(c, p.cols - 1u)));
   return select(0.0f, exp_shifted((x - m) / p.temperature), c < end);

@@ -38,7 +38,7 @@ ${reductions.batch(ROW, N, V, U)}
 ${convert.half()}
 //% endif
 
-// The values that are reduced; the body uses nothing else of x.
+// The values to reduce; the body reads x only here.
 fn value_batch(batch: u32) -> u32 { return x_batch(batch); }
 fn value(batch: u32, r: u32, c: u32) -> ${V} { return ${V}(x_load(x_at(batch, r, c))); }
 

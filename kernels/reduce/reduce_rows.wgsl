@@ -36,7 +36,7 @@ ${reductions.batch(ROW, N, V, U)}
 ${convert.half()}
 //% endif
 
-// The values that are reduced; the body uses nothing else of x.
+// The values to reduce; the body reads x only here.
 fn value_row(row: u32) -> u32 { return x_row(row); }
 fn value(row: u32, c: u32) -> ${V} { return ${V}(x_load(x_at(row, c))); }
 

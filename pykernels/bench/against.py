@@ -1,11 +1,11 @@
 """Two versions side by side: fresh processes of both, alternated, with the process as the unit.
 
-What differs from run to run (where memory lies, what the driver chose, other programs) is the same
-for all passes of a process, so passes cannot measure it. Processes can. A case that looks different
-is measured once more with as many fresh processes, and those alone decide: the chance that same
-code is called slower or faster is the product of the levels of both stages.
+Some differences between runs (places in memory, choices of the driver, other programs) are the same
+for all passes of a process, so passes cannot measure them. Processes can. A case that looks
+different is measured once more with as many fresh processes, and those alone decide: the chance
+that same code is called slower or faster is the product of the levels of both stages.
 
-With a time limit this goes on for what the readings cannot tell. A look has all readings before it
+With a time limit, cases that are undecided are measured further. A look has all readings before it
 for its first stage, and the next batch, of as many processes, alone for its second. Batches have
 sizes that were fixed before, and the looks share FALSE_ALARMS: whatever is looked at again, their
 chances add up to no more.
@@ -72,8 +72,8 @@ class Verdict:
 
 
 def level_of(cases: int, look: int | None = None) -> float:
-    """The level of each of the two stages for so many cases; of one of many looks, 0 for the first,
-    whose parts of FALSE_ALARMS add up to it."""
+    """The level of each of the two stages for `cases` cases. With a time limit there are many
+    looks; the levels of all looks, starting with look 0, add up to FALSE_ALARMS."""
     part = 1.0 if look is None else 6 / (math.pi * (look + 1)) ** 2
     return math.sqrt(part * FALSE_ALARMS / max(cases, 1))
 
@@ -165,7 +165,8 @@ def against(
     python: str, kernels: Sequence[str], options: Sequence[str], *, processes: int,
     threshold: float, seed: int, say: Callable[[str], None], seconds: float | None = None,
 ) -> Comparison:  # fmt: skip
-    """This version beside the one of another interpreter: what got slower since that one.
+    """Compare this version with the version of another interpreter, to find cases that became
+    slower.
 
     Args:
         python: the interpreter of the old version, or its virtual environment.
@@ -198,7 +199,7 @@ def _interpreter(python: str) -> str:
 
 
 class _Processes:
-    """Runs of both versions, and what they measured."""
+    """Runs of both versions, and their measurements."""
 
     def __init__(
         self, python: str, kernels: Sequence[str], options: Sequence[str], processes: int,
@@ -218,7 +219,7 @@ class _Processes:
         self.last: dict[Side, Report] = {}
 
     def until(self, end: float) -> Callable[[int], bool]:
-        """Is there time for a batch of so many times the usual number of processes?"""
+        """True if there is time for a batch of `factor` times the usual number of processes."""
         return lambda size: time.monotonic() + 2 * size * self._processes * self._last <= end
 
     def measure(self, cases: Sequence[str] | None, size: int = 1) -> Pair:

@@ -46,11 +46,11 @@ BLOCK = 1_048_573  # random elements made on the host; a prime, so that repeats 
 WHOLE = 1 << 19  # an output of up to this many elements is checked in full
 MOST_SETS = 4096
 TWICE = 1 << 30  # a set of up to so many bytes has a second one, where calls go round sets
-UNKNOWN_CACHE = 64 << 20  # bytes of a last cache that the system does not tell
+UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does not report it
 
 
 class CheckFailed(PyKernelsError):
-    """The output of a case is wrong: it has no time."""
+    """Raised if the output of a case is wrong; the case then has no time."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Function:
-    """What a case measures that is no kernel of the package: a function that makes one.
+    """A function that a case measures instead of a kernel of the package.
 
     call: takes the tensors of the case by name.
     meaning, budget: of its output and what f32 may be off by, from the arrays by name; `shape` is
@@ -146,7 +146,7 @@ class Case:
 
     @property
     def dtype(self) -> str:
-        """The dtypes of inputs and output, "f16>f32" where they differ."""
+        """The dtypes of inputs and output, "f16>f32" if they differ."""
         short = [DTYPES[o.dtype].short for o in self.tensors.values()]
         inputs = list(dict.fromkeys(short[:-1])) or short
         text = "x".join(inputs)
@@ -173,7 +173,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one call is: the work that it asks for, and what the device is given to do."""
+    """The counts of one call: its work, and the dispatches, submits and bytes on the device."""
 
     nbytes: int
     operations: int
@@ -207,7 +207,7 @@ class Loaded:
         names = list(case.tensors)
         arenas, self._between = {}, []
         for i, (n, o) in enumerate(case.tensors.items()):
-            if apart:  # memory that nobody uses, so that the tensors come to lie elsewhere
+            if apart:  # unused memory, so that the tensors lie elsewhere
                 self._between.append(dev.empty((2 * i + 1) * apart, "uint8"))
             arenas[n] = _arena(dev, o, sets, seed + i)
         self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
@@ -355,8 +355,8 @@ class Loaded:
         return found
 
     def _rounded(self) -> bool:
-        """Does attention, or that whose gradient this is, or a product with quantised weights run
-        on matrix units?"""
+        """True if the case is attention, a gradient of attention, or a product with quantised
+        weights, and runs on matrix units."""
         if self.case.kernel == "mul_mat_quant":
             return any("gemm_mma_quant" in name for name in self.bodies())
         attention = self.case.kernel in ("flash_attn", "flash_attn_backward")
@@ -388,7 +388,7 @@ class Loaded:
 
 
 class Loadable(Protocol):
-    """A case of any kind: what can be loaded."""
+    """A case of any kind, which can be loaded."""
 
     @property
     def kernel(self) -> str: ...
@@ -402,8 +402,8 @@ class Loadable(Protocol):
 
 
 def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
-    """The tensors of a case, in as many sets as make up `rotate` bytes; `apart`: in other places
-    than without it, by gaps of some times so many bytes."""
+    """The tensors of a case, in as many sets as make up `rotate` bytes; `apart`: other places in
+    memory, by gaps of a multiple of this number of bytes."""
     least = 2 if rotate and case.footprint <= TWICE else 1
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
@@ -419,7 +419,8 @@ def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int 
 
 
 def last_cache(dev: Device) -> int:
-    """Bytes of the last cache: of the host, for a software driver, if the system tells."""
+    """The bytes of the last cache; for a software driver that of the host, if the system reports
+    it."""
     units = {"K": 1 << 10, "M": 1 << 20}
     found = []
     if dev.info["type"] == "CPU":

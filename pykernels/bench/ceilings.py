@@ -1,4 +1,4 @@
-"""What the device itself reaches: fill, copy, multiply-adds in f32 and f16, and a launch.
+"""The ceilings of a device: fill, copy, multiply-adds in f32 and f16, and a launch.
 
 Each is the best of several simple ways, warmed up as the cases are, and checked. On a software
 driver the host's caches count: there fill and copy are measured by shaders at several sizes.
@@ -28,7 +28,7 @@ __all__ = ["Ceilings", "ceilings", "movement", "movement_by_size"]
 
 SIZES = [n << 20 for n in (1, 4, 16, 64, 256)]  # bytes that a call touches, on a software driver
 LONG = 0.02  # seconds that a dispatch of multiply-adds lasts there
-READINGS = 9  # of fill and copy at a size there; the fastest counts: other programs only slow down
+READINGS = 9  # readings at a size; the fastest counts: other programs only slow down
 
 TimeOf = Callable[[Sample], Timing]
 
@@ -68,7 +68,7 @@ _TICK = """
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Bytes and operations per second; seconds of a launch. 0 where the device cannot do it."""
+    """Bytes and operations per second, and seconds of a launch; 0 if the device cannot do it."""
 
     fill: float
     copy: float
@@ -93,9 +93,10 @@ class Ceilings:
     def limit(
         self, nbytes: int, operations: int, writes_only: bool, state: str = "cold", around: int = 0
     ) -> float:
-        """Seconds that a call needs at least: its bytes at the speed of a copy (or fill), or its
-        operations at that of f32 multiply-adds. Where there are rates by size, that of its bytes if
-        it is cold, else of the bytes that calls go `around`."""
+        """The least seconds of a call: its bytes at the speed of a copy (or fill), or its
+        operations at the speed of f32 multiply-adds. If there are rates by size, it uses the rate
+        for the call's bytes if it is cold, else for the bytes of all sets that calls use in turn
+        (`around`)."""
         kind = "fill" if writes_only else "copy"
         rate: float = getattr(self, kind)
         found = self.sizes.get(f"{kind} {'cold' if state == 'cold' else 'hot'}")
@@ -115,8 +116,8 @@ def _between(rates: Mapping[int, float], size: int) -> float:
 def ceilings(
     dev: Device, effort: Effort, nbytes: int = 1 << 30, caches: Sequence[str] = ("cold",)
 ) -> tuple[Ceilings, Tracker]:
-    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock. `caches`: in
-    which states of the host's caches, on a software driver."""
+    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock. `caches`:
+    the states of the host's caches to measure, on a software driver."""
     slow = dev.info["type"] == "CPU"
     fma32, probe = _best_fma(dev, "f32", slow, partial(measure, effort=effort))
     warm = min(probe(1) for _ in range(5))
@@ -167,7 +168,7 @@ def movement_by_size(
             if each > most:
                 continue
             rotated = max(2, -(-2 * last_cache(dev) // size))
-            # Hot in any case: a call that goes round less than the caches hold is judged by it.
+            # Always measured hot, for calls whose sets fit into the caches.
             for state in ("cold", "hot") if "cold" in caches else ("hot",):
                 count = rotated if state == "cold" else 1
                 seconds = _moving(dev, kind, each, count, time_of)
@@ -181,7 +182,7 @@ def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> f
     sets = [[dev.zeros(each, "uint8") for _ in range(tensors)] for _ in range(count)]
     seconds = min(time_of(make(dev, sets, 4)).rounds)
     del sets
-    dev.trim()  # else the pool holds twice the cache for each size
+    dev.trim()  # otherwise the pool keeps twice the cache for each size
     return seconds
 
 
@@ -249,7 +250,7 @@ def _best_fma(dev: Device, t: str, slow: bool, time_of: TimeOf) -> tuple[float, 
 
 
 def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -> Program:
-    """x -> b - x again and again: an even number of steps gives back what there was."""
+    """x -> b - x, repeated: after an even number of steps x has its old value."""
     begin = "\n  ".join(f"var x{k} = vec4<{t}>({t}(start + {k}.0));" for k in range(sums))
     body = "\n    ".join(f"x{k} = fma(x{k}, a, b);" for _ in range(steps) for k in range(sums))
     # On one NVIDIA H200, packed f16 takes a splat at half the rate; f32 is 20 % faster with one.

@@ -21,7 +21,8 @@ TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest error, the largest as a share of what is allowed, and how many are wrong."""
+    """The largest error, the largest error relative to its bound, and the number of wrong
+    elements."""
 
     error: float
     share: float
@@ -46,7 +47,7 @@ def expected(
 ) -> tuple[Array, ...]:
     """The expected outputs, from the reference; PyKernelsError for a kernel without a reference.
 
-    `arrays` are the inputs by name, and the output as it was where the reference asks for it.
+    `arrays` are the inputs by name, and the output before the call if the reference needs it.
     """
     meaning = function(kernel)
     asks = inspect.signature(meaning).parameters
@@ -63,7 +64,7 @@ def asks_for(kernel: str, name: str) -> bool:
 
 
 def differing(want: Array, got: Array) -> int:
-    """How many elements of one dtype differ in a bit; any NaN is a NaN."""
+    """The number of elements of one dtype that differ in a bit; all NaNs are equal."""
     bits = f"u{got.dtype.itemsize}"
     differ = np.ascontiguousarray(want).view(bits) != np.ascontiguousarray(got).view(bits)
     return int((differ & ~((want != want) & (got != got))).sum())

@@ -44,13 +44,13 @@ DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm 
 SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
 LONGEST_CHAIN = 4096
 EXACT = 0.005  # standard error of a time, as a share of it, from which more blocks are no use
-EXTRA = 5  # blocks more for each pass where they are
+EXTRA = 5  # more blocks for each pass in that case
 LOOPS = 5  # loops of calls by the host's clock
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure.
+    """The length of a measurement.
 
     warm, most: seconds of warm-up at least, and at most while the time is not steady.
     rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
@@ -106,7 +106,7 @@ class Timing:
     cold: str = ""  # why the device was not warm, "" if it was
     blocks: int = 1
     pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
-    passes: tuple[int, ...] = ()  # blocks of each pass, where there were several
+    passes: tuple[int, ...] = ()  # blocks of each pass, if there were several
     loops: tuple[float, ...] = ()  # s of a call by the host's clock, for each loop of calls
 
     @property
@@ -117,7 +117,7 @@ class Timing:
 
     @property
     def gpu(self) -> float:
-        """Seconds of a call by the device's clock; 0 where it is not known."""
+        """Seconds of a call by the device's clock; 0 if unknown."""
         return 0.0 if self.clock == "wall" else self.seconds
 
     @property
@@ -130,8 +130,8 @@ class Timing:
 
     @property
     def trusted(self) -> bool:
-        """Can the GPU's time be believed? It is part of a call's time by the host's clock. Loops
-        of fewer than PASSES passes do not know what a place in memory does."""
+        """True if the GPU's time can be trusted: it must be at most the call's time by the host's
+        clock. With fewer than PASSES passes, the effect of places in memory is unknown."""
         if self.clock == "wall" or len(self.loops) < 2:
             return True
         floor = SINGLE if len(self.loops) < PASSES * LOOPS else 0.0
@@ -140,9 +140,9 @@ class Timing:
 
     @property
     def noise(self) -> float:
-        """How far a repetition may be off, as a share of the time: half the 95 % interval of the
-        mean over the passes; within one pass, half the interquartile range of the readings if that
-        is more, as the place in memory did not change."""
+        """The expected difference of a repetition, relative to the time: half the 95 % interval of
+        the mean over the passes; within one pass, half the interquartile range of the readings if
+        that is more, as the place in memory did not change."""
         if self.places > 1:
             return self.error * _half(self.places)
         if len(self.rounds) < 4:
@@ -153,8 +153,8 @@ class Timing:
 
     @property
     def call_noise(self) -> float:
-        """How far a repetition of `per_call` may be off, as a share of it: half the 95 % interval
-        over the passes, or over the loops of one pass."""
+        """The expected difference of a repetition of `per_call`, relative to it: half the 95 %
+        interval over the passes, or over the loops of one pass."""
         if len(self.loops) < 2:
             return self.noise if self.clock == "wall" else 0.0
         times = self.units("call")
@@ -171,12 +171,11 @@ class Timing:
 
     @property
     def places(self) -> int:
-        """How many passes there were, each with its tensors somewhere else in memory."""
+        """The number of passes, each with its tensors at other places in memory."""
         return max(len(self.passes), 1)
 
     def units(self, clock: Clock) -> list[float]:
-        """Times that differ by what differs from pass to pass; of a single pass, from block to
-        block."""
+        """Times that differ as passes differ; within a single pass, as blocks differ."""
         if clock == "call" and self.loops:
             each = len(self.loops) // self.places
             if self.places == 1 or not each:
@@ -239,8 +238,8 @@ def without_timestamps(dev: Device) -> Device:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls that are ready to be timed: on the clock `clock`; by the host, in a loop with one sync
-    at its end, where that is another time."""
+    """Calls that are ready to be timed: on the clock `clock`, and by the host's clock, as a loop
+    with one sync at its end, if that is another time."""
 
     sample: Sample
     clock: str
@@ -265,7 +264,7 @@ class GpuSample:
 
 
 class HostSample:
-    """n calls and the sync behind them, by the host's clock."""
+    """Seconds of n calls and the sync after them, by the host's clock."""
 
     def __init__(self, dev: Device, call: Callable[[], object]) -> None:
         self.dev, self.call = dev, call
@@ -289,7 +288,7 @@ class Tracker:
     seen: list[float] = field(default_factory=list)
 
     def ready(self) -> bool:
-        """Is the device as fast as when it was warm?"""
+        """True if the device is as fast as when it was warm."""
         return self.probe() <= 1.05 * self.warm
 
     def poll(self) -> None:
@@ -321,8 +320,8 @@ def measure(
     """Warm up until the time per call is steady, then read in blocks. A device that a tracker finds
     warm already is warmed up for a fifth of the time.
 
-    With a tracker there is a verdict on a cold device, of two kinds: a probe beside each block ran
-    too slowly, or the blocks became faster one after the other.
+    With a tracker there are two signs of a cold device: a probe beside each block ran too slowly,
+    or each block was faster than the one before.
 
     before: what earlier passes found. The result has their blocks too; the new ones are as long,
     and up to EXTRA more while the mean is not exact.
@@ -392,7 +391,7 @@ def _settled(times: list[float]) -> bool:
 
 
 def _chain(wanted: float, seconds: float) -> int:
-    """How many calls make up this many seconds."""
+    """The number of calls that take this many seconds."""
     return max(1, min(math.ceil(wanted / seconds), LONGEST_CHAIN))
 
 

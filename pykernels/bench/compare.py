@@ -1,4 +1,5 @@
-"""What got slower between two runs of the bench, and whether the runs can tell."""
+"""Finds cases that became slower between two runs of the bench, and tells if the runs are exact
+enough."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ Kind = Literal[
     "failed", "interrupted", "missing", "cold", "no common clock", "slower", "too noisy",
     "unsteady", "slightly slower", "faster", "the same", "new",
 ]  # fmt: skip
-# What a comparison ends with: the first of these that a case asks for.
+# Exit codes of a comparison: the first that applies to a case counts.
 UNMEASURED: tuple[Kind, ...] = ("failed", "interrupted", "missing", "cold", "no common clock")
 UNDECIDED: tuple[Kind, ...] = ("too noisy", "unsteady")
 
@@ -58,7 +59,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found: `differences` of the runs themselves, and a change for each case."""
+    """The result of `compare`: the `differences` of the runs themselves, and a change for each
+    case."""
 
     changes: list[Change]
     differences: list[str]
@@ -191,12 +193,12 @@ def compare(
 
 
 def name_of(r: Result) -> str:
-    """How a comparison names a case."""
+    """The name of a case in a comparison."""
     return f"{r.kernel} {r.id} ({r.engine}, {r.cache})"
 
 
 def _failure(r: Result) -> str:
-    """How a failure of this case is named."""
+    """The name of a failure of this case."""
     return f"{r.kernel} {r.id} {r.engine}"
 
 
@@ -266,7 +268,7 @@ def _is_same(old: Report, new: Report) -> bool:
 
 
 def _what_changed(a: Result, b: Result) -> str:
-    """The other differences of a case."""
+    """Further differences of a case."""
     found = []
     if a.bodies and b.bodies and a.bodies != b.bodies:
         found.append(f"{' + '.join(a.bodies)}, then {' + '.join(b.bodies)}")
@@ -276,7 +278,7 @@ def _what_changed(a: Result, b: Result) -> str:
 
 
 def differences(a: Report, b: Report) -> Iterator[str]:
-    """What differs between the runs themselves."""
+    """The differences between the runs themselves."""
     for what in (
         "adapter",
         "driver",

@@ -26,9 +26,8 @@ Asked = list[tuple[type, tuple[Any, ...]]]
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate: its choice, seconds that the plan predicts and seconds measured, None where
-    there are none; why it is ruled out, or what went wrong; the largest error where outputs were
-    checked."""
+    """A candidate: its choice, predicted and measured seconds (None if there are none), the reason
+    that excludes it or its error, and the largest error of checked outputs."""
 
     choice: Any
     chosen: bool
@@ -82,7 +81,7 @@ def _text(value: Any) -> str:
 def explain(
     dev: Device, call: Callable[[], object], check: Callable[[], Verdict] | None = None
 ) -> Explanation:
-    """What the plans of a call may choose from, each candidate measured.
+    """Measure each candidate that the plans of a call may choose.
 
     Args:
         call: makes the call on `dev`, again and again.

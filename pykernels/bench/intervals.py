@@ -21,11 +21,12 @@ __all__ = [
 # of cases is.
 FALSE_ALARMS = 0.01
 THRESHOLD = 0.1  # from which share on a slower case fails a comparison
-PROCESSES = 9  # of each version: they show THRESHOLD where processes differ by 3 %, of 100 cases
+PROCESSES = 9  # of each version: they show THRESHOLD at a spread of 3 %, for 100 cases
 
 
-# What two runs of the same text may differ by beyond the noise that each sees: of at least PASSES
-# passes each, and of fewer, which do not know what a place in memory does (docs/records/bench.md).
+# The difference of two runs of the same text beyond their noise: for at least PASSES passes each,
+# and for fewer passes, whose noise does not include the effect of places in memory
+# (docs/records/bench.md).
 FLOOR, PASSES = 0.01, 3
 SINGLE = 0.03
 
@@ -55,7 +56,7 @@ class Scatter:
 
     @classmethod
     def of(cls, runs: Iterable[Sequence[float]]) -> Scatter:
-        """Of all cases together: for each the times of several runs of the same code."""
+        """The interval over all cases; each case has the times of several runs of the same code."""
         logs = [[math.log(t) for t in times] for times in runs if len(times) > 1]
         freedom = sum(len(each) - 1 for each in logs)
         squares = sum(variance(each) * (len(each) - 1) for each in logs)

@@ -1,4 +1,5 @@
-"""Several reports of one adapter as one: the last one's results, filled up from those before."""
+"""Merges several reports of one adapter: the results of the last report, plus results that only
+earlier reports have."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ ENGINES = ("wgpu", "dawn", "engine")  # peers that are this project's own kernel
 
 
 def merge(reports: Sequence[Report]) -> Report:
-    """Results by case: a later report's own time replaces an earlier one's. Where the later one has
-    no peers, those of the earlier stay (but the other engine's, which runs our kernels too): their
-    times do not depend on ours. Date, ceilings and limits are the last report's; a note says what
-    is older.
+    """Results by case: a later report's own time replaces an earlier one's. If the later report has
+    no peers, the peers of the earlier one stay, because their times do not depend on our kernels;
+    only the other engine's times, which run our kernels, do not stay. Date, ceilings and limits are
+    those of the last report; a note names the older results.
 
     Raises PyKernelsError for reports of different adapters or drivers.
     """

@@ -40,9 +40,10 @@ class Node:
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
-    """ONNX Runtime's WebGPU provider. A run has a cost of its own (submits, transfers), so the time
-    is that of chains of two lengths, subtracted; only the first element is read back. The output of
-    one node is compared with our kernel's on the same numbers."""
+    """ONNX Runtime's WebGPU provider. A run has its own cost (submits, transfers). So the time of a
+    node is the difference of two chains of different length, divided by the difference of their
+    lengths; only the first element is read back. The output of one node is compared with our
+    kernel's on the same numbers."""
 
     def ready(loaded: Loaded) -> Calls:
         onnx, ort = modules()
@@ -69,14 +70,15 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
 
 
 def _input(o: Operand, seed: int, node: Node) -> Array:
-    """An operand's numbers; those that flow keep their size."""
+    """The numbers of an operand. Numbers that pass from node to node keep their magnitude."""
     found = host_array(o, seed)
     small = seed != node.inputs.index(node.flow) and found.dtype.kind == "f"
     return (found * node.scale).astype(found.dtype) if small else found
 
 
 def _compare(loaded: Loaded, node: Node, arrays: Mapping[str, Array], got: Array) -> None:
-    """Is it the same operation? In half precision a sum may be off by a few per cent."""
+    """Compare the outputs, to see that it is the same operation. In half precision a sum may be
+    wrong by a few per cent."""
     tensors = loaded.sets[0]
     for name, array in arrays.items():
         tensors[name].write(np.ascontiguousarray(array))
@@ -118,7 +120,8 @@ def _session(
 
 
 def modules() -> tuple[Any, Any]:
-    """onnx and onnxruntime. Skipped, with the reason, where they or the provider are missing."""
+    """onnx and onnxruntime. Raises Skipped with the reason if the packages or the provider are
+    missing."""
     try:
         onnx, ort = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
     except ImportError as e:
@@ -138,7 +141,7 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
 
 def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
     """A session after its first run. Optimized, it may keep nodes on the CPU, as it does by itself.
-    Skipped, with the reason, where it does not run."""
+    Raises Skipped with the reason if it does not run."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     levels = ort.GraphOptimizationLevel
@@ -150,7 +153,7 @@ def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: boo
     try:
         session = ort.InferenceSession(model, options, providers=[PROVIDER], enable_fallback=0)
         session.run(None, feeds)
-    except Exception as e:  # its exceptions have no base of their own
+    except Exception as e:  # its exceptions have no common base class
         raise Skipped(f"ONNX Runtime: {str(e).splitlines()[0]}") from None
     if session.get_providers()[0] != PROVIDER:
         raise Skipped("ONNX Runtime fell back to another provider")

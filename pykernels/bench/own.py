@@ -54,7 +54,7 @@ class Shader:
 
 @dataclass(frozen=True)
 class OwnCase:
-    """A case of a `Suite`: for the `Runner` what a `Case` is."""
+    """A case of a `Suite`, in the form of a `Case` for the `Runner`."""
 
     kernel: str  # the suite's name
     id: str
@@ -141,7 +141,7 @@ class OwnLoaded(Loaded):
         return len(given) == 1 and self._outputs()[0] is given[0]
 
     def _outputs(self) -> list[Tensor]:
-        """What the last call returned; of a function that returns nothing, its last tensor."""
+        """The result of the last call; for a function that returns nothing, its last tensor."""
         found = self.result if isinstance(self.result, (tuple, list)) else (self.result,)
         outputs = [t for t in found if isinstance(t, Tensor)]
         given = [t for t in self.sets[0] if isinstance(t, Tensor)]
@@ -236,7 +236,7 @@ def _compared(want: Array, got: Array, rtol: float | None, atol: float | None) -
 
 @dataclass(frozen=True)
 class Measurement:
-    """What `measure` found. Times are of one call; None where they are not known."""
+    """The result of `measure`. Times are those of one call, None if unknown."""
 
     result: Result
     device: Device
@@ -253,12 +253,12 @@ class Measurement:
 
     @property
     def noise(self) -> float:
-        """How far a repetition of the time that counts may be off, as a share of it."""
+        """The expected difference of a repetition of `time`, relative to it."""
         return self.result.noise
 
     @property
     def error(self) -> float:
-        """The largest difference of the output to what `check` says."""
+        """The largest difference between the output and `check`."""
         return self.result.check.error
 
     @property
@@ -326,8 +326,8 @@ class Suite:
         self, *, check: Callable[..., Any] | Array | None = None, rtol: float | None = None,
         atol: float | None = None, bytes: int | None = None, operations: int | None = None,
     ) -> Callable[[Make], Make]:  # fmt: skip
-        """Marks a function that makes, on a device, what `measure` takes: (fn, *args). The case has
-        its name; the arguments are those of `measure`."""
+        """Marks a function that returns the arguments of `measure` for a device: (fn, *args). The
+        case has its name; the arguments are those of `measure`."""
 
         def add(make: Make) -> Make:
             def made(dev: Device) -> Made:

@@ -1,4 +1,5 @@
-"""Peers: numpy, torch, naive kernels (and pykernels.bench.onnx). Each is optional and says why not.
+"""Peers: numpy, torch, naive kernels (and pykernels.bench.onnx). Each peer is optional; if it does
+not run, it gives the reason.
 
 A family's cases give small functions; the decorators here make peers of them:
 
@@ -86,7 +87,7 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
             f(torch, loaded.case, next(turn))
 
         events, loop = cuda_sample(torch, call), cuda_loop(torch, call)
-        events(len(sets) + 2)  # what a call keeps for the next one is made outside a graph
+        events(len(sets) + 2)  # torch's caches are created outside a graph
         if min(events(10) for _ in range(3)) / 10 > SHORT:
             return Calls(events, "CUDA events", loop)
         graph = torch.cuda.CUDAGraph()

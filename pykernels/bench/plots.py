@@ -19,7 +19,7 @@ MARKS = "osD^vP*X"
 
 
 def plot(report: Report, path: Path) -> None:
-    """Write the figure; the file's ending says the format (svg, png, pdf). Needs matplotlib."""
+    """Write the figure; the suffix of the file is the format (svg, png, pdf). Needs matplotlib."""
     import matplotlib
     from matplotlib.figure import Figure
 

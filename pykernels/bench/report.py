@@ -54,7 +54,7 @@ class Result:
     parts: tuple[tuple[str, float], ...] = ()  # each dispatch of a call: its text and its seconds
     bodies: tuple[str, ...] = ()  # the texts of a call's dispatches
     sets: int = 0  # of tensors that calls go round; 0: not known
-    state: str = "cold"  # or warm or hot: what caches hold of them
+    state: str = "cold"  # or warm or hot: the state of the caches
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -72,7 +72,7 @@ class Result:
 
     @property
     def noise(self) -> float:
-        """How far a repetition of that time may be off, as a share of it."""
+        """The expected difference of a repetition of that time, relative to it."""
         return self.timing.noise if self.clock == "gpu" else self.timing.call_noise
 
     @property
@@ -101,7 +101,7 @@ class Result:
         return clock_of([self.timing, found]) if isinstance(found, Timing) else ""
 
     def ratio(self, peer: str, clock: Clock | None = None) -> float | None:
-        """How often this is faster than a peer, by the clock that both have, or by this one."""
+        """The time of a peer divided by this time, by a clock that both have, or by `clock`."""
         clock = self.clock_beside(peer) if clock is None else clock
         found = self.peers.get(peer)
         if not clock or not isinstance(found, Timing):
@@ -110,8 +110,8 @@ class Result:
         return other / ours if ours and other else None
 
     def interval(self, peer: str, clock: Clock | None = None) -> Interval | None:
-        """The 95 % interval of that ratio, over passes; None where one of both has a single one,
-        which does not know what a place in memory does."""
+        """The 95 % interval of that ratio, over passes; None if one of the two has a single pass,
+        whose noise does not include the effect of places in memory."""
         clock = self.clock_beside(peer) if clock is None else clock
         found = self.peers.get(peer)
         if not isinstance(found, Timing) or self.ratio(peer, clock) is None:
@@ -161,7 +161,7 @@ class Report:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Options of `pykernels bench` that the run had, by name; of older files what is known."""
+        """The options of the run of `pykernels bench`, by name; older files have only some."""
         known: dict[str, Any] = self.meta.get("settings", {})
         if known:
             return known
@@ -207,7 +207,8 @@ class Report:
         beside.replace(path)
 
     def _line(self, r: Result) -> str:
-        """A result's line, written again only where it changed: it is saved after each case."""
+        """The line of a result. It is saved after each case, and computed again only if it
+        changed."""
         state = (r.timing, r.limit, *r.peers.items())
         known = self._lines.get(r.key)
         if known is None or known[0] != state:
@@ -281,7 +282,7 @@ def native_version(engine: EngineName) -> dict[str, str]:
 
 
 def _commit(root: Path) -> str:
-    """What git says of a checkout; "" for an installed package."""
+    """The commit of a checkout; "" for an installed package."""
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]

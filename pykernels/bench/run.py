@@ -34,7 +34,7 @@ __all__ = ["EnginePeer", "Peer", "Runner", "Skipped"]
 
 T = TypeVar("T")
 PEERS = 0.62  # of a limited time is over when no more peers begin
-ROTATE = 256 << 20  # bytes that calls go round on a GPU: more than any cache that it has
+ROTATE = 256 << 20  # bytes of all sets on a GPU, more than any cache
 
 
 class Skipped(Exception):
@@ -42,9 +42,10 @@ class Skipped(Exception):
 
 
 class Peer(Protocol):
-    """Something else that computes the same: made ready for a loaded case, timed like it.
+    """Another library or engine that computes the same. It is prepared for a loaded case, and timed
+    like it.
 
-    Raises Skipped, with the reason, where it cannot.
+    Raises Skipped with the reason if it cannot run.
     """
 
     def __call__(self, loaded: Loaded) -> Calls: ...
@@ -118,13 +119,13 @@ class Runner:
     def _far(self) -> str:
         """The progress of the run and the time that is left, roughly."""
         done = len(self._ends) - 1
-        last = self._ends[-11:]  # cases of a family come together, and take about as long
+        last = self._ends[-11:]  # cases of a family are neighbours, and take similar time
         each = (last[-1] - last[0]) / max(len(last) - 1, 1)
         left = min(each * (self._to_time - done), max(self._seconds - self._spent(), 0))
         return f"{done} of {self._to_time}, about {left:.0f} s left"
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
-        """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
+        """Measure the ceilings of each device. Always warmed up, whatever the cases get."""
         for dev in self.devices:
             self.say(f"ceilings of {dev!r}")
             found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes, self.caches)
@@ -138,7 +139,7 @@ class Runner:
         peers: Mapping[str, Mapping[str, Peer]] | None = None,
         beside: Callable[[Any], bool] = lambda case: True,
     ) -> Report:
-        """Run all cases; one whose output is wrong has no result but stands in `failed`.
+        """Run all cases; a case with a wrong output has no result and is listed in `failed`.
 
         peers: by kernel, then by name; they run beside the first device, and the cases that
         `beside` chooses. These cases come first: a pass, their peers (until a share PEERS of a
@@ -265,8 +266,8 @@ class Runner:
         return results
 
     def _peers(self, loaded: Loaded, r: Result, peers: Mapping[str, Peer]) -> None:
-        """Time the peers of a case, or say why they have no time: one after the other, or, if they
-        alternate, each in turn with the case itself."""
+        """Time the peers of a case, or note the reason that they have no time: one after the other,
+        or, if they alternate, each in turn with the case itself."""
         together = [{k: v} for k, v in peers.items()]
         if peers and self.alternate > 1:
             together = [dict(peers)]

@@ -46,7 +46,7 @@ def headline(report: Report) -> Iterator[str]:
 
 
 class _Columns:
-    """Which columns a report needs."""
+    """The columns that a report needs."""
 
     def __init__(self, report: Report) -> None:
         results = report.results
@@ -78,9 +78,9 @@ class _Columns:
 
     @property
     def spare(self) -> Row:
-        """What a narrow table does without, from the first on; without the column of kernels, their
-        names get lines of their own. Case, error and noise always stay, and the time that
-        counts."""
+        """The columns that a narrow table drops, first to last. Without the column of kernels,
+        their names get lines of their own. Case, error, noise and the time that counts always
+        stay."""
         called = [f"call x {p}" for p in reversed(self.call_peers)]
         peers = [f"x {p}" for p in reversed(self.peers)]
         peers += ["sets"] if self.sets else []
@@ -122,7 +122,7 @@ def _state(r: Result) -> str:
 
 
 def _sets(r: Result) -> str:
-    """How many sets of tensors calls go round, and the bytes of a set."""
+    """The number of tensor sets that calls use in turn, and the bytes of a set."""
     if not r.sets:
         return ""
     size, unit = r.rotated / r.sets, "B"
@@ -145,7 +145,7 @@ def digits(x: float) -> str:
 
 
 def table(report: Report, width: int = 100) -> Iterator[str]:
-    """The table as text, of at most `width` columns where that can be."""
+    """The table as text, with at most `width` columns if possible."""
     columns = _Columns(report)
     names = columns.names
     rows = [names, *(columns.row(r) for r in report.results)]
@@ -200,7 +200,7 @@ def markdown(report: Report) -> Iterator[str]:
 
 
 def as_csv(report: Report) -> str:
-    """All numbers, a line for each result; what is not known is empty."""
+    """All numbers, a line for each result; unknown numbers are empty."""
     columns = _Columns(report)
     rows = []
     for r in report.results:

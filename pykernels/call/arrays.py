@@ -102,7 +102,7 @@ class Call:
         return None if self._out is None else self._out.dtype
 
     def out(self, shape: tuple[int, ...], dtype: DTypeName) -> Tensor:
-        """The tensor given as `out`, else a new one."""
+        """The tensor given as `out`, or a new tensor."""
         out = self._out
         if out is None:
             return self.empty(shape, dtype)
@@ -131,13 +131,13 @@ class Call:
 
     @property
     def is_moved(self) -> bool:
-        """Does it run over another axis than the last one?"""
+        """True if it runs over another axis than the last one."""
         return self._order is not None
 
     def over(self, x: Tensor, axis: int, **last_only: object) -> None:
         """Run over this axis of x in place of the last one: `moved` gives the views for it.
 
-        What is in `last_only` goes with the last axis only.
+        Options in `last_only` are allowed for the last axis only.
         """
         op = self._op
         index = integer(op, "axis", axis)
@@ -162,7 +162,8 @@ class Call:
     @overload
     def moved(self, name: str, t: None) -> None: ...
     def moved(self, name: str, t: Tensor | None) -> Tensor | None:
-        """A view with the axis of `over` last; a tensor of fewer axes gets leading ones first."""
+        """A view whose last axis is the axis of `over`; a tensor of fewer axes first gets leading
+        axes of size 1."""
         if t is None or self._order is None:
             return t
         extra = len(self._order) - t.ndim
@@ -188,7 +189,8 @@ class Call:
     ) -> None:
         """Keep the layouts of the result and of the views that the kernel got, for calls on tensors
         of the same layouts: where all arguments were tensors, the result is new, and no axis was
-        moved. `flags` are what else they depend on. Each view begins where its tensor does."""
+        moved. `flags` are the other values that they depend on. Each view begins where its tensor
+        does."""
         if self._given is None or self._out is not None or self._order is not None:
             return
         key: list[Layout | None] = []

@@ -50,10 +50,10 @@ class autocast(Block):
 
     Some functions convert what they are given, on its device: float32 to float16 for products,
     convolutions and attention, whose results are then float16; float16 to float32 for norms,
-    softmax and losses. docs/guide/training.md lists them. All others follow their inputs, and so
-    does every call with `out`. Tapes record a conversion as any other call, so gradients arrive in
-    the dtype of the parameter; a weight that is used twice is converted twice. What `Tape.gradient`
-    and optimisers compute is not changed.
+    softmax and losses. docs/guide/training.md lists them. All other functions, and every call with
+    `out`, compute in the dtypes of their inputs. Tapes record a conversion like any other call, so
+    a gradient has the dtype of its parameter. A weight that is used twice is converted twice.
+    `Tape.gradient` and optimisers compute as without it.
 
     Blocks nest; the innermost counts. The block is one of a context (see `contextvars`): an asyncio
     task that starts inside begins with a copy of the state and keeps it, a thread has none of its
@@ -110,7 +110,7 @@ def restored(state: Cast | None) -> Iterator[None]:
 def recast(op: str, *arrays: Any) -> tuple[Any, ...]:
     """The arguments of a function, converted as the caller's block says.
 
-    numpy arrays are converted on the host. What is no array stays as it is.
+    numpy arrays are converted on the host. Arguments that are no arrays are not changed.
 
     Raises:
         FeatureError: a device cannot compute in float16.

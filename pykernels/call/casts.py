@@ -1,4 +1,4 @@
-"""What `pk.autocast` converts: the functions, and the arguments of each.
+"""The functions that `pk.autocast` converts, and the arguments of each.
 
 The build reads these tables, and docs/guide/training.md shows them.
 """

@@ -56,10 +56,17 @@ class Operation:
     def __init__(
         self, name: str, kernel: Kernel, rule: Callable[..., Made], takes: tuple[str, ...],
         names: dict[str, str], results: tuple[str, ...], fixed: dict[str, Any],
+        left: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
+        """`left`: tensors of the kernel that a caller may leave to the rule."""
         self._kernel, self._rule, self._takes = kernel, rule, takes
         self._names, self._results, self._fixed = names, results, fixed
-        args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
+        args = tuple(
+            [
+                replace(a, name=names.get(a.name, a.name), optional=a.optional or a.name in left)
+                for a in kernel.args
+            ]
+        )
         self._named = replace(kernel, name=name, args=args)
         self.known: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
 
@@ -67,7 +74,7 @@ class Operation:
     def run(
         self, arrays: tuple[Array | None, ...], options: dict[str, Any],
         numbers: dict[str, float], key: tuple[Hashable, ...], asked: tuple[bool, ...],
-        out: Tensor | None,
+        out: Tensor | tuple[Tensor, ...] | None,
     ) -> Any:  # fmt: skip
         """Run the kernel on arrays, and on options that were checked one by one.
 
@@ -77,16 +84,16 @@ class Operation:
             numbers: the kernel's scalars.
             key: further values that the result of the rule depends on.
             asked: for each result, True if it is returned.
-            out: the Tensor to write to.
+            out: the Tensor to write to; of several, the first is the call's, the rule takes them.
         """
         for array in arrays:
             take_part = getattr(array, "take_part", None)
             if take_part is not None:  # quantised weights, which are no tensors
                 return take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
-        call = Call(self._named, *arrays, out=out)
+        call = Call(self._named, *arrays, out=out[0] if isinstance(out, tuple) else out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
-        there = {**tensors, **options, **numbers}
+        there = {**tensors, **options, **numbers, "out": out}
         made = self._rule(call, **{n: there[n] for n in self._takes})
         whole = {k: tensors[n] for k, n in self._names.items()} | made.results
         views = {a.name: made.views.get(a.name, whole.get(a.name)) for a in kernel.args}

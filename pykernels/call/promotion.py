@@ -2,7 +2,7 @@
 
 The rules, which docs/reference/promotion.md shows as a table:
 
-- bool goes up to any number, an integer to any float, float16 to float32.
+- bool becomes the type of any number, an integer becomes any float, and float16 becomes float32.
 - Two integers become the smallest signed or unsigned integer that holds both, but none larger
   than 32 bits: int32 with uint32 gives int32, and wraps.
 - Two kinds of 16-bit floats give float32.

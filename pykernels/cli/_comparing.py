@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_files", "compare_reports", "compare_versions", "given"]
 
-# Options that each process of --against gets as they are.
+# Options that are passed on to each process of --against.
 PASSED_ON = {
     "shapes", "dtypes", "only", "edge", "cache", "device", "engine", "unchecked", "warmup",
     "rounds", "no_timestamps", "module",

@@ -36,7 +36,7 @@ def manifest() -> dict[str, Any]:
     return unpack_manifest(read("manifest.json"))
 
 
-# Other people's words for a kernel.
+# The names of a kernel in other libraries.
 _CALLED = {
     "attention": "flash_attn", "conv": "conv2d", "copy": "cpy", "embedding": "get_rows",
     "gemm": "mul_mat", "linear": "mul_mat", "sdpa": "flash_attn",

@@ -21,17 +21,19 @@ Options: TypeAlias = Mapping[str, Any]
 
 __all__ = ["GIVEN", "shapes"]
 
-# Outputs that keep elements, or have sizes that no input tells.
+# Outputs that keep elements, or whose sizes do not follow from inputs.
 GIVEN = frozenset(
     {
         "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
         "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
         "col2im",
-        "dequantize", "fill_where", "flash_attn_quant", "mul_mat_quant", "pack_blocks", "quantised_rows", "quantize",
+        "dequantize", "fill_where", "flash_attn_quant", "mul_mat_id", "mul_mat_quant", "pack_blocks",
+        "quantised_rows", "quantize",
         "unpack_blocks",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
         "nll_loss_backward", "nonzero", "optimizer_count", "optimizer_step", "pad", "resize",
+        "rms_norm_linear",
         "rope_append", "rope_append_quant", "scatter", "scatter_add", "schedule_step",
         "set_rows", "sgd_step", "step_advance",
         "timestep_embedding", "top_k",

@@ -42,7 +42,7 @@ def files(options: dict[str, Any]) -> dict[str, Path]:
 
 
 def ready(paths: Iterable[Path]) -> None:
-    """Make the folders; an error (2) where a file may not be written."""
+    """Make the folders; an error (2) if a file cannot be written."""
     for path in paths:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -156,7 +156,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 def command(
     names: tuple[str, ...], compare: Path | None, sources: tuple[Path, ...], **options: Any
 ) -> None:
-    """Measure KERNELs (all): GPU time after a warm-up, checked, against what the device reaches.
+    """Measure KERNELs (all): GPU time after a warm-up, with checked outputs, beside the ceilings of
+    the device.
 
     `pykernels bench --compare A.json B.json [KERNEL]...` says what got slower from A to B, and
     writes that to --markdown and --json; with A.json alone, and neither --shape nor --dtype, what A
@@ -425,7 +426,7 @@ def _run(
             runner.ceilings()
         if options["seconds"] != float("inf"):
             all_main = bool(edge or options["module"] or options["sweep"])
-            # Cut to one size, a case stands for its kernel, whichever other has that size uncut.
+            # Several cases may have the same reduced size; the first of them represents the kernel.
             runner.run(_in_turn(cases), peers, (lambda case: True) if all_main else is_main)
         else:
             runner.run(cases, peers)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-PACKAGES = {  # and what is missing without them
+PACKAGES = {  # and the functions that need them
     "wgpu": "the engine wgpu",
     "wgpudawn": "the engine dawn; Tint for pykernels validate",
     "numpy": "all arrays",
@@ -115,7 +115,7 @@ def _engine(name: str) -> dict[str, Any]:
         found = [
             _adapter(engine, index, adapter) for index, adapter in enumerate(engine.adapters())
         ]
-    except Exception as e:  # whatever a driver does, the report goes on
+    except Exception as e:  # the report continues after any error of a driver
         return {"version": None, "problem": " ".join(str(e).split()), "adapters": []}
     problem = None if found else f"no adapter that this engine can use: {advice(engine)}"
     return {"version": engine.version, "problem": problem, "adapters": found}
@@ -140,8 +140,8 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
 
 
 def _tuning(info: Any, engine: str, limits: Any) -> dict[str, str | None]:
-    """The table that a device of this adapter takes, and why; "ignored" where there is another
-    one."""
+    """The table that a device of this adapter takes, and why; "ignored" if another table is
+    used."""
     from pykernels.errors import ArgumentError
     from pykernels.tuning import OFF, Adapter, for_adapter, path_of
 

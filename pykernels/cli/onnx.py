@@ -28,7 +28,7 @@ def command() -> None:
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
-    """What all commands take."""
+    """The options of all commands."""
     for add in (
         click.option("--engine", type=click.Choice(["wgpu", "dawn"]), help="Default: wgpu."),
         click.option("--device", help="An adapter's number, or a part of its name (see doctor)."),

@@ -153,7 +153,7 @@ def _array(path: str) -> Array:
     import numpy as np
 
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a pipe would wait for its other end
+        if Path(path).exists() and not Path(path).is_file():  # a pipe would block
             raise Missing(f"{path} cannot be read: it is no file")
         with open(path, "rb") as file:
             magic = file.read(6)
@@ -231,7 +231,7 @@ def _shapes(
     given = {n: a.shape for n, a in arrays.items() if _required(signature[n])}
     try:
         found = shapes(call, given, scalars)
-    except (LookupError, ValueError):  # the kernel says what does not fit
+    except (LookupError, ValueError):  # the kernel raises the error
         first: tuple[int, ...] = next(iter(given.values()))
         found = {name: first for name in missing}
     for name in missing:

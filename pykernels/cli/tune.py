@@ -167,7 +167,7 @@ def _report(v: Verdicts, what: str) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar on stderr, where somebody looks."""
+    """A progress bar on stderr, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what, share: None
         return

@@ -50,7 +50,7 @@ def bundle(body: str, variants: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def facts_of(entry: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """What a page needs to know of a text, whose entry in the build's manifest this is."""
+    """The facts of a text that a page needs, from the text's entry in the build's manifest."""
     [(sizes, name)] = _ENTRY.findall(text)
     known = Sizes({n: re.sub(r"\s", "", value) for n, value in _CONST.findall(text)})
     counts = [known.number(size) for size in sizes.split(",") if size.strip()]

@@ -48,8 +48,8 @@ class Cases:
 
 @dataclass(frozen=True)
 class Fill:
-    """How the elements of a tensor are made: `seed` for random ones, `below` for whole numbers,
-    `step` for distinct ones."""
+    """The elements of a tensor: `seed` for random numbers, `below` for integers, `step` for
+    distinct numbers."""
 
     seed: int
     below: int = 0
@@ -145,7 +145,7 @@ def table(kernel: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Fill]:
-    """How to fill each tensor of a call; outputs too, as they may be written in part."""
+    """The fill of each tensor of a call; outputs have one too, as they may be written in part."""
     out: dict[str, Fill] = {}
     for seed, t in enumerate(facts["tensors"], 1):
         name = t["name"]

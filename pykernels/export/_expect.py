@@ -1,4 +1,4 @@
-"""Results of a call by the numpy reference, and whether others agree with them."""
+"""Results of a call by the numpy reference, and the comparison of other results with them."""
 
 from __future__ import annotations
 

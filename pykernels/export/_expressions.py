@@ -348,7 +348,7 @@ class Expressions:
         raise NotTranslated(f"{self.name}: {ast.unparse(target)}")
 
     def shape(self, target: ast.expr) -> str:
-        """How many parts a value has: numbers for names, "*" for a starred one, lists within."""
+        """The parts of a value: numbers for names, "*" for a starred name, lists inside."""
         if isinstance(target, ast.Starred):
             return '"*"'
         if isinstance(target, ast.Tuple | ast.List):

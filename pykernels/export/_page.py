@@ -79,7 +79,7 @@ def _entry(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]
 
 
 def _size(request: Request, given: Sequence[Mapping[str, Any]]) -> str:
-    """The call as a short text: shapes of inputs (of the output where there is none)."""
+    """The call as a short text: the shapes of inputs, or of the output if there are no inputs."""
     chosen = [t["name"] for t in given if t["role"] == "in"] or [t["name"] for t in given]
     parts = []
     for name in chosen:

@@ -23,7 +23,8 @@ __all__ = ["CAPS", "DEFAULT_TUNING", "caps_data", "plan_key", "record", "step_da
 
 # A page runs on any GPU.
 DEFAULT_TUNING = "generic-small"
-# What every WebGPU device has; a recorded plan must not hang on more. f16 is decided by the dtypes.
+# The caps of every WebGPU device; a recorded plan must not depend on more. f16 is decided by the
+# dtypes.
 CAPS = Caps(
     f16=True,
     subgroups=False,
@@ -55,7 +56,7 @@ def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[s
         if lay is None:
             views.append(None)
             continue
-        # Lowest byte at 0: what a page binds may begin anywhere that is a multiple of 256.
+        # The lowest byte is 0; a page may bind it at any multiple of 256.
         views.append(View(slot, lay.dtype, lay.shape, lay.strides, 0))
         if lay.lo < 0:
             raise ArgumentError(

@@ -2,7 +2,7 @@
 
 Python's meaning is kept by small functions of pykernels/export/module/5_python.js: `call` binds
 positional and keyword arguments, `truth`, `same`, `add` and others work as in Python on arrays.
-What is not translated raises `NotTranslated`: the kernel's plans are recorded then.
+An unknown construct raises `NotTranslated`; the kernel's plans are recorded then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")
 
 
 def _run(tree: ast.Module) -> ast.Module:
-    """A module without what no plan calls, and what only that needs."""
+    """A module without functions that no plan calls, directly or through other functions."""
     gone = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in _NOT_RUN]
     if not gone:
         return tree
@@ -70,7 +70,7 @@ def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], st
 
 
 def plan_object(name: str) -> str:
-    """What a module of plans is called in JavaScript."""
+    """The name of a module of plans in JavaScript."""
     return "plans." + name.replace(".", "$")
 
 
@@ -89,7 +89,7 @@ class _Writer(Expressions):
     # -- modules ----------------------------------------------------------------------------------
 
     def imports(self, tree: ast.Module) -> Iterator[str]:
-        """Plan modules that this one imports; fills in what imported names stand for."""
+        """The plan modules that this module imports; also notes the meaning of imported names."""
         for node in tree.body:
             self.line = node.lineno
             if isinstance(node, ast.Import):
@@ -230,7 +230,7 @@ class _Writer(Expressions):
         if type(node.op) not in BINARY:
             raise NotTranslated(f"{self.name}: {ast.unparse(node)}")
         left, right = self.value(node.target), self.value(node.value)
-        if isinstance(node.op, ast.Add):  # a list grows where it is
+        if isinstance(node.op, ast.Add):  # a list grows in place
             yield self.assign(node.target, f"py.grow({left}, {right})")
         else:
             yield self.assign(node.target, f"py.{BINARY[type(node.op)]}({left}, {right})")

@@ -51,7 +51,7 @@ def static(name: str) -> str:
 
 
 def _facts() -> dict[str, Any]:
-    """What is generated for JavaScript."""
+    """The facts that the build generated for JavaScript."""
     found: dict[str, Any] = json.loads(read("javascript.json"))
     return found
 
@@ -197,8 +197,8 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
 
 
 def untranslated() -> Iterator[str]:
-    """What keeps plans from JavaScript, with file and line; a kernel whose cases say
-    `recorded_only` has its reason there."""
+    """The reasons that plans have no JavaScript, with file and line. Kernels whose cases say
+    `recorded_only` give their reason there."""
     for name, facts in _facts()["kernels"].items():
         if facts["planned"] and not _cases.table(facts["of"], facts).get("recorded_only"):
             try:
@@ -218,13 +218,14 @@ def _bodies_of(modules: dict[str, str]) -> list[str]:
 
 
 def runtime(texts: Sequence[str]) -> list[str]:
-    """The module without what is generated: what these texts run on."""
+    """The parts of the module that are not generated, on which these texts run."""
     parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     return [*parts, _called(texts)]
 
 
 def _called(texts: Sequence[str]) -> str:
-    """What these texts call of module/called.js, with what that calls."""
+    """The functions of module/called.js that these texts call, and the functions that those
+    call."""
     title = "// -- what Python means " + "-" * 76
     blocks = re.split(r"^(?=/\*\*|py\.)", static("module/called.js"), flags=re.MULTILINE)
     found: dict[str, str] = {}
@@ -296,7 +297,7 @@ def _bodies_type(bodies: Sequence[str]) -> str:
 
 
 def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
-    """Write the files; what else lies there stays.
+    """Write the files; other files in the folder stay.
 
     ArgumentError, before anything is written, if a file is there that is not as an export left it,
     or a link in its place, or on the way from the folder to it. With `force` such a file is
@@ -329,7 +330,7 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _alien(folder: Path, name: str, text: str, ours: dict[str, str]) -> str:
-    """What stands where a file belongs and is not an export's, "" for nothing."""
+    """A file that is no export's at the place of a file to write; "" if there is none."""
     path = folder / name
     links = [p for p in (path, *path.parents) if p.is_symlink() and p.is_relative_to(folder)]
     if any(p != folder for p in links):

@@ -1,14 +1,11 @@
-"""Caches of keys and values in blocks: rows written to them, copies, and attention that reads
-them."""
+"""Caches of keys and values in blocks: rows written to them, and copies."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pykernels._generated.kernels import cpy as _cpy
 from pykernels._generated.kernels import dequantize as _dequantize
-from pykernels._generated.kernels import flash_attn_quant as _attend
 from pykernels._generated.kernels import quantize as _quantize
 from pykernels._generated.kernels import rope_append_quant as _append
 from pykernels.call.arrays import Array, Call
@@ -17,21 +14,19 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.plans.quant.rope_append_quant import kept
 from pykernels.runtime.launch import run
 from pykernels.steps import Kernel
-from pykernels.tensors.host import type_name
 from pykernels.tensors.quantised import QTensor
 
-__all__ = ["append_blocks", "attend_blocks", "copy_blocks", "set_block_rows"]
+__all__ = ["append_blocks", "copy_blocks", "renamed", "set_block_rows"]
 
 
-def _named(kernel: Kernel, op: str, **names: str) -> Kernel:
+def renamed(kernel: Kernel, op: str, **names: str) -> Kernel:
     """The kernel with the names of a function and its arguments, for errors."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
     return replace(kernel, name=op, args=args)
 
 
-_SET_ROWS = _named(_append.KERNEL, "set_rows", x="src", positions="index")
-_FLASH_ATTN = _named(_attend.KERNEL, "flash_attn")
-_COPYTO = _named(_quantize.KERNEL, "copyto", x="src")
+_SET_ROWS = renamed(_append.KERNEL, "set_rows", x="src", positions="index")
+_COPYTO = renamed(_quantize.KERNEL, "copyto", x="src")
 
 
 def append_blocks(
@@ -69,7 +64,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
         raise ShapeError(
             f"[set_rows] index must repeat to {rows.shape[:-1]} but has shape {places.shape}"
         ) from None
-    # One head of all matrices: positions belong to each of them.
+    # Each matrix has all heads, so the positions apply to each matrix.
     one = rows.reshape((*rows.shape[:-2], 1, *rows.shape[-2:]))
     none = dst.device.empty((*one.shape[:-3], 0, *one.shape[-2:]), rows.dtype)
     tensors = (one, places, None, dst.scales, dst.low, none)
@@ -77,7 +72,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
 
 
 def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
-    """copyto, where one of both is a QTensor."""
+    """copyto, if one of the two is a QTensor."""
     if isinstance(src, QTensor) and dst.shape != src.shape:
         raise ShapeError(f"[copyto] src must have shape {dst.shape} but has {src.shape}")
     if not isinstance(dst, QTensor):
@@ -110,37 +105,3 @@ def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
             f"[copyto] src must broadcast to {dst.shape} but has shape {numbers.shape}"
         ) from None
     run(_quantize.KERNEL, (numbers, dst.scales, dst.high, dst.low), (), (dst.type,))
-
-
-def attend_blocks(
-    q: Any, k: Any, v: Any, extras: dict[str, Any], options: tuple[Any, ...], return_lse: bool,
-    out: Tensor | None,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """flash_attn of keys and values in blocks. `extras`: mask, sinks and lengths; `options`: scale,
-    causal, window, max_bias and softcap."""
-    for name, t in (("k", k), ("v", v)):
-        if not isinstance(t, QTensor) or t.type != k.type:
-            raise DTypeError(
-                f"[flash_attn] k and v must both be QTensors of one type but {name} is "
-                f"{t.type if isinstance(t, QTensor) else type_name(t)}"
-            )
-    kept("flash_attn", k.type)
-    if k.ndim != 4 or v.ndim != 4 or k.shape[:-1] != v.shape[:-1]:
-        raise ShapeError(
-            "[flash_attn] k and v must be (batch, heads, length, depth) and agree in all but the "
-            f"depth, but have shapes {k.shape} and {v.shape}"
-        )
-    call = Call(_FLASH_ATTN, q, k.low, None, None, None, *extras.values(), out=out)
-    queries = call.tensor("q", q)
-    if queries.ndim != 4 or queries.shape[-1] != k.shape[-1] or len(queries) != len(k):
-        raise ShapeError(
-            f"[flash_attn] q must be (batch, heads, length, depth) for k of shape {k.shape} but "
-            f"has shape {queries.shape}"
-        )
-    dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else queries.dtype
-    result = call.out((*queries.shape[:3], v.shape[3]), dtype)
-    lse = call.empty(queries.shape[:3], "float32") if return_lse else None
-    others = [call.tensor(name, value) for name, value in extras.items()]
-    tensors = (queries, k.low, k.scales, v.low, v.scales, *others, lse, result)
-    run(_attend.KERNEL, tensors, (), (k.type, k.shape[2], *options))
-    return result if lse is None else (result, lse)

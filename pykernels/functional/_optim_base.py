@@ -1,4 +1,4 @@
-"""What optimisers that keep their state have in common: settings, groups, steps, and the state."""
+"""The base of optimisers that keep their state: settings, groups, steps, and the state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
-from ._optim_together import zeros_together
+from ._optim_together import Numbers, launch_together, zeros_together
 from .optim import _betas, _listed, _not_negative, _rate
 from .optim_schedules import Schedule
 
@@ -31,20 +31,20 @@ Rate: TypeAlias = "float | Tensor | Schedule"
 class Optimizer:
     """Parameters, the tensors of state of each, and the settings of a step.
 
-    Settings are attributes. Steps read their numbers from a small tensor, so that what is set
-    counts for later steps, captured ones too: setting one is a launch. An optimiser of several
+    Settings are attributes. Steps read their numbers from a small tensor. So a new setting applies
+    to later steps, also to captured steps; setting a number is a launch. An optimiser of several
     groups of parameters has an optimiser of the same class for each of them.
     """
 
     _name: str
-    _moments: tuple[str, ...]  # names of what each parameter has
+    _moments: tuple[str, ...]  # names of the states of each parameter
     _places: Mapping[str, int]  # of the first number of a setting
     _size = 0  # of all numbers; 0: as many as the settings have
     _initial: Mapping[int, float] = {}  # numbers that are no settings
     _counts = False  # is there a count of steps?
     _views: Mapping[str, int] = {}  # state that is a number among the settings
-    _groups: tuple[Any, ...] = ()  # optimisers of each group, where there are some
-    _together = False  # does one launch update several parameters?
+    _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
+    _together = False  # True: one launch updates several parameters
 
     @whole
     def __init__(
@@ -112,7 +112,7 @@ class Optimizer:
         return True
 
     def _add_state(self, moments: tuple[str, ...]) -> None:
-        """Tensors of zeros for each parameter, where there are none yet."""
+        """Tensors of zeros for each parameter that has none yet."""
         self._state |= self._zeros(moments)
 
     @whole
@@ -129,7 +129,7 @@ class Optimizer:
 
     @property
     def groups(self) -> tuple[Any, ...]:
-        """An optimiser for each group of parameters, whose settings are those of the group."""
+        """An optimiser for each group of parameters, with the settings of the group."""
         return self._groups or (self,)
 
     # -- settings -------------------------------------------------------------------------------
@@ -193,7 +193,8 @@ class Optimizer:
                 kernels.fill(self._settings[i : i + 1], b)
 
     def _refuse_change(self, what: str) -> None:
-        """Raise where a program has captured a step, and another kernel or tensor is asked for."""
+        """Raise if a program has captured a step and a new setting needs another kernel or
+        tensor."""
         self._context.refuse_in_capture(self._name)
         programs = [program for ref in self._programs if (program := ref()) is not None]
         if any(not program._recording.state for program in programs):  # it was captured to its end
@@ -219,8 +220,9 @@ class Optimizer:
                 reads it, so that a captured step decides in each replay.
 
         Raises:
-            ArgumentError: another number of gradients. ShapeError, DTypeError: a gradient that
-            does not fit its parameter, or another skip; nothing has changed then.
+            ArgumentError: another number of gradients. ShapeError, DTypeError: a gradient that does
+                not fit its parameter, or a `skip` of another shape or dtype. Then nothing has
+                changed.
         """
         given = tensors(self._name, "grads", grads)
         if len(given) != len(self._params):
@@ -288,6 +290,7 @@ class Ruled(Decayed):
     """An optimiser whose steps are rules of `optimizer_step`."""
 
     _size = SETTINGS
+    _together = True
 
     def _ruled(
         self, rule: str, names: Sequence[str], grads: Sequence[Tensor], skip: Tensor | None
@@ -295,11 +298,13 @@ class Ruled(Decayed):
         """A step by a rule of `optimizer_step`, whose states have these names."""
         if self._counts:
             kernels.optimizer_count(self._state["step"], self._settings, skip=skip, rule=rule)
-        for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
-            states = [self._state[f"{name}.{i}"] for name in names]
+        params = self._params
+        states = [[self._state[f"{name}.{i}"] for name in names] for i in range(len(params))]
+        numbers = Numbers(self._settings, None, self._rate, skip)
+        for i in launch_together("optimizer_step", params, grads, states, numbers, rule=rule):
             kernels.optimizer_step(
-                g, self._settings, p, rate=self._rate, skip=skip, rule=rule,
-                **dict(zip(("first", "second", "third"), states, strict=False)),
+                grads[i], self._settings, params[i], rate=self._rate, skip=skip, rule=rule,
+                **dict(zip(("first", "second", "third"), states[i], strict=False)),
             )  # fmt: skip
 
 
@@ -308,7 +313,7 @@ class Rooted(Ruled):
 
     @property
     def eps(self) -> float:
-        """What is added to the root."""
+        """The number that is added to the root."""
         return float(self._values["eps"])
 
     @eps.setter
@@ -343,7 +348,7 @@ def decay_of(op: str, name: str, value: Any) -> Decay:
 
 
 class _Common(Mapping[str, Any]):
-    """Settings of several groups: what they have in common."""
+    """The settings that several groups have in common."""
 
     def __init__(self, op: str, groups: Sequence[Any]) -> None:
         self._op, self._of = op, groups
@@ -395,7 +400,8 @@ def flag_of(op: str, skip: Tensor | None) -> Tensor | None:
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
-    """What a setting is on the device: itself, or what steps need of two betas."""
+    """The numbers of a setting on the device: the setting itself, or numbers computed from two
+    betas."""
     if isinstance(value, tuple):
         return *powers("beta1", value[0]), *powers("beta2", value[1])
     return powers("decay", value) if isinstance(value, Decay) else (value,)

@@ -7,18 +7,19 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from pykernels.device import Tensor
-from pykernels.plans.optim.together import MOST, padded, together
+from pykernels.plans.optim.together import MOST, Form, padded, together
 from pykernels.runtime.launch import run
 
 from ._copy_together import BUFFERS
 
 __all__ = ["Numbers", "launch_together", "zeros_together"]
 
+SHORT = {"float32": "f32", "float16": "f16"}
 LARGEST = 1 << 28  # bytes of states in one buffer
 
 
 class Numbers(NamedTuple):
-    """What a step reads besides gradients, states and parameters."""
+    """The tensors that a step reads besides gradients, states and parameters."""
 
     settings: Tensor
     steps: Tensor | None = None
@@ -36,12 +37,13 @@ class _Pair(NamedTuple):
 
 def launch_together(
     name: str, params: Sequence[Tensor], grads: Sequence[Tensor],
-    states: Sequence[Sequence[Tensor]], numbers: Numbers, flag: bool = False,
+    states: Sequence[Sequence[Tensor]], numbers: Numbers, flag: bool = False, rule: str = "",
 ) -> list[int]:  # fmt: skip
-    """Launch the steps of parameters that can share one; gives the positions of all others.
+    """Launch the steps of parameters that can share a launch. Returns the positions of all other
+    parameters.
 
-    These need a launch each: what is not float32 or not in one piece, shares a buffer with another
-    parameter, or has states that are not neighbours (a copy by pickle).
+    These need a launch each: what is not in one piece, shares a buffer with another parameter, or
+    has states that are not neighbours (a copy by pickle, a state that was added later).
     """
     context = params[0]._context
     given = [t for t in numbers if t is not None]
@@ -64,7 +66,7 @@ def launch_together(
         for some in _cut(line, most, context.caps.max_binding):
             if len(some) < 2:
                 continue
-            _launch(name, some, params, grads, states, numbers, given, flag)
+            _launch(name, some, params, grads, states, numbers, given, flag, rule)
             done.update([pair.at for pair in some])
     return [i for i in everything if i not in done]
 
@@ -72,15 +74,17 @@ def launch_together(
 def _placed(
     at: int, param: Tensor, grad: Tensor, states: Sequence[Tensor], largest: int
 ) -> tuple[Any, _Pair]:
-    """With what a parameter can share a launch, None for nothing; and where its states lie."""
+    """A key that is equal for parameters which can share a launch, None if it cannot share one; and
+    the place of its states."""
     nothing = None, _Pair(at, 0, 0)
     for t in (param, grad):
-        if not (t._layout.contiguous and t.dtype == "float32" and 0 < t._layout.nbytes <= largest):
+        if not (t._layout.contiguous and t.dtype in SHORT and 0 < t._layout.nbytes <= largest):
             return nothing
     size = param.size
     vectors = size % 4 == 0 and param._offset % 16 == 0 and grad._offset % 16 == 0
+    alike = param.dtype, grad.dtype, vectors
     if not states:
-        return vectors, _Pair(at, 0, 0)
+        return alike, _Pair(at, 0, 0)
     first = states[0]
     if first._offset % 16:
         return nothing
@@ -88,7 +92,7 @@ def _placed(
         behind = first._offset + 4 * n * padded(size)
         if t._storage is not first._storage or t._offset != behind or not t._layout.contiguous:
             return nothing
-    return (vectors, first._storage), _Pair(at, first._offset, states[-1]._offset + 4 * size)
+    return (*alike, first._storage), _Pair(at, first._offset, states[-1]._offset + 4 * size)
 
 
 def _cut(line: Sequence[_Pair], most: int, largest: int) -> Iterator[list[_Pair]]:
@@ -105,6 +109,7 @@ def _cut(line: Sequence[_Pair], most: int, largest: int) -> Iterator[list[_Pair]
 def _launch(
     name: str, some: Sequence[_Pair], params: Sequence[Tensor], grads: Sequence[Tensor],
     states: Sequence[Sequence[Tensor]], numbers: Numbers, given: Sequence[Tensor], flag: bool,
+    rule: str,
 ) -> None:  # fmt: skip
     lo = min(pair.lo for pair in some)
     starts = tuple([(pair.lo - lo) // 4 for pair in some])
@@ -113,9 +118,10 @@ def _launch(
     if first:
         count = (max(pair.hi for pair in some) - lo) // 4
         window = [first[0]._view((count,), (4,), lo)]
-    kernel = together(
-        name, len(some), bool(first), numbers.rate is not None, numbers.skip is not None, flag
-    ).kernel
+    kinds = [SHORT[of[some[0].at].dtype] for of in (params, grads)]
+    rate, skip = numbers.rate is not None, numbers.skip is not None
+    form = Form(len(first), rate, skip, flag, rule, *kinds)
+    kernel = together(name, len(some), form).kernel
     some_grads, some_params = ([of[pair.at] for pair in some] for of in (grads, params))
     run(kernel, (*given, *some_grads, *window, *some_params), (), (starts,))
 

@@ -1,4 +1,4 @@
-"""What recurrent layers share: their arguments as tensors, and checks of shapes."""
+"""Shared code of recurrent layers: arguments as tensors, and checks of shapes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def check(op: str, gates: int, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tens
     begin with b are biases, the others states."""
     count, size = inputs
     width = w_hh.shape[-1] if w_hh.ndim else 0
-    wanted = {"w_ih": (w_ih, (gates * width, size)), "w_hh": (w_hh, (gates * width, width))}
+    wanted: dict[str, Any] = {
+        "w_ih": (w_ih, (gates * width, size)),
+        "w_hh": (w_hh, (gates * width, width)),
+    }
     for name, given in more.items():
         wanted[name] = given, (gates * width,) if name[0] == "b" else (count, width)
     for name, (given, shape) in wanted.items():

@@ -19,7 +19,7 @@ from pykernels.runtime.observe import recording
 from pykernels.tensors.layout import contiguous_layout, expanded
 from pykernels.tensors.quantised import QTensor
 
-from ._caches import attend_blocks
+from .attention_caches import attend_blocks
 from .attention_plain import with_dropout
 from .random import probability
 
@@ -39,8 +39,8 @@ _sdpa_known: Known = {}
 
 def flash_attn(
     q: Array,
-    k: Array | QTensor,
-    v: Array | QTensor,
+    k: Array,
+    v: Array,
     *,
     mask: Array | None = None,
     sinks: Array | None = None,
@@ -105,6 +105,10 @@ def flash_attn(
     if isinstance(k, QTensor) or isinstance(v, QTensor):
         if _share("flash_attn", dropout_p):
             raise ArgumentError("[flash_attn] dropout_p excludes keys and values in blocks")
+        if precision not in (None, "fast", "high"):
+            raise ArgumentError(
+                f"[flash_attn] precision must be None, 'fast' or 'high' but is {precision!r}"
+            )
         extras = {"mask": mask, "sinks": sinks, "lengths": lengths}
         options = (scale, causal, window, max_bias, softcap)
         return attend_blocks(q, k, v, extras, options, return_lse, out)

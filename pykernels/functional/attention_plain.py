@@ -1,5 +1,5 @@
-"""Attention as products and a softmax, with the S x T matrix: what has gradients of any order, and
-dropout."""
+"""Attention as products and a softmax, with the S x T matrix. This form has gradients of any order,
+and dropout."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def alibi_slopes(device: Device, heads: int, max_bias: float) -> Tensor:
 
 
 def _hidden(device: Any, options: dict[str, Any], s: int, t: int) -> Any:
-    """What the places of queries and keys add to the logits, (S, T): 0, or -inf for a key that a
-    query may not see."""
+    """The summand of the logits by the places of queries and keys, (S, T): 0, or -inf for a key
+    that a query may not see."""
     seen: Any = device.ones((s, t))
     left, right = options["window"] or (None, None)
     if options["causal"]:

@@ -59,8 +59,8 @@ def conv3d(
         DTypeError and the errors of `pykernels.kernels.conv2d`.
     """
     call = Call(_CONV, x, w, bias, residual)
-    op, t, taps = call.op, call.tensor("x", x), call.tensor("w", w)
-    single, t = _volumes(op, t, taps)
+    op, taps = call.op, call.tensor("w", w)
+    single, t = _volumes(op, call.tensor("x", x), taps)
     steps, gaps = three(op, "stride", stride), three(op, "dilation", dilation)
     front, back, edges = _edges(op, padding, taps, steps, gaps)
     n, planes = t.shape[0], taps.shape[2]
@@ -73,13 +73,14 @@ def conv3d(
     deep = room // steps[0] + 1
     if front or back:
         t = pad(t, ((0, 0), (0, 0), (front, back), (0, 0), (0, 0)))
-    t = t.transpose(0, 2, 1, 3, 4)
-    added, sums = call.tensor("residual", residual), None
+    planar: Any = t.transpose(0, 2, 1, 3, 4)
+    added = call.tensor("residual", residual)
+    sums: Any = None
     vector = call.tensor("bias", bias)
     kind: DTypeName = "float16" if t.dtype == taps.dtype == "float16" else "float32"
     for i in range(planes):
         first, last = i * gaps[0], i == planes - 1
-        part = t[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]
+        part = planar[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]
         images = part.reshape(n * deep, *part.shape[2:])
         given: dict[str, Any] = {"residual": sums}
         if sums is None and added is not None:
@@ -88,7 +89,7 @@ def conv3d(
         sums = conv2d(
             images, taps[:, :, i], vector if last else None, steps[1:], edges, gaps[1:], groups,
             activation=activation if last else None,
-            out=t.device.empty(shape, kind if last else "float32"), **given,
+            out=planar.device.empty(shape, kind if last else "float32"), **given,
         )  # fmt: skip
     result = sums.reshape(n, deep, *sums.shape[1:]).transpose(0, 2, 1, 3, 4)
     return call.leave(result[0] if single else result)
@@ -128,8 +129,8 @@ def conv_transpose3d(
         DTypeError and the errors of `pykernels.kernels.conv_transpose2d`.
     """
     call = Call(_TRANSPOSE, x, w, bias)
-    op, t, taps = call.op, call.tensor("x", x), call.tensor("w", w)
-    single, t = _volumes(op, t, taps)
+    op, taps = call.op, call.tensor("w", w)
+    single, t = _volumes(op, call.tensor("x", x), taps)
     steps, gaps = three(op, "stride", stride), three(op, "dilation", dilation)
     more = three(op, "output_padding", output_padding, 0)
     if isinstance(padding, str):
@@ -149,18 +150,19 @@ def conv_transpose3d(
         raise ShapeError(f"[{op}] the output would have {deep} planes")
     images = t.transpose(0, 2, 1, 3, 4)
     images = images.reshape(n * t.shape[2], *images.shape[2:])
-    parts: list[list[tuple[int, Tensor]]] = [[] for _ in range(steps[0])]
+    parts: list[list[tuple[int, Any]]] = [[] for _ in range(steps[0])]
     for i in range(planes):
-        y = conv_transpose2d(
+        y: Any = conv_transpose2d(
             images, taps[:, :, i], None, steps[1:], edges, more[1:], groups, gaps[1:],
         )  # fmt: skip
         y = y.reshape(n, t.shape[2], *y.shape[1:])
         parts[i * gaps[0] % steps[0]].append((i * gaps[0] // steps[0], y))
-    length, like = -(-full // steps[0]), y
-    rows = [_added(op, part, length, like) for part in parts]
-    together = rows[0] if len(rows) == 1 else stack(rows, 2)
+    length = -(-full // steps[0])
+    like = next(y for part in parts for _, y in part)
+    rows = [_added(part, length, like) for part in parts]
+    together: Any = rows[0] if len(rows) == 1 else stack(rows, 2)
     shape = (n, length * steps[0], *like.shape[2:])
-    result = together.reshape(shape)[:, front : front + deep].transpose(0, 2, 1, 3, 4)
+    result: Any = together.reshape(shape)[:, front : front + deep].transpose(0, 2, 1, 3, 4)
     vector = call.tensor("bias", bias)
     if vector is not None:
         if vector.shape != (result.shape[1],):
@@ -168,24 +170,24 @@ def conv_transpose3d(
                 f"[{op}] bias must have shape ({result.shape[1]},) but has {vector.shape}"
             )
         result = elementwise("y + b", y=result, b=vector.reshape(1, -1, 1, 1, 1))
-    result = result if result.dtype == kind else result.astype(kind)
-    return call.leave(result[0] if single else result)
+    found: Any = result if result.dtype == kind else result.astype(kind)
+    return call.leave(found[0] if single else found)
 
 
-def _added(op: str, parts: list[tuple[int, Tensor]], length: int, like: Tensor) -> Tensor:
+def _added(parts: list[tuple[int, Any]], length: int, like: Tensor) -> Tensor:
     """The sum of images of planes that begin at places, as `length` planes."""
-    total: Tensor | None = None
+    total: Any = None
     for at, y in parts:
         behind = length - at - y.shape[1]
         y = y[:, : y.shape[1] + min(behind, 0)]
         wide = pad(y, ((0, 0), (at, max(behind, 0)), (0, 0), (0, 0), (0, 0)))
         total = wide if total is None else elementwise("a + b", a=total, b=wide)
     if total is not None:
-        return total
+        return total  # type: ignore[no-any-return]
     return like.device.zeros((like.shape[0], length, *like.shape[2:]), like.dtype)
 
 
-def _volumes(op: str, t: Tensor, taps: Tensor) -> tuple[bool, Tensor]:
+def _volumes(op: str, t: Tensor, taps: Tensor) -> tuple[bool, Any]:
     """True if there is no axis N, and x with it."""
     if t.ndim not in (4, 5):
         raise ShapeError(
@@ -249,7 +251,8 @@ def _size(
 
 
 def _flat_residual(op: str, added: Tensor, single: bool, n: int, deep: int) -> Tensor:
-    """A residual of volumes as one of images; what repeats over planes or volumes repeats there."""
+    """A residual of volumes as a residual of images; axes that repeat over planes or volumes repeat
+    there, too."""
     if single:
         added = added[None] if added.ndim == 4 else added
     if added.ndim > 5:

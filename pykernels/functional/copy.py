@@ -55,11 +55,11 @@ def copyto(dst: Tensor | QTensor, src: Array | QTensor) -> None:
         ShapeError: if the shape of src does not broadcast to that of dst.
         DTypeError, AliasError: as `kernels.cpy`.
     """
-    if isinstance(dst, QTensor) or (isinstance(dst, Tensor) and isinstance(src, QTensor)):
+    if not isinstance(dst, (Tensor, QTensor)):
+        raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type_name(dst)}")
+    if isinstance(dst, QTensor) or isinstance(src, QTensor):
         copy_blocks(dst, src)
         return
-    if not isinstance(dst, Tensor):
-        raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type_name(dst)}")
     source = Call(KERNEL, src, out=dst).tensor("src", src)
     try:
         view = source.broadcast_to(dst.shape)

@@ -1,4 +1,4 @@
-"""Elements that an index, or a mask, picks: parts, scatter, what is not zero."""
+"""Elements that an index or a mask picks: gather, scatter, nonzero."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def scatter(
         out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
 
     Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor. Where several elements go to
+        A numpy array if all arguments are numpy arrays, else a Tensor. If several elements go to
         one place, it gets the element that is furthest along the axis.
 
     Raises:
@@ -158,13 +158,13 @@ def nonzero(
     """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
 
     Without `size` the host reads their number, so it waits for the device, and captures refuse it.
-    With `size` (as in JAX) nothing is read. NaN is not zero.
+    With `size` (as in JAX) the host reads nothing. NaN is not zero.
 
     Args:
         x: Tensor or numpy array, any dtype, one axis to six.
-        size: The length of the results. Of more elements the first ones are taken; compare the
-            count, if there may be more. None takes all.
-        fill_value: What the results have behind the indices, where there are fewer than `size`.
+        size: The length of the results. If there are more elements, the first `size` are taken;
+            compare the count to find out. None takes all.
+        fill_value: The value after the indices, if there are fewer than `size`.
         return_count: Also return the number of all elements that are not zero, on the device, as
             the last array.
 

@@ -28,7 +28,7 @@ def solve_triangular(
     a: Array, b: Array, *, upper: bool, left: bool = True, unitriangular: bool = False,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b, where a is a triangle (torch.linalg).
+    """The solution x of a @ x = b for a triangular matrix a (torch.linalg).
 
     By substitution in f32, row after row. Elements on the other side of the diagonal do not count.
     A zero on the diagonal makes infinities or NaN.

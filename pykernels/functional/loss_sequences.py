@@ -42,9 +42,9 @@ def ctc_loss(
     """Connectionist temporal classification, with torch's arguments: minus the logarithm of the
     probability of all alignments of the inputs that give the targets.
 
-    In f32, a few launches for each of the T steps, whose values a tape keeps. The gradient is the
-    loss's own, by each number of log_probs; torch's is made for a `log_softmax` before it, through
-    which both give the same.
+    Computed in f32, with a few launches for each of the T steps; a tape keeps the values of each
+    step. The gradient is by each number of log_probs. torch's gradient assumes that log_probs come
+    from `log_softmax`; after a `log_softmax` both are the same.
 
     Args:
         log_probs: Tensor or numpy array, float32 or float16, (T, N, C) or (T, C): the logarithms of
@@ -66,8 +66,8 @@ def ctc_loss(
 
     Raises:
         ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.
-        IndexRangeError: at the next synchronisation, for a target that is no class; at once where
-            numpy arrays come back.
+        IndexRangeError: at the next synchronisation, for a target that is no class; at once if the
+            result is a numpy array.
 
     Source: Graves and others 2006.
     """

@@ -58,10 +58,10 @@ def einsum(
 ) -> Array:
     """The sum of products that subscripts describe, of one operand or more, as numpy.einsum.
 
-    "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over; one that
-    stands twice in an operand takes its diagonal; "..." stands for axes that broadcast. Without
-    "->" the result has the letters that stand once, in alphabetical order, behind those of "...".
-    Sums are f32 whatever the operands are, and no operand is rounded. Two operands are one batched
+    "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over; a letter that
+    occurs twice in an operand takes its diagonal; "..." stands for axes that broadcast. Without
+    "->" the result has the letters that occur once, in alphabetical order, after the axes of "...".
+    Sums are f32 for all dtypes of operands, and no operand is rounded. Two operands are one batched
     matrix product on views; operands whose axes do not merge in memory are copied first. More are
     multiplied in pairs, the first two first unless `optimize` says otherwise, so the same call
     gives the same bits whatever is installed; what is between two products is float32.
@@ -116,7 +116,8 @@ def einsum(
 def _one(
     call: Call, out: Tensor | None, t: Tensor, labels: Labels, output: Labels
 ) -> Array:  # fmt: skip
-    """The diagonal, sum and order of axes of one operand, in new memory."""
+    """One operand with its diagonals taken, axes summed and axes in the order of the result, in new
+    memory."""
     view, kept = _diagonals("einsum", t, labels)
     sizes = dict(zip(kept, view.shape, strict=True))
     result = call.out(tuple([sizes[x] for x in output]), _dtype("einsum", [t], out))

@@ -122,7 +122,7 @@ def _tensors(op: str, arrays: Sequence[Array], out: Tensor | None) -> tuple[list
         raise ArgumentError(f"[{op}] arrays must be a list of one or more but is {arrays!r:.40}")
     first = next((a for a in (*given, out) if isinstance(a, Tensor)), None)
     for a in given if first is None else ():
-        dtype_of(a.dtype, f"[{op}] array dtype")  # no float64 where arrays come back
+        dtype_of(a.dtype, f"[{op}] array dtype")  # the result is a numpy array, but not float64
     device = default_device() if first is None else first.device
     tensors = [a if isinstance(a, Tensor) else device.tensor(a) for a in given]
     return tensors, first is None

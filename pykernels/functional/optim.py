@@ -37,13 +37,13 @@ ALIGNMENT = 16  # bytes, so that every view can be read in vectors
 def flatten_parameters(
     parameters: Iterable[Array], *, device: Device | None = None
 ) -> tuple[Tensor, list[Tensor]]:
-    """One flat tensor with copies of all parameters, and the views of it that are these.
+    """One flat tensor with copies of all parameters, and its views, one for each parameter.
 
         flat, (w, b) = pk.flatten_parameters([w, b])
 
     A step of an optimiser on `flat` is one dispatch for all of them, and the gradient of `flat`
-    holds that of each view in its place. Views begin at multiples of 16 bytes: what lies between
-    them is 0, and stays 0 with a gradient of 0.
+    holds that of each view in its place. Views begin at multiples of 16 bytes. The elements between
+    them are 0, and stay 0 because their gradient is 0.
 
     Copies by `copy.deepcopy` are views of one copy. The list of views pickles as the flat tensor
     and their places: so both, pickled together, are one tensor again. A view that is pickled by
@@ -52,7 +52,7 @@ def flatten_parameters(
     Args:
         parameters: Tensors or numpy arrays, all float32 or all float16; arrays of float64 count as
             float32.
-        device: None for that of the Tensors, or the default one.
+        device: None is the device of the Tensors, or the default device.
 
     Returns:
         The flat tensor, and a view for each parameter, of its shape.
@@ -93,7 +93,7 @@ class _Views(list[Tensor]):
         self._flat = flat
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The flat tensor and the place of each view; what is none of its views, as it is."""
+        """The flat tensor and the place of each view; other tensors are stored unchanged."""
         return _views, (self._flat, [self._place(v) for v in self])
 
     def _place(self, view: Any) -> Any:
@@ -108,7 +108,7 @@ class _Views(list[Tensor]):
 
 def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
     """The views of a flat tensor, by their shapes and first elements."""
-    if isinstance(flat, LostTensor):  # in a process that can have no device: so are its views
+    if isinstance(flat, LostTensor):  # in a process without a device, the views are arrays, too
         return _Views(flat, [flat if isinstance(place, tuple) else place for place in places])
     flat._storage.whole = flat._offset, flat._layout
     found = []
@@ -151,7 +151,7 @@ def sgd_step(
         param.
 
     Raises:
-        ArgumentError: a negative number, or momentum or nesterov without what they need.
+        ArgumentError: a negative number, momentum without a buffer, or nesterov without momentum.
         DTypeError, ShapeError and the errors of `pykernels.kernels`, before anything changes.
     """
     op = "sgd_step"
@@ -253,9 +253,9 @@ def _adam(
 def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale gradients in place so that their norm is at most `max_norm`, without reading it back.
 
-    The norm is that of all elements of all of them, sqrt(sum(g * g)) in float32; two runs give the
-    same bits. Where it is too large, each gradient is multiplied by max_norm / (norm + 1e-6), as
-    torch does. Look at the result where norms may overflow: gradients mean nothing then.
+    The norm is over all elements of all gradients, sqrt(sum(g * g)) in float32; two runs give the
+    same bits. If it is too large, each gradient is multiplied by max_norm / (norm + 1e-6), as torch
+    does. Look at the result where norms may overflow: gradients mean nothing then.
 
     Args:
         grads: A Tensor, or several, float32 or float16: are changed.
@@ -308,7 +308,7 @@ def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The values of an iterable that has an order, one or more, all of these types."""
+    """The values of an ordered iterable: one or more, all of these types."""
     others = (Tensor, np.ndarray, str, bytes, Mapping, Set)
     listed = isinstance(values, Iterable) and not isinstance(values, others)
     given = list(values) if listed else []

@@ -19,7 +19,7 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 
 class SGD(Decayed):
-    """Stochastic gradient descent on parameters, with momentum where it is not 0: see `sgd_step`.
+    """Stochastic gradient descent on parameters, with momentum unless that is 0: see `sgd_step`.
 
         flat, (w, b) = pk.flatten_parameters([w, b])
         optimizer = pk.SGD(flat, lr=0.1, momentum=0.9)
@@ -31,12 +31,12 @@ class SGD(Decayed):
     Arguments but `params` are attributes that may be set, and count for later steps, those of a
     captured program too: setting one is a launch, which a capture refuses. A momentum from or to 0,
     `nesterov` and another Tensor as `lr` ask for another kernel, or other tensors: a
-    BufferStateError while a program lives that has captured a step. Buffers of momentum begin at 0
-    and stay where it is set to 0. An AttributeError: there is no such setting.
+    BufferStateError while a program lives that has captured a step. Buffers of momentum begin at 0.
+    If momentum is set to 0, they are kept. An AttributeError: there is no such setting.
 
     Args:
         params: A Tensor, or several, which share dispatches. Or a list of mappings, groups of
-            parameters: `params`, and of the arguments below those that are the group's own.
+            parameters: `params`, and those arguments below that differ for the group.
             `groups` has an optimiser for each of them, with the settings of the group; what is set
             on the whole counts for all of them. Gradients are in the order of all parameters.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
@@ -107,7 +107,7 @@ class SGD(Decayed):
 class Adam(Betas, Rooted):
     """Adam on parameters; its steps are counted on the device: see `adam_step`.
 
-    Methods are those of `SGD`, and so is how attributes are set.
+    Methods and attributes work as in `SGD`.
 
     Args:
         params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
@@ -145,7 +145,7 @@ class Adam(Betas, Rooted):
 
     @property
     def amsgrad(self) -> bool:
-        """Is the largest second moment so far what divides?"""
+        """True divides by the largest second moment so far."""
         return bool(self._kinds["amsgrad"])
 
     @amsgrad.setter

@@ -34,7 +34,7 @@ class Muon(Ruled):
     cols)), or 0.2 sqrt(max(rows, cols)) by "match_rms_adamw". Matrices of equal shape are one batch
     of each product.
 
-    Methods are those of `SGD`, and so is how `lr`, `momentum` and `weight_decay` are set. Vectors
+    Methods, and the attributes `lr`, `momentum` and `weight_decay`, work as in `SGD`. Vectors
     and embeddings belong to another optimiser, AdamW as a rule.
 
     Args:
@@ -122,7 +122,7 @@ class Muon(Ruled):
                 self._apply(self._params[i], x[at].T if turned else x[at], skip)
 
     def _moved(self, g: Tensor, buffer: Tensor, update: Tensor, skip: Tensor | None) -> None:
-        """The buffer takes the gradient in; what is to be made orthogonal."""
+        """Add the gradient to the buffer. Returns the matrix to make orthogonal."""
         kernels.optimizer_step(g, self._settings, buffer, skip=skip, rule="ema")
         if self._kinds["nesterov"]:
             m = self._settings[0]

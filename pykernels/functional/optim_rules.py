@@ -1,4 +1,4 @@
-"""Optimisers by the rules of one kernel: RMSprop, Adagrad, NAdam, Lion; and running averages."""
+"""Optimisers that one kernel computes: RMSprop, Adagrad, NAdam, Lion; and running averages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 
 from ._optim_base import Betas, Rooted, Ruled, decay_of, flag_of, load_state, tensors
+from ._optim_together import Numbers, launch_together
 from .optim import _betas, _not_negative
 from .optim_schedules import Schedule
 
@@ -33,7 +34,7 @@ class RMSprop(Rooted):
     to 0, ask for another kernel.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each.
+        params: A Tensor, or several, which share dispatches, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         alpha: Decay of the averages, in [0, 1).
         eps: Added to the root.
@@ -112,11 +113,11 @@ class Adagrad(Rooted):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each, and one that counts.
+        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         lr_decay: How fast the learning rate falls.
         weight_decay: Factor of param in its gradient (L2).
-        initial_accumulator_value: What the sum begins at; the state has it from then on.
+        initial_accumulator_value: The first value of the sum, which is part of the state.
         eps: Added to the root.
     """
 
@@ -168,12 +169,12 @@ class NAdam(Betas, Rooted):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each, and one that counts.
+        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
         weight_decay: Factor of param in its gradient (L2).
-        momentum_decay: How fast mu grows to beta1.
+        momentum_decay: The speed at which mu grows to beta1.
         decoupled_weight_decay: Weight decay is no part of the gradient, as in `AdamW`.
     """
 
@@ -242,7 +243,7 @@ class Lion(Betas, Ruled):
     Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
-        params: A Tensor, or several, or groups; one dispatch a step for each.
+        params: A Tensor, or several, which share dispatches, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays in the direction and of the moment, in [0, 1).
         weight_decay: Factor of lr in the share by which param shrinks.
@@ -314,7 +315,7 @@ class EMA:
 
     @property
     def decay(self) -> float:
-        """What an average keeps of itself."""
+        """The factor of the old average."""
         return float(self._decay)
 
     @decay.setter
@@ -330,11 +331,14 @@ class EMA:
         """Take the parameters as they are now into the averages.
 
         Args:
-            skip: As in the step of an optimiser: where it is not 0, averages stay as they were.
+            skip: As in the step of an optimiser: if it is not 0, averages do not change.
         """
         flag = flag_of("EMA", skip)
-        for p, average in zip(self._params, self._averages, strict=True):
-            kernels.optimizer_step(p, self._settings, average, skip=flag, rule="ema")
+        params, averages = self._params, self._averages
+        states: list[list[Tensor]] = [[] for _ in params]
+        numbers = Numbers(self._settings, None, None, flag)
+        for i in launch_together("optimizer_step", averages, params, states, numbers, rule="ema"):
+            kernels.optimizer_step(params[i], self._settings, averages[i], skip=flag, rule="ema")
 
     def state_dict(self) -> dict[str, Tensor]:
         """The averages by name, not copies."""
@@ -345,7 +349,7 @@ class EMA:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 
         Raises:
-            ArgumentError: other names. ShapeError, DTypeError: what does not fit.
+            ArgumentError: other names. ShapeError, DTypeError: arguments that do not fit.
         """
         load_state("EMA", state, self.state_dict())
 

@@ -35,7 +35,7 @@ class LossScale:
     Args:
         init: The first factor, above 0.
         growth: Above 1.
-        interval: How many steps without an overflow come before the factor grows, 1 or more.
+        interval: The number of steps without an overflow before the factor grows, 1 or more.
         device: Where the gradients are; None is the default device.
 
     Raises:
@@ -108,7 +108,7 @@ class LossScale:
         """Count a step, and let the factor grow or shrink.
 
         Args:
-            overflow: What `unscale` gave, a Tensor of one element: not 0 for a step with an
+            overflow: The result of `unscale`, a Tensor of one element: not 0 for a step with an
                 overflow.
 
         Raises:
@@ -139,7 +139,7 @@ class LossScale:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 
         Raises:
-            ArgumentError: other names. DTypeError, ShapeError: what does not fit.
+            ArgumentError: other names. DTypeError, ShapeError: arguments that do not fit.
         """
         own = self.state_dict()
         if not isinstance(state, Mapping) or state.keys() != own.keys():

@@ -28,10 +28,10 @@ class Schedule:
         optimizer = pk.AdamW(flat, lr=rate)
 
     The step of an optimiser advances its schedule by one launch, so that a captured step does in
-    each replay. A step that is left out by `skip` advances it, too. `value` is a float32 Tensor of
-    no axes, what the next step takes; `count` an int32 Tensor, the steps so far, and part of the
-    optimiser's state. Groups of one optimiser may share a schedule; give two optimisers one each.
-    `advance()` is for own uses of the value.
+    each replay. A step that is left out by `skip` advances it, too. `value` is a float32 Tensor
+    without axes, the number for the next step; `count` an int32 Tensor, the steps so far, and part
+    of the optimiser's state. Groups of one optimiser may share a schedule; two optimisers need two
+    schedules. `advance()` is for own uses of the value.
 
     Schedules are made by the methods `constant`, `warmup`, `cosine`, `exponential`, `one_cycle` and
     `piecewise`. Numbers of steps are below 2^24. `device`: None is the default device.
@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def value(self) -> Tensor:
-        """What the next step takes, a float32 Tensor of no axes."""
+        """The number for the next step, a float32 Tensor without axes."""
         return self._value
 
     @property
@@ -72,7 +72,7 @@ class Schedule:
     def warmup(
         cls, value: float, steps: int, first: float = 0.0, *, device: Device | None = None
     ) -> Schedule:
-        """From `first` to `value` in a straight line of so many steps, and `value` from then on."""
+        """From `first` to `value` in a straight line over `steps` steps, and then `value`."""
         given = _number("first", first), _number("value", value)
         return cls([_row(0, STRAIGHT, *given, _steps("steps", steps))], device)
 
@@ -85,9 +85,9 @@ class Schedule:
 
         Args:
             value: The largest number.
-            steps: After how many steps it is `last`, those of `warmup` among them.
+            steps: The number of steps until it is `last`, with the steps of `warmup`.
             warmup: The steps before, in a straight line from 0.
-            last: What it ends at, and stays.
+            last: The last value, which it keeps.
             device: None is the default device.
         """
         top, end = _number("value", value), _number("last", last)

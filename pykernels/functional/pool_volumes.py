@@ -102,8 +102,8 @@ def _read(
 
 
 def _mean(counted: bool) -> Any:
-    def pool(*arguments: Any) -> Tensor:
-        return avg_pool2d(*arguments, count_include_pad=counted)
+    def pool(x: Any, kernel: Any, steps: Any, around: Any) -> Any:
+        return avg_pool2d(x, kernel, steps, around, count_include_pad=counted)
 
     return pool
 
@@ -112,7 +112,7 @@ def _planes(t: Tensor) -> Tensor:
     return t.reshape(t.shape[0], t.shape[1] * t.shape[2], *t.shape[3:])
 
 
-def _pooled(pool: Any, t: Tensor, kernel: Any, steps: Any, around: Any, more: Any) -> Tensor:
+def _pooled(pool: Any, t: Tensor, kernel: Any, steps: Any, around: Any, more: Any) -> Any:
     """A pool of the images, and one of rows that are their pixels, a row for each plane."""
     y = pool(_planes(t), kernel[1:], steps[1:], around[1:], *more[1])
     size = y.shape[2:]

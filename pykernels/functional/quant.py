@@ -21,7 +21,7 @@ __all__ = ["dequantize", "quantize"]
 def quantize(x: Array, type: str) -> QTensor:
     """Quantise numbers to blocks along the last axis, by ggml's rule.
 
-    Scales are those of ggml. A number that lies half-way between two steps may get either. A block
+    Scales are those of ggml. A number half-way between two steps may become either step. A block
     with a NaN becomes NaN (mxfp4 has none).
 
     Args:
@@ -63,7 +63,8 @@ def dequantize(q: QTensor, dtype: DTypeLike | None = None, *, out: Tensor | None
         out: The Tensor of q's shape to write to; None makes one.
 
     Raises:
-        DTypeError: q is no QTensor; another dtype, or one that differs from that of out.
+        DTypeError: q is no QTensor, the dtype is not supported, or it differs from the dtype of
+            out.
         ShapeError: another shape of out.
     """
     if not isinstance(q, QTensor):

@@ -26,10 +26,10 @@ def categorical(
     """A draw for each row of logits, such as the next token of a language model.
 
     Column i is drawn with probability softmax(logits / temperature)[i]. top_k keeps the k largest
-    columns. Of these, top_p keeps the fewest, largest first, whose share reaches top_p. Both sort:
-    up to 1,024 columns of top_k are picked in a few dispatches, more take a whole sort. Weights and
-    their sums are f32. Each row's draw takes two random words, so probabilities are exact to about
-    2^-23.
+    columns. Of these, top_p keeps the smallest number of largest ones whose total probability
+    reaches top_p. Both sort: up to 1,024 columns of top_k are picked in a few dispatches, more take
+    a whole sort. Weights and their sums are f32. Each row's draw takes two random words, so
+    probabilities are exact to about 2^-23.
 
     Args:
         logits: Tensor or numpy array, float32 or float16, (..., cols).
@@ -45,7 +45,7 @@ def categorical(
 
     Returns:
         int32 (...), positions in rows: a numpy array if logits is one, else a Tensor. It is -1 for
-        a row that is not a distribution: a row with NaN or +inf, or with -inf only. Where top_k or
+        a row that is not a distribution: a row with NaN or +inf, or with -inf only. If top_k or
         top_p sort, NaN comes last, and top_k may drop it.
 
     Raises:

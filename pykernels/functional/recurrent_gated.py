@@ -19,7 +19,8 @@ from ._recurrent_base import check, leave, sequence, tensors
 __all__ = ["gru", "gru_cell", "rnn", "rnn_cell"]
 
 Nonlinearity = Literal["tanh", "relu"]
-# From a state, in float32 or x's dtype, the inputs' part of the gates, and where the result goes.
+# One step, from a state in float32 or x's dtype and the inputs' part of the gates; writes the
+# result to `out`.
 _Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -168,7 +169,7 @@ def _layer(
     return leave(host, result), leave(host, h.astype(t.dtype))  # a copy, no view of all steps
 
 
-def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Any:
+def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Array:
     t, a, b, u, v, h = given
     if h is None:
         raise ArgumentError(f"[{op}] hx must be an array or a Tensor but is None")
@@ -179,7 +180,8 @@ def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Any
     linear(t, a, u, out=from_x)
     result = t.device.empty((t.shape[0], width), t.dtype)
     step(h, from_x, result)
-    return leave(host, result)
+    found: Array = leave(host, result)
+    return found
 
 
 def _gated(w_hh: Tensor, bias: Tensor | None) -> _Step:
@@ -208,6 +210,6 @@ def _written(op: str, text: str, named: dict[str, Any], result: Tensor) -> Tenso
     if result.dtype == "float32":
         evaluate(op, text, named, result)
         return result
-    h = evaluate(op, text, named, None)
+    h: Tensor = evaluate(op, text, named, None)
     run(h._context.copy, (h, result))
     return h

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,7 +13,7 @@ from pykernels._generated.operations.move import gather
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import choice, flag
 from pykernels.device import Tensor
-from pykernels.errors import ShapeError
+from pykernels.errors import ArgumentError, ShapeError
 from pykernels.runtime.whole import whole
 
 from .elementwise import elementwise
@@ -21,10 +24,17 @@ _ARGS = tuple(
     replace(KERNEL.args[0], name=name, dtypes=("float32", "float16")) for name in ("input", "grid")
 )
 _GRID = replace(KERNEL, name="grid_sample", args=_ARGS)
-Mode = Literal["bilinear", "nearest"]
+Mode = Literal["bilinear", "nearest", "bicubic"]
 Padding = Literal["zeros", "border", "reflection"]
-# What is far outside, infinite or no number is just outside.
+# Places far outside, infinities and NaN become places just outside.
 _FAR = "where(abs(x) < 16777216, x, -100)"
+# Keys 1981 with a = -0.75: shares of the neighbours at -1, 0, 1 and 2 of a place between 0 and 1.
+_NEAR, _AWAY = (
+    "((1.25 * {0} - 2.25) * {0} * {0} + 1)",
+    "(((-0.75 * {0} + 3.75) * {0} - 6) * {0} + 3)",
+)
+_SHARES = (_AWAY.format("(t + 1)"), _NEAR.format("t"), _NEAR.format("(1 - t)"),
+           _AWAY.format("(2 - t)"))  # fmt: skip
 
 
 @whole
@@ -33,22 +43,26 @@ def grid_sample(
     align_corners: bool = False,
 ) -> Array:  # fmt: skip
     """Images at the places of a grid, as in torch: result[n, :, i, j] is input[n] at
-    (x, y) = grid[n, i, j].
+    (x, y) = grid[n, i, j]; volumes likewise, with (x, y, z).
 
     -1 and 1 are the outer edges of the first and last pixels, or their centres with
     `align_corners`. Computed in f32 by calls that all have gradients: by input they are exact sums
     (`scatter_add`), by the grid those of the weights of neighbours; those of nearest ones are 0.
 
     Args:
-        input: Tensor or numpy array, float32 or float16, (N, C, H, W), H and W above 0.
-        grid: Tensor or numpy array, float32 or float16, (N, OH, OW, 2). NaN is outside.
-        mode: 'bilinear' mixes four neighbours, 'nearest' takes one (in the middle the even one).
+        input: Tensor or numpy array, float32 or float16, (N, C, H, W) or
+            (N, C, D, H, W), sizes above 0.
+        grid: Tensor or numpy array, float32 or float16, (N, OH, OW, 2), or
+            (N, OD, OH, OW, 3) for volumes. NaN is outside.
+        mode: 'bilinear' mixes four neighbours (eight in a volume), 'nearest' takes one (in the
+            middle the even one), 'bicubic' mixes sixteen, in images only.
         padding_mode: What lies outside: 'zeros'; 'border', the nearest pixel; 'reflection', the
             image mirrored at its edges (with `align_corners` at the centres of its outer pixels).
         align_corners: see above.
 
     Returns:
-        (N, C, OH, OW), of input's dtype: a numpy array if both are, else a Tensor.
+        (N, C, OH, OW) or (N, C, OD, OH, OW), of input's dtype: a numpy array if both are, else a
+        Tensor.
 
     Raises:
         ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
@@ -56,37 +70,51 @@ def grid_sample(
     Source: Jaderberg et al. 2015.
     """
     op = "grid_sample"
-    choice(op, "mode", mode, ("bilinear", "nearest"))
+    choice(op, "mode", mode, ("bilinear", "nearest", "bicubic"))
     choice(op, "padding_mode", padding_mode, ("zeros", "border", "reflection"))
     corners = flag(op, "align_corners", align_corners)
     call = Call(_GRID, input, grid)
     x, places = call.tensor("input", input), call.tensor("grid", grid)
-    if x.ndim != 4 or not x.shape[2] * x.shape[3]:
-        raise ShapeError(f"[{op}] input must be (N, C, H, W) with pixels but has shape {x.shape}")
-    if places.ndim != 4 or places.shape[0] != x.shape[0] or places.shape[3] != 2:
+    sizes = x.shape[2:]
+    if x.ndim not in (4, 5) or not math.prod(sizes):
         raise ShapeError(
-            f"[{op}] grid must have shape ({x.shape[0]}, OH, OW, 2) but has shape {places.shape}"
+            f"[{op}] input must be (N, C, H, W) or (N, C, D, H, W) with pixels but has shape "
+            f"{x.shape}"
         )
-    across = _place(places[..., 0], x.shape[3], padding_mode, corners)
-    down = _place(places[..., 1], x.shape[2], padding_mode, corners)
+    axes = len(sizes)
+    if places.ndim != axes + 2 or places.shape[0] != x.shape[0] or places.shape[-1] != axes:
+        want = ", ".join(("OD", "OH", "OW")[3 - axes :])
+        raise ShapeError(
+            f"[{op}] grid must have shape ({x.shape[0]}, {want}, {axes}) but has {places.shape}"
+        )
+    if mode == "bicubic" and axes == 3:
+        raise ArgumentError(f"[{op}] mode must be 'bilinear' or 'nearest' for volumes")
+    at = [_place(places[..., axes - 1 - a], n, corners) for a, n in enumerate(sizes)]
     flat = x.astype("float32").reshape((*x.shape[:2], -1))
-    if mode == "nearest":
-        found = _picked(flat, x.shape, elementwise("round(x)", x=across),
-                        elementwise("round(y)", y=down))  # fmt: skip
+    if mode == "bicubic":
+        found = _smooth(flat, sizes, [_there(p) for p in at], padding_mode, corners)
     else:
-        found = _mixed(flat, x.shape, across, down)
-    shape = (*x.shape[:2], *places.shape[1:3])
-    return call.leave(found.reshape(shape).astype(x.dtype))
+        at = [_there(_folded(p, n, padding_mode, corners)) for p, n in zip(at, sizes, strict=True)]
+        if mode == "nearest":
+            found = _picked(flat, sizes, [elementwise("round(x)", x=p) for p in at])
+        else:
+            found = _mixed(flat, sizes, at)
+    return call.leave(found.reshape((*x.shape[:2], *places.shape[1:-1])).astype(x.dtype))
 
 
-def _place(at: Tensor, size: int, padding: str, corners: bool) -> Tensor:
+def _place(at: Tensor, size: int, corners: bool) -> Tensor:
     """The place along an axis of so many pixels, whose centres are 0, 1 and so on: float32."""
     n = float(size)
     text = "(float32(g) + 1) / 2 * (n - 1)" if corners else "((float32(g) + 1) * n - 1) / 2"
-    x: Any = elementwise(text, g=at, n=n)
+    return elementwise(text, g=at, n=n)  # type: ignore[return-value]
+
+
+def _folded(x: Any, size: int, padding: str, corners: bool) -> Any:
+    """Places outside of an axis, where its padding has them."""
+    n = float(size)
     if padding == "reflection":
         low, period = (0.0, n - 1) if corners else (-0.5, n)
-        if period:  # in two images it goes there and back
+        if period:  # over two images it goes forward and back
             turn = elementwise("abs(x - low)", x=x, low=low)
             turn = elementwise("t - two * floor(t / two)", t=turn, two=2 * period)
             text = "where(t <= p, t, 2 * p - t) + low"
@@ -95,35 +123,64 @@ def _place(at: Tensor, size: int, padding: str, corners: bool) -> Tensor:
             x = elementwise("0 * x", x=x)
     if padding != "zeros":
         x = elementwise("where(x > 0, where(x < last, x, last), 0)", x=x, last=n - 1)
-    return elementwise(_FAR, x=x)  # type: ignore[return-value]
+    return x
 
 
-def _mixed(flat: Tensor, shape: tuple[int, ...], across: Tensor, down: Tensor) -> Tensor:
-    """The four neighbours, each by the part of a pixel that is its own."""
-    left, top = elementwise("floor(x)", x=across), elementwise("floor(y)", y=down)
-    n = across.shape[0]
+def _there(x: Any) -> Any:
+    return elementwise(_FAR, x=x)
+
+
+def _mixed(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
+    """The neighbours of each place, each by the part of a pixel that is its own."""
+    first = [elementwise("floor(x)", x=p) for p in at]
+    near: Any = {}
+    for a, (place, low) in enumerate(zip(at, first, strict=True)):
+        near |= {f"x{a}": place, f"l{a}": low}
     total: Any = None
-    for right in (0, 1):
-        for below in (0, 1):
-            near: Any = {"x": across, "y": down, "l": left, "t": top}
-            text = ("(x - l)" if right else "(l + 1 - x)") + (
-                " * (y - t)" if below else " * (t + 1 - y)"
-            )
-            share = elementwise(text, **near).reshape((n, 1, -1))
-            part = _picked(flat, shape, left + right, top + below) * share
-            total = part if total is None else total + part
+    for sides in itertools.product((0, 1), repeat=len(at)):
+        text = " * ".join(
+            f"(x{a} - l{a})" if side else f"(l{a} + 1 - x{a})" for a, side in enumerate(sides)
+        )
+        share = elementwise(text, **near).reshape((flat.shape[0], 1, -1))
+        corner = [low + side if side else low for low, side in zip(first, sides, strict=True)]
+        part = _picked(flat, sizes, corner) * share
+        total = part if total is None else total + part
     return total  # type: ignore[no-any-return]
 
 
-def _picked(flat: Tensor, shape: tuple[int, ...], column: Any, row: Any) -> Tensor:
-    """Pixels by the numbers of their columns and rows, (N, C, OH * OW); 0 outside."""
-    height, width = float(shape[2]), float(shape[3])
-    inside = "x >= 0 and x < w and y >= 0 and y < h"
-    given: dict[str, Any] = {"x": column, "y": row, "w": width, "h": height}
-    index: Any = elementwise(f"where({inside}, int32(y) * int32(w) + int32(x), 0)", **given)
-    seen = elementwise(f"where({inside}, 1.0, 0.0)", **given).reshape((shape[0], 1, -1))
-    index = index.reshape((shape[0], 1, -1))
-    index = index.broadcast_to((*shape[:2], index.shape[-1]))
-    found: Any = gather(flat, 2, index, check=False)
+def _smooth(
+    flat: Tensor, sizes: Sequence[int], at: Sequence[Any], padding: str, corners: bool
+) -> Tensor:
+    """The sixteen neighbours of each place by the shares of a cubic curve."""
+    first = [elementwise("floor(x)", x=p) for p in at]
+    rest = [elementwise("x - l", x=p, l=low) for p, low in zip(at, first, strict=True)]
+    rows, columns = (
+        [_there(_folded(low + (k - 1), n, padding, corners)) for k in range(4)]
+        for low, n in zip(first, sizes, strict=True)
+    )
+    down, across = ([elementwise(text, t=t) for text in _SHARES] for t in rest)
+    total: Any = None
+    for i, j in itertools.product(range(4), repeat=2):
+        share = elementwise("a * b", a=down[i], b=across[j]).reshape((flat.shape[0], 1, -1))
+        part = _picked(flat, sizes, [rows[i], columns[j]]) * share
+        total = part if total is None else total + part
+    return total  # type: ignore[no-any-return]
+
+
+def _picked(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
+    """Pixels by their numbers along each axis, (N, C, places); 0 outside."""
+    given: dict[str, Any] = {}
+    for a, (place, n) in enumerate(zip(at, sizes, strict=True)):
+        given |= {f"x{a}": place, f"n{a}": float(n)}
+    inside = " and ".join(f"x{a} >= 0 and x{a} < n{a}" for a in range(len(at)))
+    index = "int32(x0)"
+    for a in range(1, len(at)):
+        index = f"({index} * int32(n{a}) + int32(x{a}))"
+    count = flat.shape[0]
+    places: Any = elementwise(f"where({inside}, {index}, 0)", **given)
+    seen = elementwise(f"where({inside}, 1.0, 0.0)", **given).reshape((count, 1, -1))
+    places = places.reshape((count, 1, -1))
+    places = places.broadcast_to((*flat.shape[:2], places.shape[-1]))
+    found: Any = gather(flat, 2, places, check=False)
     # A pixel that is not there must not leave a NaN.
     return elementwise("where(s > 0, v, 0)", s=seen, v=found)  # type: ignore[return-value]

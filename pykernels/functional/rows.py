@@ -18,7 +18,7 @@ def set_rows(
     src: Array, index: Array, dst: Tensor | QTensor, *, check: bool = True, distinct: bool = False
 ) -> None:
     """Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
-    Of several rows with one index the last row stays.
+    If several rows have one index, the last row is stored.
 
     Args:
         src: Tensor or numpy array (..., n, k) of dst's dtype, or both float32, float16, bfloat16.

@@ -49,17 +49,17 @@ def unique(
     """The values of all elements in ascending order, each of them once (numpy).
 
     -0 equals 0, and all NaN count as one value, the last. Without `size` the host reads the number
-    of values, so it waits for the device, and captures refuse it. With `size` (as in JAX) nothing
-    is read. The gradient of a value goes to its first element.
+    of values, so it waits for the device, and captures refuse it. With `size` (as in JAX) the host
+    reads nothing. The gradient of a value goes to its first element.
 
     Args:
         x: Tensor or numpy array, any dtype but int64, any shape.
         return_index: Also return the position of the first element of each value, in C order.
         return_inverse: Also return the position of each element's value in the result.
         return_counts: Also return the number of elements with each value.
-        size: The length of the result, and of positions and counts. Of more values the first ones
-            are taken; where there are fewer, counts of 0 follow. None takes all.
-        fill_value: What the result has behind the values, where there are fewer than `size`; None
+        size: The length of the result, and of positions and counts. If there are more values, the
+            first `size` are taken; if there are fewer, counts of 0 follow. None takes all.
+        fill_value: The value after the values, if there are fewer than `size`; None
             takes the first value. It must fit x's dtype.
 
     Returns:
@@ -95,7 +95,7 @@ def unique(
         places = picks = nonzero(first, op)[0]
         if by_count:
             ends = _ends(op, call, places, flat.size)
-    else:  # one more, where the last of them ends; behind them all of x, which has no element
+    else:  # one more for the end of the last value; after it the size of x, which is no position
         bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
         places, ends = bounds[:-1], bounds[1:]
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)
@@ -133,7 +133,7 @@ def _size(op: str, size: int | None, fill_value: float | None, x: Tensor) -> int
 
 
 def _ends(op: str, call: Call, places: Tensor, count: int) -> Tensor:
-    """Where the elements of each value end, of `count` in all."""
+    """The end of the elements of each of `count` values."""
     ends = call.empty(places.shape, "int32")
     run(_fill.KERNEL, (ends[-1:],), bits_of(op, count, "int32"))
     ends[:-1] = places[1:]

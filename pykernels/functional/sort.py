@@ -6,83 +6,19 @@ import numpy as np
 
 from pykernels._generated.kernels.bincount import KERNEL as _COUNTS
 from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
-from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.operations.sort import top_k
 from pykernels.call.arrays import Array, Call
-from pykernels.call.operation import either
-from pykernels.call.scalars import flag, integer
+from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import bincount as _bincount
 from pykernels.kernels import bincount_weights as _bincount_weights
-from pykernels.kernels import median as _median
-from pykernels.rules.sort import last
 from pykernels.runtime.whole import whole
 
-__all__ = ["bincount", "median", "topk"]
+__all__ = ["bincount", "topk"]
 
 
 topk = top_k  # torch's name
-
-
-@whole
-def median(
-    x: Array,
-    axis: int | None = None,
-    *,
-    keepdims: bool = False,
-    dim: int | None = None,
-    keepdim: bool | None = None,
-    out: Tensor | None = None,
-) -> Array:
-    """The median along an axis: the middle element, or (a + b) / 2 of the middle two (numpy).
-
-    Computed in f32; NaN if an element is NaN.
-
-    Args:
-        x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
-            converted to float32 first.
-        axis: The axis; None takes all elements.
-        dim: Another name for axis.
-        keepdim: Another name for keepdims.
-        keepdims: Keep the axis, with size 1.
-        out: The Tensor to write to; None makes one, float16 for float16, else float32.
-
-    Returns:
-        A numpy array if x is a numpy array, else a Tensor.
-
-    Raises:
-        ShapeError: an axis that x does not have, or an axis without elements.
-        DTypeError and the errors of `pykernels.kernels.median`.
-    """
-    if dim is not None:
-        axis = either("median", "axis", axis, None, "dim", dim)
-    if keepdim is not None:
-        keepdims = either("median", "keepdims", keepdims, False, "keepdim", keepdim)
-    x = as_floats(x)
-    call = Call(_MEDIAN, x, out=out)
-    given = call.tensor("x", x)
-    shape: tuple[int, ...] = (1,) * given.ndim
-    if axis is None:
-        given = given.reshape(-1)
-    else:
-        given = last("median", given, integer("median", "axis", axis))
-        shape = given.shape[:-1]
-        if flag("median", "keepdims", keepdims):
-            at = axis % given.ndim
-            shape = (*shape[:at], 1, *shape[at:])
-    if axis is None and not flag("median", "keepdims", keepdims):
-        shape = ()
-    result = call.out(shape, given.dtype)
-    _median(given, result.reshape(given.shape[:-1]))
-    return call.leave(result)
-
-
-def as_floats(x: Array, also: str = "") -> Array:
-    """Integers of up to 32 bits and bool as float32, and those of dtype `also`."""
-    taken = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool", also)
-    isarray = isinstance(x, (Tensor, np.ndarray))
-    return x.astype("float32") if isarray and str(x.dtype) in taken else x
 
 
 @whole

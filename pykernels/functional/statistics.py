@@ -18,10 +18,11 @@ from pykernels.call.operation import either
 from pykernels.call.scalars import choice, flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.rules.sort import as_floats
 from pykernels.runtime.whole import whole
 from pykernels.tensors.axes import axes_of
 
-from .sort import as_floats, bincount
+from .sort import bincount
 
 __all__ = ["histogram", "quantile"]
 
@@ -74,7 +75,7 @@ def quantile(
         keepdims = either(op, "keepdims", keepdims, False, "keepdim", keepdim)
     choice(op, "method", method, _METHODS)
     points = _points(q)
-    x = as_floats(x)
+    x = as_floats(op, "x", x)
     call = Call(_QUANTILE, x)
     given = call.tensor("x", x)
     every = tuple(range(given.ndim))
@@ -161,7 +162,7 @@ def histogram(
         BufferStateError: inside a capture, for a number of bins without a range.
     """
     op = "histogram"
-    x = as_floats(x, "float16")
+    x = as_floats(op, "x", x, "float16")
     listed = isinstance(bins, (list, tuple)) or bool(getattr(bins, "shape", ()))
     call = Call(_HISTOGRAM, x, bins if isinstance(bins, Tensor) else None)
     given = call.tensor("x", x)

@@ -42,7 +42,7 @@ def _running(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _shifted(x: Any, first: float) -> Any:
-    """The elements one place later, behind a number."""
+    """The elements one place later, after a given number."""
     head = x.device.full((*x.shape[:-1], min(1, x.shape[-1])), first, x.dtype)
     return F.concatenate([head, x[..., :-1]], axis=-1)
 

@@ -72,6 +72,13 @@ def flash_attn(call: Taped) -> None:
 scaled_dot_product_attention = flash_attn
 
 
+def flash_attn_quant(call: Taped) -> None:
+    """Keys and values in blocks are not trained."""
+    raise TapeError(
+        f"[tape] {call.kernel.name} has no gradient rule: keys and values must be floats"
+    )
+
+
 def _scores(
     q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, mask: Any, options: dict[str, Any]
 ) -> Any:
@@ -105,8 +112,8 @@ def _scores(
 
 @reads("q", "k", "v", "do", "mask", "sinks")
 def flash_attn_backward(call: Taped) -> None:
-    """Of the plain form, with the S x T matrix. `o` and `lse`, which it is given, are those of q, k
-    and v: they are computed again."""
+    """The gradients of the plain form, with the S x T matrix. `o` and `lse` follow from q, k and v,
+    so they are computed again."""
     outputs = {d: d[1:] for d in ("dq", "dk", "dv") if call.dy(d) is not None}
     options = {n: call.option(n) for n in call.kernel.options}
     plain = plain_form(call.shape("q") or (), call.shape("k") or (), options)

@@ -27,7 +27,8 @@ def conv2d(call: Taped) -> None:
     dz = before_activation(call, sums)
     call.give("residual", dz)
     if call.wants("x"):
-        dx = x.device.empty(x.shape, x.dtype)
+        [place] = call.room("x")
+        dx = x.device.empty(x.shape, x.dtype) if place is None else place
         kernels.conv2d_backward_input(dz, w, dx, scale=scale, **window)
         call.give("x", dx)
     if call.wants("w"):

@@ -137,8 +137,9 @@ def _like(x: Tensor) -> Tensor:
 
 @reads("x", "target", "stats", "dy", "weight", "total")
 def cross_entropy_backward(call: Taped) -> None:
-    """Of dst = k * (s * softmax(x) - t): k is dy by the mean's divisor, s the sum of t. `stats` has
-    the largest logit of each row, and s by the sum of its exponentials."""
+    """The gradients of dst = k * (s * softmax(x) - t). k is dy divided by the mean's divisor, and s
+    is the sum of t. `stats` has the largest logit of each row, and s divided by the sum of its
+    exponentials."""
     x, stats, given, total = (call.saved("x"), call.saved("stats"), call.dy(), call.saved("total"))
     k: Any = call.saved("dy") if total is None else call.saved("dy") / total
     if call.wants("x"):
@@ -171,8 +172,8 @@ def cross_entropy_backward(call: Taped) -> None:
 
 
 def _give_factors(call: Taped, rows: Any, total: Any) -> None:
-    """The gradients by dy and by what a mean divides by, of values linear in dy / total: `rows` are
-    those for a dy of 1."""
+    """The gradients by dy and by the divisor of a mean, for values linear in dy / total: `rows` are
+    the values for a dy of 1."""
     call.give("dy", rows)
     if total is not None and call.wants("total"):
         call.give("total", -F.sum(rows * call.saved("dy")) / total)
@@ -180,7 +181,7 @@ def _give_factors(call: Taped, rows: Any, total: Any) -> None:
 
 @reads("target", "weight", "total", "dy")
 def nll_loss_backward(call: Taped) -> None:
-    """It is linear in dy: what comes back is the loss of each row."""
+    """It is linear in dy, so the gradient by dy is the loss of each row."""
     given, target, weight = call.dy(), call.saved("target"), call.saved("weight")
     total = call.saved("total")
     if call.wants("dy") or call.wants("total"):

@@ -17,6 +17,7 @@ from pykernels._generated.operations.matmul import matmul
 from pykernels.tape import Taped, reads, reshaped
 
 from ._epilogue import before_activation, epilogue_reads
+from ._plain import plainly
 
 
 @reads(of=epilogue_reads("a", "b"))
@@ -111,6 +112,26 @@ def mul_mat_quant(call: Taped) -> None:
             quant=call.option("quant"),
         )  # fmt: skip
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
+
+
+@reads("x", "gain", "w", "scales", "high", "bias")
+def rms_norm_linear(call: Taped) -> None:
+    """By the norm and the product, one after the other."""
+    quant, options = call.option("quant"), {n: call.option(n) for n in ("activation", "gated")}
+    weights = call.saved("w")
+    if quant:
+        dy: Any = call.dy()
+        rows = dy.shape[0] * (2 if options["gated"] else 1)
+        weights = dy.device.empty((rows, *(call.shape("x") or ())))
+        kernels.dequantize(
+            call.saved("w"), call.saved("scales"), weights, high=call.saved("high"), quant=quant
+        )
+
+    def compute(x: Any, gain: Any, w: Any = weights, bias: Any = None) -> Any:
+        found: Any = F.rms_norm_linear(x[None], gain, w, bias, call.option("eps"), **options)
+        return {"dst": found[0]}
+
+    plainly(call, compute, *("x", "gain", "bias", *(() if quant else ("w",))))
 
 
 class _Products:

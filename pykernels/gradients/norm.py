@@ -111,7 +111,7 @@ def batch_norm_training(call: Taped) -> None:
 
 @reads("x", "mean", "variance", "weight")
 def batch_norm(call: Taped) -> None:
-    """Of statistics that are given: an expression of each element, and sums by channel."""
+    """The gradients for given statistics: an expression of each element, and sums by channel."""
     dy, x, eps = call.dy(), call.saved("x"), call.option("eps")
     by_channel = (1, -1, *[1] * (x.ndim - 2))
     axes = (0, *range(2, x.ndim))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykernels import functional as F
-from pykernels.functional.rope import rope as _rope
+from pykernels._generated.operations.rope import rope as _rope
 from pykernels.tape import Taped, reads
 
 

@@ -45,7 +45,7 @@ log_softmax = softmax
 
 
 def _times_slopes(call: Taped, logits: Any) -> Any:
-    """The gradient of what is added to logits of heads, whose slopes the mask is multiplied by."""
+    """The gradient of the mask, which is multiplied by the slopes of heads and added to logits."""
     bias = call.scalar("max_bias")
     if not bias:
         return logits

@@ -13,19 +13,19 @@ from .errors import ModelError
 
 if TYPE_CHECKING:
     from .backend import Backend
-    from .model import Model, load
+    from .model import Model, load, load_plan
     from .session import InferenceSession
     from .shapes import Value
 
-__all__ = ["Backend", "InferenceSession", "Model", "ModelError", "Value", "load"]
+__all__ = ["Backend", "InferenceSession", "Model", "ModelError", "Value", "load", "load_plan"]
 
 _HOMES = {
     "Backend": "backend", "InferenceSession": "session", "Model": "model", "Value": "shapes",
-    "load": "model",
+    "load": "model", "load_plan": "model",
 }  # fmt: skip
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for granted
+if not TYPE_CHECKING:  # a type checker would accept every name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

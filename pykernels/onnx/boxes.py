@@ -1,4 +1,4 @@
-"""Which boxes of a detector stay: non-maximum suppression on the host."""
+"""Non-maximum suppression of a detector's boxes, on the host."""
 
 from __future__ import annotations
 

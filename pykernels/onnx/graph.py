@@ -42,6 +42,7 @@ class Node:
     kept: dict[str, Any] = field(default_factory=dict)  # tensors that its entry has uploaded
     shared: dict[tuple[str, ...], Any] = field(default_factory=dict)  # tensors of all programs
     device: Any = None  # where it runs
+    later: list[tuple[Any, Array]] | None = None  # in a capture: tensors, and what they get
 
     @property
     def label(self) -> str:
@@ -67,7 +68,7 @@ class Graph:
     pinned: tuple[str, ...] = ()  # inputs whose values are constants here
 
     def uses(self) -> dict[str, int]:
-        """How many times each value is an input of a node or an output of the graph."""
+        """For each value, how often it is an input of a node or an output of the graph."""
         counts = dict.fromkeys(self.outputs.values(), 1)
         for node in self.nodes:
             for name in node.inputs:

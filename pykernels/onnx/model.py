@@ -15,15 +15,16 @@ from pykernels.device import Device, Tensor, default_device
 from pykernels.runtime.profile import Profile
 
 from . import reader
-from .errors import ModelError, NeedsValues
+from .errors import ModelError, NeedsValues, blamed
 from .files import open_file
 from .fusion import fuse
-from .graph import Array
+from .graph import Array, Graph
+from .plans import Saved, read_plan, write_plan
 from .program import Constants, Program
 from .shapes import Value, described, graph_inputs, input_shapes
 from .stages import READ, Stages, split
 
-__all__ = ["Model", "load"]
+__all__ = ["Model", "load", "load_plan"]
 
 BUDGET = 1 << 30  # bytes of kept programs, without weights
 Given = Array | Tensor
@@ -76,7 +77,7 @@ class Model:
         self.metadata = {p.key: p.value for p in proto.metadata_props}
         self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
         self._dtypes = {v.name: v.dtype for v in self.inputs}
-        self._constants = Constants(device) if whole is None else whole._constants
+        self._constants: Constants = Constants(device) if whole is None else whole._constants
         self._files: dict[str, Array] = {} if whole is None else whole._files
         self._programs: OrderedDict[tuple[Any, ...], Program | Stages] = OrderedDict()
         self._pinned: frozenset[str] = frozenset()
@@ -116,6 +117,25 @@ class Model:
         """The program for the shapes of these inputs."""
         with self._lock:
             return self._prepared({**(inputs or {}), **named})[0]
+
+    def save_plan(self, path: str | Path) -> None:
+        """Write the programs for the shapes of all calls so far, with their weights, into one file
+        for `load_plan`. Their graphs are folded and fused, so loading takes less time than the
+        network's file.
+
+        Raises:
+            ModelError: There was no call, or a part of the network has a read before it.
+        """
+        with self._lock:
+            graphs: dict[tuple[Any, ...], Graph] = {}
+            for key, program in self._programs.items():
+                if isinstance(program, Stages):
+                    raise ModelError("a network with a read between two parts has no plan")
+                graphs[key] = program.graph
+        if not graphs:
+            raise ModelError("a plan has the programs of calls: call the network once before")
+        with blamed():
+            write_plan(path, Saved(self.inputs, self.outputs, self.metadata, graphs))
 
     @property
     def nbytes(self) -> int:
@@ -179,7 +199,7 @@ class Model:
     def _made(self, values: Mapping[str, Given]) -> Program | Stages:
         shapes = {n: tuple(v.shape) for n, v in values.items()}
         known = {n: v for n, v in values.items() if not isinstance(v, Tensor)}
-        left = READ
+        left: tuple[str, ...] = READ
         while True:
             try:
                 graph = reader.load(self.proto, shapes, known, self._files, left)
@@ -212,6 +232,41 @@ class Model:
                 return
             raise
         Program(fuse(graph), self.device, self._constants)
+
+
+def load_plan(path: str | Path, *, device: Device | None = None) -> Model:
+    """A network from a file that `Model.save_plan` has written, for the shapes that it was called
+    with.
+
+    Args:
+        path: The file. It holds no code.
+        device: Where it runs, also another one than before; None is the default device.
+
+    Raises:
+        ModelError: The file is no plan, or it is damaged.
+    """
+    return _Planned(read_plan(path), device or default_device())
+
+
+class _Planned(Model):
+    """A network whose programs are those of a plan."""
+
+    def __init__(self, saved: Saved, device: Device) -> None:
+        super().__init__(onnx.ModelProto(), device, {})
+        self._saved = saved
+        self.inputs, self.outputs, self.metadata = saved.inputs, saved.outputs, saved.metadata
+        self._dtypes = {v.name: v.dtype for v in self.inputs}
+        self._pinned = frozenset(n for _, told in saved.graphs for n, _ in told)
+
+    def _check_file(self) -> None:
+        """There is none."""
+
+    def _made(self, values: Mapping[str, Given]) -> Program | Stages:
+        graph = self._saved.graphs.get(self._key(values))
+        if graph is None:
+            told = "; ".join(str(dict(shapes)) for shapes, _ in self._saved.graphs)
+            raise ModelError(f"the plan has no program for these inputs, but for shapes {told}")
+        return Program(graph, self.device, self._constants)
 
 
 def _is_closed(value: Value) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.device import Device, Tensor
-from pykernels.errors import DTypeError
+from pykernels.errors import BufferStateError, DTypeError
 from pykernels.runtime.profile import Profile
 from pykernels.runtime.program import Program as Captured
 
@@ -88,7 +88,7 @@ class Program:
         return all(v in self.graph.constants for v in self.graph.outputs.values())
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:
-        """Of the outputs, as the file has them."""
+        """The dtypes of the outputs, as in the file."""
         return {name: self.graph.dtypes[value] for name, value in self.graph.outputs.items()}
 
     def constant(self, name: str) -> Array | None:
@@ -159,12 +159,46 @@ class Program:
             with blamed():
                 self._captured()
             return self._outputs
-        # Node by node first, which compiles the shaders; then the same calls are captured.
-        found = self._walk()
-        with self.device.capture() as captured:
-            self._outputs = self._walk()
-        self._captured = captured
-        return found
+        self._upload()
+        try:
+            # The capture compiles shaders on threads.
+            self._captured, self._outputs = self._capture()
+        except ModelError as e:
+            if not isinstance(e.__cause__, BufferStateError):
+                raise
+            # A node uploads what no capture knows: node by node first, then the same in a capture.
+            for node in self.graph.nodes:
+                node.kept.clear()
+            found = self._walk()
+            self._captured, self._outputs = self._capture()
+            return found
+        with blamed():
+            self._captured()
+        return self._outputs
+
+    def _upload(self) -> None:
+        """The constants that nodes read as tensors."""
+        for node in self.graph.nodes:
+            with blamed(node.op, node.label):
+                for i, name in enumerate(node.inputs):
+                    if name in self.graph.constants:
+                        self._argument(node, i, name, {})
+
+    def _capture(self) -> tuple[Captured, Tensors]:
+        """The calls of all nodes; arrays that their entries keep are written at the end."""
+        later: list[tuple[Tensor, Array]] = []
+        for node in self.graph.nodes:
+            node.later = later
+        try:
+            with self.device.capture() as captured:
+                outputs = self._walk()
+        finally:
+            for node in self.graph.nodes:
+                node.later = None
+        with blamed():
+            for tensor, array in later:
+                tensor.write(array)
+        return captured, outputs
 
     def _walk(self) -> Tensors:
         values = dict(self._inputs)

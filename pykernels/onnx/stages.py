@@ -1,18 +1,18 @@
-"""Networks with a node whose result has as many rows as the values say: what is in front of it is
-one program, the host computes the node from what it reads, and the rest is a program for the shapes
-that came."""
+"""Networks with a node whose number of rows depends on values. The nodes before it are one program,
+the host computes the node from the values that it reads, and the nodes after it are a program for
+the resulting shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pykernels.device import Tensor
+from pykernels.device import Device, Tensor
 from pykernels.runtime.profile import Profile
 
 from .boxes import selected_boxes
@@ -22,14 +22,12 @@ from .order import first_output, sorted_nodes, used
 from .program import Program
 from .shapes import graph_inputs
 
-if TYPE_CHECKING:
-    from .model import Model
-
 __all__ = ["READ", "Stages", "split"]
 
-# The operations that the host computes from what it reads.
+# The operations that the host computes from values that it reads.
 READ = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 Given = Array | Tensor
+Model: TypeAlias = Any  # of model.py, which imports this module
 
 
 class _Parts:
@@ -52,7 +50,8 @@ class _Parts:
         made = {o for n in before for o in n.output if o}
         inputs = graph_inputs(proto)
         outside = {v.name for v in inputs}
-        # What the rest reads of the first part, and what both read of the file.
+        # The values that the second part reads from the first part, and the values of the file that
+        # both read.
         wanted = {n for one in (node, *self.after) for n in used(one) if n}
         wanted |= {v.name for v in graph.output}
         self.outputs = [v.name for v in graph.output]
@@ -106,13 +105,14 @@ class Stages:
     def __init__(self, parts: _Parts, whole: Model) -> None:
         self._parts, self._whole = parts, whole
         self._first = whole.part(parts.first)
-        self._rest: Model | None = None
-        self._last: Program | Stages | None = None
+        self._rest: Model = None
+        self._last: Any = None
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device that both parts need beside weights."""
-        return self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
+        found: int = self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
+        return found
 
     @property
     def steps(self) -> int:
@@ -126,11 +126,11 @@ class Stages:
 
     @property
     def on_host(self) -> bool:
-        """Does the device compute nothing?"""
+        """True if the device computes nothing."""
         return not self._parts.first.graph.node and not self._parts.after
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:
-        """Of the outputs of the last run, as the file has them."""
+        """The dtypes of the outputs of the last run, as in the file."""
         return {} if self._last is None else self._last.dtypes()
 
     def constant(self, name: str) -> Array | None:
@@ -159,7 +159,8 @@ class Stages:
     def profile(self, inputs: Mapping[str, Given]) -> Profile:
         """The time of each kernel in a run."""
         self.run(inputs)
-        with self._whole.device.profile() as profile:
+        device: Device = self._whole.device
+        with device.profile() as profile:
             self.run(inputs)
         return profile
 

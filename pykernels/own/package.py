@@ -144,7 +144,7 @@ def load_kernels(
 
 
 def stamp(folder: str | os.PathLike[str]) -> str:
-    """The name of the module of a folder as it is now."""
+    """The name of the module for the current contents of a folder."""
     source, codegen = _folder(folder), part("folder")
     found = codegen.sources_of(source)
     own, build = codegen.hash_of(source, found), codegen.hash_of_build()

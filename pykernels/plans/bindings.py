@@ -1,4 +1,4 @@
-"""The steps of a call in parts, where a tensor or a temporary does not fit one storage binding."""
+"""Cuts calls into parts if a tensor or a temporary does not fit one storage binding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["in_parts", "whole"]
 def whole(
     caps: Caps, scratch: Scratch, views: Sequence[View | None], plan: Callable[[], list[Step]]
 ) -> list[Step] | None:
-    """The steps of a call whose tensors and temporaries fit one binding each, as in most calls."""
+    """The steps of a call whose tensors and temporaries each fit one binding, as in most calls."""
     for v in views:
         if v is not None and not fits_binding(caps, v):
             return None

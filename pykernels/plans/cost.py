@@ -1,4 +1,4 @@
-"""The expected cost of a choice: workgroups in waves, and sums in splits of K.
+"""The expected cost of a choice: workgroups in waves, and sums in splits of K; the tile of one.
 
 Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
@@ -20,12 +20,13 @@ __all__ = [
     "product_seconds",
     "split_k",
     "splitk_seconds",
+    "tile_of",
     "waves",
 ]
 
 
 def waves(groups: int, units: int, partial: Sequence[float]) -> float:
-    """The time of so many equal workgroups, in units of one full wave.
+    """The time of `groups` equal workgroups, in units of one full wave.
 
     A multiprocessor holds `len(partial) - 1` of them at a time. `partial[n]` is the time of a wave
     with n on each multiprocessor: 0.0 for none, 1.0 for all.
@@ -36,8 +37,8 @@ def waves(groups: int, units: int, partial: Sequence[float]) -> float:
 
 
 def busiest(groups: int, units: int, even_from: int) -> float:
-    """Workgroups of the multiprocessor that has most. From `even_from` a multiprocessor on the load
-    evens out, as one that is ready early takes work of others."""
+    """Workgroups of the multiprocessor that has most. From `even_from` workgroups a multiprocessor
+    on, the load is even, because a multiprocessor that is ready early takes more workgroups."""
     each = groups / units
     return each if each >= even_from else math.ceil(each)
 
@@ -78,3 +79,8 @@ def split_k(depth: int, splits: int, unit: int, each: int = 0) -> Split:
         each = cdiv(cdiv(depth, splits), unit) * unit
     each = min(each, unit * MAX_ROUNDS)
     return Split(cdiv(depth, each), each)
+
+
+def tile_of(body: str) -> str:
+    """The tile of a choice's body: the name after the slash."""
+    return body.split("/")[1]

@@ -11,10 +11,11 @@ MAX_ROUNDS = 30_000
 
 
 def fits(caps: Caps, invocations: int, nbytes: int) -> bool:
-    """True if a workgroup may have so many invocations and bytes of workgroup memory."""
+    """True if a workgroup may have this number of invocations and bytes of workgroup memory."""
     return invocations <= caps.max_invocations and nbytes <= caps.max_workgroup_bytes
 
 
 def fits_tile(caps: Caps, threads: int, rows: int, cols: int, bk: int) -> bool:
-    """True if a workgroup may hold `bk` k of so many rows and columns of two operands, in f32."""
+    """True if workgroup memory can hold `bk` k of these rows and columns of two operands, in
+    f32."""
     return fits(caps, threads, 4 * bk * (rows + cols))

@@ -44,7 +44,8 @@ class Tile(NamedTuple):
 
 
 def has_units(caps: Caps, shape: tuple[str, str, int, int, int], threads: int, units: int) -> bool:
-    """True if the device multiplies this shape, and has room for so many 16-byte units."""
+    """True if the device multiplies this shape, and has workgroup memory for these 16-byte
+    units."""
     return (
         caps.matrix is not None
         and shape in caps.matrix.shapes
@@ -59,7 +60,8 @@ def has_tile(caps: Caps, own: HalvesTile) -> bool:
 
 
 def strips(threads: int, columns: int) -> int:
-    """16-byte units of the strips in which results leave, for subgroups with so many columns."""
+    """The 16-byte units of the strips through which results are stored, for subgroups of `columns`
+    columns."""
     return threads // 32 * 16 * (columns // 4 + 1)
 
 

@@ -50,11 +50,12 @@ def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int
 def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> list[Part]:
     """A part in as many parts as needed, so that their axes merge into at most `levels`.
 
-    `axes` are those of an index space, the first of those that `first` counts along.
+    `axes` are the axes of an index space that `first` counts along.
     """
     if _levels(part, axes) <= levels:
         return [part]
-    # One at a time along an axis without which fewest are left, the shortest of those.
+    # One index at a time along one axis: the axis whose removal leaves the fewest axes, and the
+    # shortest of these.
     lengths = [_length(part, axis) for axis in axes]
     left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
     axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))

@@ -17,7 +17,7 @@ KINDS = {
     "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
     "int8": 7, "uint8": 8, "bool": 9, "int64": 10,
 }  # fmt: skip
-# Runs of bytes that are copied as they are, seen as one element.
+# Runs of bytes that are copied unchanged, each as one element.
 _RUNS = {n: DType("uint8", "u8", n, "u") for n in (1, 2, 4, 8, 16)}
 
 

@@ -1,7 +1,7 @@
 """Texts of dispatches that work on several tensors of different sizes, each in its own binding.
 
-A workgroup works on one of them. Params has for each its size (`size_k`) and where its part begins
-in what they share (`start_k`), both in vectors.
+A workgroup works on one of them. Params has for each tensor its size (`size_k`) and the start of
+its part in the shared tensors (`start_k`), both in vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def words(count: int) -> list[str]:
 
 
 def vector(views: Sequence[View], sizes: Sequence[int], starts: Sequence[int]) -> int:
-    """4 elements where all lie and begin in whole vectors, else 1."""
+    """4 if all tensors consist of whole vectors of 4 elements and are aligned to them, else 1."""
     whole = all(v.offset % 16 == 0 for v in views)
     return 4 if whole and all(n % 4 == 0 for n in (*sizes, *starts)) else 1
 

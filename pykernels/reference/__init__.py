@@ -1,12 +1,13 @@
-"""What each kernel means, in numpy: one module a family, one function a kernel, of its name.
+"""A numpy implementation of each kernel: one module a family, and in it one function with the name
+of each kernel.
 
 `reference.<family>.<kernel>(*inputs, **scalars)` returns the output (several as a tuple): exact for
 data movement, else float64 computed from the inputs (and scalars) as the kernel gets them, rounded
 to their dtypes. It may ask for `dtype` and `shape` of the output, and, by its name, for an output
 as it was before the call.
 
-`<kernel>_budget` beside it, where there is one, takes what the kernel's function takes and returns
-what f32 may be off by in each element.
+`<kernel>_budget`, if a family has one, takes the same arguments and returns the largest error of
+f32 in each element.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def budget(kernel: str) -> Callable[..., Any] | None:
 
 
 def _module(kernel: str) -> Any:
-    """The module of the kernel's family, None where there is none."""
+    """The module of the kernel's family, None if there is none."""
     name = f"{__name__}.{family(kernel)}"
     try:
         return importlib.import_module(name)

@@ -71,9 +71,10 @@ def attention(
     `sinks` (H,) is one more logit per head, without a value. `lengths` (B,): batch b has as many
     keys, clamped to 0 .. T, in place of T; those behind are hidden.
 
-    A key is masked if it is hidden, or if its logit is -inf. What a masked key and its value hold
-    does not matter. A row without a key is 0, and its lse -inf, sink or not. A logit of NaN or
-    +inf makes its row NaN. `precision` changes what the kernel may be off by, not what is meant.
+    A key is masked if it is hidden, or if its logit is -inf. The contents of a masked key and of
+    its value have no effect. A row without a key is 0, and its lse -inf, sink or not. A logit of
+    NaN or +inf makes its row NaN. `precision` changes the allowed error of the kernel, not the
+    reference.
     """
     heads, group = q.shape[1], q.shape[1] // max(k.shape[1], 1)
     q64 = q.astype(np.float64)
@@ -108,9 +109,10 @@ def flash_attn_quant(
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
 ) -> Array:  # fmt: skip
-    """The output of `attention` over what blocks are."""
+    """The output of `attention` over the numbers of blocks."""
     k, v = (
-        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+        _numbers(q, low, scales, quant, keys)
+        for low, scales in ((k_low, k_scales), (v_low, v_scales))
     )
     return attention(q, k, v, mask, sinks, lengths, **options).o
 
@@ -120,9 +122,10 @@ def flash_attn_quant_budget(
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
 ) -> Array:  # fmt: skip
-    """As of flash_attn, of bodies that do not round what blocks are."""
+    """The budget of flash_attn, for bodies that do not round the numbers of blocks."""
     k, v = (
-        _numbers(q, low, scales, quant, keys) for low, scales in ((k_low, k_scales), (v_low, v_scales))
+        _numbers(q, low, scales, quant, keys)
+        for low, scales in ((k_low, k_scales), (v_low, v_scales))
     )
     return flash_attn_budget(q, k, v, mask, sinks, lengths, **options)
 
@@ -146,7 +149,8 @@ def flash_attn_backward(
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv of sum(do * flash_attn(q, k, v, mask, sinks, **options)), in float64.
 
-    `o` and `lse` are not used: they are computed again. Rows of NaN spoil what they meet.
+    `o` and `lse` are not used: they are computed again. A row with NaN makes every result that uses
+    it NaN.
     """
     f = attention(q, k, v, mask, sinks, **options)
     kv_heads = k.shape[1]
@@ -231,7 +235,8 @@ def flash_attn_backward_budget(
     rounded: bool = False,
     **options: Any,
 ) -> tuple[Array, Array, Array]:
-    """What f32 may be off by in each element of dq, dk and dv; of o and lse only o's dtype counts.
+    """The largest error of f32 in each element of dq, dk and dv; of o and lse only the dtype of o
+    counts.
 
     With u = 2^-23 and sums of K products off by u (sqrt(K) + 4) sum|a||b|, as everywhere:
     a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that, 4 u |slope mask| and
@@ -242,7 +247,7 @@ def flash_attn_backward_budget(
     dS = P cap' (dP - delta) all of it adds up, weighted by |K| or |Q| in the sums. `rounded`: o is
     that of matrix units, whose rounding of weights delta sums over |do|.
     """
-    # Values that are not finite stand where nothing can be seen: they must not count.
+    # Values that are not finite belong to hidden keys, so they must not count.
     q, k, v, do = (np.where(np.isfinite(a), a.astype(np.float64), 0.0) for a in (q, k, v, do))
     u = 2.0**-23
     group = q.shape[1] // k.shape[1]
@@ -347,7 +352,7 @@ def _product(weights: Array, rows: Array, allowed: Array) -> Array:
     weights = np.where(allowed, weights, 0.0)
     rows = np.where(np.asarray(allowed.any(-2))[..., None], rows, 0.0)
     with np.errstate(all="ignore"):
-        if np.isfinite(rows).all():  # the others are allowed nowhere, as those behind `lengths`
+        if np.isfinite(rows).all():  # False for the keys after `lengths`, which no query may see
             return np.asarray(weights @ rows)
         terms = weights[..., :, :, None] * rows[..., None, :, :]
         return np.asarray(np.where(allowed[..., None], terms, 0.0).sum(-2))

@@ -49,8 +49,8 @@ def conv2d(
     residual).
 
     x is 0 outside; output channel o of group g sees the input channels of group g; residual
-    broadcasts to the result in the axes of the layout. `precision` changes what the kernel may be
-    off by (`window_budget`), not what is meant.
+    broadcasts to the result in the axes of the layout. `precision` changes the allowed error of the
+    kernel (`window_budget`), not the reference.
     """
     x, w = _channels_first(x, layout), w.astype(np.float64)
     a = _Args.of(w.shape, stride, padding, dilation)
@@ -147,7 +147,7 @@ def conv_transpose2d(
             x.shape[2:], a.stride, paddings, a.dilation, w.shape[2:], extra, strict=True
         )
     ]
-    # What lies in the output's extra rows gets the rows of x that a larger padding would cut.
+    # The extra rows of the output read the rows of x that a larger padding would cut off.
     out = conv2d_backward_input(
         x, w, (len(x), w.shape[1] * groups, *size), stride=a.stride,
         padding=a.padding, dilation=a.dilation, groups=groups,
@@ -173,7 +173,7 @@ def window_budget(
 ) -> Array:  # fmt: skip
     """The largest error of f32 sums of `depth` products and of epilogues.
 
-    That of the sums is 2^-23 (sqrt(depth) + 4) size, where `size` is the same convolution of the
+    The error of the sums is 2^-23 (sqrt(depth) + 4) size. `size` is the same convolution of
     absolute values, without bias and residual. With precision "fast" matrix units may lose 0.16
     2^-23 of size for each product on top. Epilogues are as in mul_mat.
     """

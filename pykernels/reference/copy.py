@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def cpy(src: Array, dtype: DTypeLike, shape: Sequence[int] | None = None) -> Array:
-    """`src` as another dtype, and in another shape where one is given.
+    """`src` in another dtype, and in another shape if one is given.
 
     The same dtype: the same bits. To float16 and bfloat16: rounded once, to nearest even, overflow
     gives inf (NaN stays NaN; its payload is not promised). Float to integer: truncated, saturated,

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def fill(dst: Array, value: float) -> Array:
-    """An array like `dst` with `value` everywhere, rounded to nearest even where it has to be."""
+    """An array like `dst` with `value` everywhere, rounded to nearest even if necessary."""
     with np.errstate(over="ignore"):
         if dst.dtype.name == "bfloat16":
             one = to_bfloat16(np.asarray(value, np.float64)).view(dst.dtype)

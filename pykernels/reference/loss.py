@@ -1,4 +1,4 @@
-"""Losses: what they mean, in float64."""
+"""Losses in float64."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def cross_entropy_backward(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """The gradient by x, given that by the loss; of a mean, given what it divided by.
+    """The gradient by x, from the gradient by the loss and, for a mean, its divisor.
 
-    `stats` is what the kernel reads instead of all logits of a row.
+    The kernel reads `stats` instead of all logits of a row.
     """
     t, counted, _ = _targets(x, target, weight, ignore_index, label_smoothing)
     with np.errstate(all="ignore"):
@@ -102,7 +102,8 @@ def nll_loss_backward(
     shape: tuple[int, ...],
     ignore_index: int = -100,
 ) -> Array:
-    """The gradient by x, of this shape, given that by the loss; of a mean, what it divided by."""
+    """The gradient by x, of this shape, from the gradient by the loss and, for a mean, its
+    divisor."""
     t, counted, _ = _targets(np.zeros(shape), target, weight, ignore_index, 0.0)
     with np.errstate(all="ignore"):
         return np.where(counted[..., None], -_factor(dy, total) * t, 0.0)
@@ -155,7 +156,7 @@ def _error(x: Array, target: Array) -> Array:
 def total_weight(
     x: Array, target: Array, weight: Array | None = None, *, ignore_index: int = -100
 ) -> Array:
-    """What the mean divides by."""
+    """The divisor of the mean."""
     return np.asarray(_targets(x, target, weight, ignore_index, 0.0)[2].sum())
 
 
@@ -176,10 +177,10 @@ def _softmax(x: Array) -> Array:
 def _targets(
     x: Array, target: Array, weight: Array | None, ignore_index: int, smoothing: float
 ) -> tuple[Array, Array, Array]:
-    """t (..., classes), which rows count, and what they count in a mean.
+    """The targets t (..., classes), True for rows that count, and the weights of rows in a mean.
 
     t_c is weight[c] * ((1 - smoothing) * target_c + smoothing / classes), where a class is 1 at its
-    own place. A row of `ignore_index`, or of what is no class, does not count.
+    own place. A row whose target is `ignore_index`, or is no class, does not count.
     """
     classes = x.shape[-1]
     w = np.ones(classes) if weight is None else np.asarray(weight, np.float64)

@@ -12,15 +12,9 @@ from pykernels.plans.quant.types import TYPES
 from .elementwise import OPS
 
 __all__ = [
-    "activate",
-    "mul_mat",
-    "mul_mat_budget",
-    "mul_mat_i8",
-    "mul_mat_i8_budget",
-    "mul_mat_id",
-    "mul_mat_id_budget",
-    "mul_mat_quant",
-    "mul_mat_quant_budget",
+    "activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget", "mul_mat_id",
+    "mul_mat_id_budget", "mul_mat_quant", "mul_mat_quant_budget", "rms_norm_linear",
+    "rms_norm_linear_budget",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +33,7 @@ def mul_mat(
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
     Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
-    `precision` changes what the kernel may be off by (`mul_mat_budget`), not what is meant.
+    `precision` changes the allowed error of the kernel (`mul_mat_budget`), not the reference.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
     out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
@@ -65,7 +59,8 @@ def mul_mat_budget(
     precision: str | None = None,
     dtype: Any = None,
 ) -> Array:
-    """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
+    """The largest error of f32 sums of K products: 2^-23 (sqrt(K) + 4) sum|a||b|, and that of the
+    epilogue.
 
     `dtype` is that of the result, where it counts that matrix units may add halves in one piece:
     0.16 K 2^-23 sum|a||b| more for results of float16 without a precision.
@@ -126,8 +121,9 @@ def mul_mat_i8_budget(
     b_scale: Array | None = None,
     bias: Array | None = None,
 ) -> Array:
-    """What rounding leaves of a scaled product: one unit of f32 for the integer as a float, halves
-    for each factor and for the sum with the bias; and what is flushed to 0 before a factor."""
+    """The rounding error of a scaled product: one unit of f32 for the integer as a float, half a
+    unit for each factor and for the sum with the bias, and values that are flushed to 0 before a
+    factor."""
     scaled = np.abs(mul_mat_i8(a, b, a_scale, b_scale, np.zeros(1)))
     bound = 2.0**-23 * 1.001 * (2 * scaled + (0 if bias is None else 0.5 * (scaled + np.abs(bias))))
     largest = max([float(np.abs(v).max(initial=0)) for v in (a_scale, b_scale) if v is not None],
@@ -224,6 +220,57 @@ def _experts(
     assert w is not None
     found: Array = w[np.clip(ids, 0, w.shape[0] - 1)]
     return found
+
+
+def rms_norm_linear(
+    x: Array, gain: Array, w: Array, shape: tuple[int, ...], scales: Array | None = None,
+    high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
+    activation: str | None = None, gated: bool = False,
+) -> Array:  # fmt: skip
+    """The product with a row that is divided by its root mean square, in float64."""
+    numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
+    if not gated:
+        return np.asarray(mul_mat(numbers, row, bias, activation=activation)[0])
+    a, c = np.split(numbers, 2)
+    own = (None, None) if bias is None else np.split(bias, 2)
+    gate = mul_mat(a, row, own[0], activation=activation)
+    return np.asarray((gate * mul_mat(c, row, own[1]))[0])
+
+
+def rms_norm_linear_budget(
+    x: Array, gain: Array, w: Array, shape: tuple[int, ...], scales: Array | None = None,
+    high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
+    activation: str | None = None, gated: bool = False,
+) -> Array:  # fmt: skip
+    """That of mul_mat; the factor of the row is off by sqrt(K) / 2 + 8 units, and a product of two
+    results by each of their errors."""
+    numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
+    halves = np.split(numbers, 2) if gated else [numbers]
+    own = [bias] if bias is None or not gated else np.split(bias, 2)
+    acts = (activation, None)
+    found = []
+    for i, part in enumerate(halves):
+        extra = own[i % len(own)]
+        size = np.abs(row) @ np.abs(part.astype(np.float64)).T
+        more = 1.2 * 2.0**-23 * (math.sqrt(len(x)) / 2 + 8) * size
+        value = np.abs(mul_mat(part, row, extra, activation=acts[i]))
+        found.append((mul_mat_budget(part, row, extra, activation=acts[i]) + more, value))
+    if not gated:
+        return np.asarray(found[0][0][0])
+    (e, a), (f, c) = found
+    return np.asarray((e * c + f * a + e * f + 2.0**-23 * a * c)[0])
+
+
+def _normed(
+    x: Array, gain: Array, w: Array, scales: Array | None, high: Array | None, rows: int,
+    quant: str, eps: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The weights as numbers, and the row (1, K) that they are multiplied with."""
+    wide = x.astype(np.float64)
+    row = wide / np.sqrt((wide**2).mean() + float(np.float32(eps))) * gain.astype(np.float64)
+    if scales is not None:
+        w = _weights(w, scales, (rows, len(x)), high, quant)
+    return w, row[None]
 
 
 def _packed(

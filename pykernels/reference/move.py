@@ -42,7 +42,8 @@ def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
 
 
 def last_index(index: Array, axis: int = -1, limit: int = 2**31 - 1) -> Array:
-    """The index as int32, -1 where it is outside [0, limit) or again further along the axis."""
+    """The index as int32. It is -1 outside of [0, limit), and if the same index comes again further
+    along the axis."""
     along = np.moveaxis(np.atleast_1d(index), axis, -1)
     kept = np.full(along.shape, -1, np.int32)
     for line in np.ndindex(along.shape[:-1]):
@@ -79,8 +80,8 @@ def nonzero_offsets(src: Array) -> Array:
 
 
 def nonzero(src: Array, offsets: Array, dst: Array) -> Array:
-    """`dst`, int32 (ndim, count), with the indices of what is not zero, in C order; places beyond
-    their number stay as they are."""
+    """`dst`, int32 (ndim, count), with the indices of elements that are not zero, in C order; the
+    rest of dst does not change."""
     out = np.array(dst, order="C")
     found = np.array(np.nonzero(src), np.int32).reshape(src.ndim, -1)[:, : dst.shape[1]]
     out[:, : found.shape[1]] = found

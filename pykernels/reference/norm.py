@@ -1,8 +1,8 @@
 """Norms and their gradients, in float64, and the largest error of f32.
 
-n is what a norm gives before weight and bias, and `factor` what differences from the mean are
-multiplied by. The kernels subtract a rounded mean, and then the mean of the differences: so errors
-are counted in units of differences, and |mean| counts only where its rounding is as large as these.
+n is the result of a norm before weight and bias; `factor` multiplies the differences from the mean.
+The kernels subtract a rounded mean, and then the mean of the differences: so errors are counted in
+units of differences, and |mean| counts only where its rounding is as large as these.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ROOT = 16
 
 
 class _Normed(NamedTuple):
-    """n, the factor, what each may be off by (the factor's as a share of it), and of a mean that is
-    subtracted its roundings."""
+    """n, the factor, the errors of both (the factor's relative to it), and the rounding error of a
+    mean that is subtracted."""
 
     n: Array
     factor: Array
@@ -104,7 +104,7 @@ def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias, where they are given (as anything but None)."""
+    """dst, then dweight and dbias, each if its argument is not None."""
     found = _by_mean(_double(x), LAST, eps)
     dst = _input_gradient(_double(dy), found, weight, LAST, mean=True) + _or_zero(ds)
     sums = _column_sums(_double(dy), found, LAST)
@@ -127,7 +127,7 @@ def rms_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, *, eps: float = 1e-6,
 ) -> Any:  # fmt: skip
-    """dst, then dweight, where it is given (as anything but None)."""
+    """dst, then dweight if its argument is not None."""
     found = _by_squares(_double(x), eps)
     dst = _input_gradient(_double(dy), found, weight, LAST, mean=False) + _or_zero(ds)
     sums = _column_sums(_double(dy), found, LAST)
@@ -188,7 +188,7 @@ def group_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, groups: int = 1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias, where they are given (as anything but None)."""
+    """dst, then dweight and dbias, each if its argument is not None."""
     g = _groups(_double(x), groups)
     found = _by_mean(g, _from(2, g), eps)
     return _of_images(_double(dy), x, found, g, weight, dweight, dbias)
@@ -227,7 +227,7 @@ def batch_norm_training(
 ) -> Any:  # fmt: skip
     """dst, then the running statistics after it and what the gradient takes, where they are given.
 
-    What the gradient takes is the mean, what its rounding left (0 here), and squared differences.
+    The gradient uses the mean, the rest of its rounding (0 here), and squared differences.
     """
     s = _double(x)
     axes = _but_channels(s)
@@ -269,7 +269,7 @@ def batch_norm_backward(
     dy: Array, x: Array, saved: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias, where they are given (as anything but None)."""
+    """dst, then dweight and dbias, each if its argument is not None."""
     found = _by_saved(_double(x), saved, eps)
     return _of_images(_double(dy), x, found, _double(x), weight, dweight, dbias)
 
@@ -300,7 +300,7 @@ def _of_channel(param: Array | None, x: Array) -> Array | None:
 
 
 def _known(s: Array, mean: Array, variance: Array, eps: float) -> _Normed:
-    """Of statistics that are given: only x, the differences and the factor are rounded."""
+    """The error for given statistics: only x, the differences and the factor are rounded."""
     shape = (-1, *[1] * (s.ndim - 2))
     difference = s - mean.reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -435,7 +435,8 @@ def _with_sum(
 
 
 def _with_other(x: Array, alone: Array, ds: Array | None) -> Array | float:
-    """What the sum of a gradient and ds costs: that of a long row is rounded before it, too."""
+    """The error of the sum of a gradient and ds; the gradient of a long row is rounded before that
+    sum, too."""
     if ds is None:
         return 0.0
     return (2.0**-11 if x.dtype == np.float16 else U) * np.abs(alone) + U * np.abs(_double(ds))
@@ -453,7 +454,7 @@ def _input_gradient(
 def _input_gradient_budget(
     d: Array, found: _Normed, weight: Array | None, axes: Axes, mean: bool, summed: bool = False
 ) -> Array:
-    """Of g, of the means of g and of g * n, of n, and of the factor in front of all of it.
+    """The errors of g, of the means of g and of g * n, of n, and of the factor of the whole.
 
     `summed`: of the sum of g * n in place of its mean."""
     g, n = _affine(d, weight, None), found.n

@@ -78,7 +78,8 @@ def adam_step_errors(
     decoupled: bool = False,
     before: tuple[Any, Any, Any] = (0.0, 0.0, 0.0),
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """What the results in f32 may be off by, given what moments and parameter are off by before.
+    """The largest error of the results in f32, from the errors of moments and parameter before the
+    step.
 
     To first order, rounding by rounding; products and sums may be fused or not.
     """
@@ -128,7 +129,7 @@ def sgd_step(
     settings: Array | None = None, skip: Array | None = None, lr: float = 0.001,
     momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """The parameter after a step, and the momentum_buffer where there is one."""
+    """The parameter after a step, and the momentum_buffer if there is one."""
     if settings is not None:
         lr, momentum, weight_decay = settings.tolist()
     g, w = np.asarray(grad, np.float64), np.asarray(param, np.float64)
@@ -149,7 +150,7 @@ def sgd_step_errors(
     momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
     before: tuple[Any, ...] = (0.0, 0.0),
 ) -> tuple[Array, ...]:  # fmt: skip
-    """What the results in f32 may be off by, given what those were off by before."""
+    """The largest error of the results in f32, from the errors before the step."""
     if settings is not None:
         lr, momentum, weight_decay = settings.tolist()
     g, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, param))
@@ -173,7 +174,7 @@ sgd_step_budget = sgd_step_errors
 
 
 def clip_by_norm(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
-    """x, scaled where the norm is too large."""
+    """x, scaled down if the norm is too large."""
     limit, total = _single(max_norm), float(norm.item()) + 1e-6
     out: Array = x.astype(np.float64) * (limit / total if total > limit else 1.0)
     return out

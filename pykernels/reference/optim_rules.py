@@ -48,7 +48,7 @@ class Near:
         return self._made(value, off, QUOTIENT)
 
     def root(self) -> Near:
-        """The square root; what is below 0 counts as 0."""
+        """The square root; negative numbers count as 0."""
         value = np.sqrt(np.maximum(self.value, 0.0))
         above = np.sqrt(np.maximum(self.value + self.off, 0.0)) - value
         below = value - np.sqrt(np.maximum(self.value - self.off, 0.0))
@@ -144,5 +144,5 @@ def _corrected(log: Near, t: int, of: Any, units: float) -> Near:
 
 
 def numbers(settings: Any) -> list[Near]:
-    """Settings as they are on the device, exact."""
+    """Settings with the exact values that they have on the device."""
     return [Near(float(x)) for x in settings]

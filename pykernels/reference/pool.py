@@ -76,7 +76,7 @@ def adaptive_avg_pool2d_backward(dy: Array, shape: tuple[int, ...]) -> Array:
 
 
 def avg_pool2d_budget(x: Array, shape: tuple[int, ...], *args: Any, **options: Any) -> Array:
-    """A rounding for each summand, and those of a division."""
+    """The error of one rounding for each summand, and of a division."""
     taps = _most(_windows(x.shape, shape, *_geometry(args, options)))
     return (taps + 4) * 2.0**-24 * np.abs(avg_pool2d(np.abs(x), shape, *args, **options))
 
@@ -102,7 +102,7 @@ def adaptive_max_pool2d_backward_budget(dy: Array, index: Array, shape: tuple[in
 def avg_pool2d_backward_budget(
     dy: Array, shape: tuple[int, ...], *args: Any, **options: Any
 ) -> Array:
-    """A rounding for each summand, and those of a division."""
+    """The error of one rounding for each summand, and of a division."""
     axes = _windows(shape, dy.shape, *_geometry(args, options))
     times = _shares(np.ones(dy.shape), shape, axes, 1)
     return (times + 4) * 2.0**-24 * np.abs(avg_pool2d_backward(np.abs(dy), shape, *args, **options))
@@ -174,7 +174,7 @@ def _largest(x: Array, axes: tuple[Axis, Axis]) -> tuple[Array, Array]:
         if part.shape[2] == 0:
             continue
         place = (at[0] * width + at[1]).reshape(-1)
-        best = part.argmax(-1)  # the first NaN, else the first of the largest
+        best = part.argmax(-1)  # the first NaN, or the first of the largest elements
         values[:, :, oy, ox] = np.take_along_axis(part, best[..., None], -1)[..., 0]
         index[:, :, oy, ox] = place[best]
     return values, index

@@ -26,8 +26,8 @@ FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 
 class Places(NamedTuple):
-    """Where a block of a file has number i: byte and shift of its lower and of its upper bits; and
-    the bytes of each word of the record."""
+    """The place of number i in a block of a file: byte and shift of its lower and of its upper
+    bits; and the bytes of each word of the record."""
 
     low: tuple[Array, Array]
     high: tuple[Array, Array] | None
@@ -108,7 +108,7 @@ def _write(kind: BlockType, stored: Array, record: Array) -> Array:
 
 
 def _plane(numbers: Array, bits: int, words: int) -> Array:
-    """Words (..., K / 32, words) of a plane with so many bits of each number."""
+    """Words (..., K / 32, words) of a plane that holds `bits` bits of each number."""
     s = (numbers & 2**bits - 1).reshape(*numbers.shape[:-1], -1, words, 16 // bits, 2)
     shifts = np.arange(16 // bits, dtype=np.uint32) * bits
     couples = s[..., 0] | s[..., 1] << 16

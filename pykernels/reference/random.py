@@ -1,4 +1,4 @@
-"""Random numbers, bit for bit: Philox4x32-10 and what is made of its words."""
+"""Random numbers, bit for bit: Philox4x32-10, and the numbers computed from its words."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def bernoulli(
     shape: tuple[int, ...], dtype: np.dtype[Any], p: float, value: float = 1.0,
     state: Array | None = None, seed: int = 0,
 ) -> Array:  # fmt: skip
-    """`value` where `rand` is below p, else 0."""
+    """`value` if `rand` is below p, else 0."""
     chosen = rand(shape, np.dtype(F32), state, seed) < F32(p)
     one = cpy(np.array([value], F32), dtype)
     found: Array = np.where(chosen, one[0], np.zeros(1, dtype)[0]).astype(dtype)
@@ -143,7 +143,7 @@ def bernoulli(
 
 
 def random_advance(dst: Array, blocks: int) -> Array:
-    """The state after so many blocks."""
+    """The state after `blocks` blocks."""
     out = np.array(dst, U32)
     count = (int(out[2]) + (int(out[3]) << 32) + blocks) % (1 << 64)
     out[2], out[3] = count & 0xFFFFFFFF, count >> 32

@@ -1,4 +1,4 @@
-"""Reductions: what they mean, in float64, and the largest error of f32.
+"""Reductions in float64, and the largest error of f32.
 
 `x` is any array, `axis` an axis, several of them or None for all; `shape` is that of the output,
 which may keep the axes with size 1.
@@ -86,17 +86,17 @@ def argmin(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def any(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """Is one of the elements not 0?"""
+    """True if any element is not 0."""
     return _shaped((x != 0).any(axis), shape)
 
 
 def all(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """Is none of the elements 0?"""
+    """True if no element is 0."""
     return _shaped((x != 0).all(axis), shape)
 
 
 def count_nonzero(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
     return _shaped((x != 0).sum(axis).astype(np.int32), shape)
 
 
@@ -127,7 +127,7 @@ def norm(x: Array, axis: Axis = None, ord: float = 2.0, shape: Shape = None) -> 
 
 
 def logsumexp(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The logarithm of the sum of exponentials; -inf where there are no elements."""
+    """The logarithm of the sum of exponentials; -inf for no elements."""
     flat = _real(_last(x, axis))
     top = flat.max(-1, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0.0)
@@ -159,7 +159,7 @@ def prod_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def var_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) -> Array:
-    """A share of the variance, and what a rounded mean adds to it."""
+    """An error relative to the variance, and the effect of a rounded mean."""
     with np.errstate(all="ignore"):
         found = np.asarray(var(x, axis, ddof))
         noise = 2.0**-21 * np.abs(np.asarray(mean(x, axis)))
@@ -187,7 +187,7 @@ def logsumexp_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def _finite(budget: Any, shape: Shape) -> Array:
-    """The budget and what flushing may take; 0 where nothing may differ."""
+    """The budget, plus values that flushing may remove; 0 if no difference is allowed."""
     found = np.nan_to_num(np.asarray(budget, np.float64), nan=0.0, posinf=0.0)
     return _shaped(np.where(found > 0, found + 2.0**-126, 0.0), shape)
 

@@ -1,4 +1,4 @@
-"""rope: what it means, in float64, and the tables of its angles."""
+"""rope in float64, and the tables of its angles."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def rope_table(angle: Array, scale: float = 1.0) -> Array:
 
 
 def turn(x: Array, cosine: Array, sine: Array, style: str) -> Array:
-    """The pairs of the last axis of x turned by (..., pairs), columns behind them as they are."""
+    """The pairs of the last axis of x rotated by (..., pairs); columns after the pairs do not
+    change."""
     out = x.astype(np.float64)
     pairs = cosine.shape[-1]
     turned = out[..., : 2 * pairs]
@@ -138,7 +139,7 @@ def rope_append_budget(
 
 
 def _appended(x: Array, turned: Array, rows: Array, cache: Array) -> tuple[Array, Array]:
-    """Heads of x in the rows of the cache, keys of those turned; and the queries."""
+    """The cache with the heads of x in its rows, keys rotated; and the rotated queries."""
     heads = cache.shape[-3]
     queries = x.shape[-3] - heads
     new = np.concatenate(

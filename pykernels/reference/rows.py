@@ -67,7 +67,7 @@ def timestep_embedding(x: Array, shape: tuple[int, ...], max_period: float = 100
 def timestep_embedding_budget(
     x: Array, shape: tuple[int, ...], max_period: float = 10000.0
 ) -> Array:
-    """The rounding of frequencies, whose exponents are rounded, and of the angle."""
+    """The error of frequencies, whose exponents are rounded, and of the angle."""
     half = shape[1] // 2
     exponent = np.arange(half) / max(half, 1) * math.log(max_period)
     angles = np.abs(x.astype(np.float64))[:, None] * np.exp(-exponent)

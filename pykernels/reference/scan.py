@@ -31,7 +31,7 @@ def cumsum_budget(x: Array) -> Array:
 
 
 def cumprod_budget(x: Array) -> Array:
-    """A rounding for each factor, and what is below the smallest normal number."""
+    """One rounding for each factor, and numbers below the smallest normal number."""
     factors = np.arange(2, x.shape[-1] + 2)
     out: Array = 2.0**-24 * factors * np.abs(cumprod(x)) + 2.0**-126
     return out

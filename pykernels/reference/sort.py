@@ -1,4 +1,4 @@
-"""sort, argsort and what is made of them: stable, NaN last in both orders, -0 equal to 0."""
+"""sort, argsort and functions based on them: stable, NaN last in both orders, -0 equal to 0."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def top_k(x: Array, *, dst: Array, largest: bool = True) -> tuple[Array, Array]:
 
 
 def searchsorted(sorted: Array, values: Array, *, side: Literal["left", "right"] = "left") -> Array:
-    """How many elements of a row are below each value, or (right) not above it, int32."""
+    """The number of elements of a row below each value, or (right) not above it, int32."""
     rows = np.broadcast_to(sorted, (*values.shape[:-1], sorted.shape[-1]))
     out = np.empty(values.shape, np.int32)
     for at in np.ndindex(*values.shape[:-1]):
@@ -48,7 +48,7 @@ def searchsorted(sorted: Array, values: Array, *, side: Literal["left", "right"]
 
 
 def bincount(x: Array, dst: Array) -> Array:
-    """Counts, as many as dst has, int32; what is outside is not counted."""
+    """Counts for the bins of dst, int32; elements outside of the bins are not counted."""
     inside = (x >= 0) & (x < dst.size)
     return np.bincount(x[inside].astype(np.int64), minlength=dst.size).astype(np.int32)
 

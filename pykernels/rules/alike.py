@@ -1,4 +1,4 @@
-"""The rule of kernels that no declaration names: what they write is like what they read."""
+"""The rule of kernels without a declaration: outputs have the form of the inputs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def alike(
     call: Call, *, like: str, of_dtype: DTypeName | str, moves: tuple[str, ...],
     last_only: tuple[str, ...], axis: int = -1, **given: Any,
 ) -> Made:  # fmt: skip
-    """A result like one of the tensors, or of the shape to which all repeat; over any axis where
-    the kernel's spec says which of them `moves`."""
+    """A result like one of the tensors, or with the shape to which all repeat. It runs over any
+    axis if the kernel's spec names the tensors that `moves` applies to."""
     tensors: dict[str, Tensor] = {n: t for n, t in given.items() if isinstance(t, Tensor)}
     first = tensors[like] if like else next(iter(tensors.values()))
     if moves:
@@ -27,7 +27,7 @@ def alike(
     if not call.is_moved:
         return Made({"dst": result})
     views = {n: call.moved(n, t) for n, t in tensors.items() if n in moves}
-    # What is allowed for the last axis only is no part of what a call is remembered by.
+    # Options that are allowed only for the last axis are not in the key of a cached call.
     after = _nothing if last_only else None
     return Made({"dst": result}, {**views, "dst": call.moved("dst", result)}, after=after)
 

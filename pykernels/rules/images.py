@@ -89,7 +89,7 @@ class Images:
         return t.shape[first], t.shape[first + 1]
 
     def of_size(self, channels: int, size: tuple[int, int], first: Tensor) -> tuple[int, ...]:
-        """The shape, in the caller's form, of as many images as in `first`, with so many
+        """The shape, in the caller's form, of as many images as `first` has, with `channels`
         channels."""
         rows = size if self.axes == 2 else size[1:]
         image = (*rows, channels) if self.layout == "NHWC" else (channels, *rows)

@@ -126,7 +126,7 @@ def _shape(a: object) -> tuple[int, ...]:
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
-    """An expression over operands, and what becomes of its values."""
+    """An expression over operands, and the reduction of its values."""
     _check(op, operands)
     shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
     if len(shapes) == 2 and shapes[0] != shapes[1]:

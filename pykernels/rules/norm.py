@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,12 +12,12 @@ from pykernels import kernels
 from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
-from pykernels.errors import ShapeError
+from pykernels.errors import ArgumentError, ShapeError
 from pykernels.tensors.host import shape_of
 
 __all__ = [
-    "NormalizedAxes", "groups", "last_sizes", "rms_eps", "rms_rows", "rms_rows_gradient", "rows",
-    "rows_gradient",
+    "NormalizedAxes", "added_rms_rows", "added_rows", "groups", "last_sizes", "pair", "rms_rows",
+    "rms_rows_gradient", "rows", "rows_gradient",
 ]  # fmt: skip
 
 
@@ -98,9 +99,60 @@ def rms_rows(
     return made
 
 
+Pair: TypeAlias = tuple[Tensor, Tensor]
+
+
+def pair(op: str, name: str, value: Any) -> None:
+    """Two tensors to write to."""
+    if value is not None and (not isinstance(value, tuple) or len(value) != 2):
+        raise ArgumentError(
+            f"[{op}] {name} must be a tuple of two Tensors but is {type(value).__name__}"
+        )
+
+
+def added_rows(
+    call: Call, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None,
+    normalized_shape: tuple[int, ...], out: Pair | None,
+) -> Made:  # fmt: skip
+    """add_layer_norm."""
+    for name, given in (("residual", residual), ("out[1]", x if out is None else out[1])):
+        if given.shape != x.shape:
+            raise ShapeError(f"[{call.op}] {name} must have shape {x.shape} but has {given.shape}")
+    made = rows(call, x, weight, bias, normalized_shape)
+    axes = NormalizedAxes(call.op, x, normalized_shape)
+    summed = call.empty(x.shape, x.dtype) if out is None else out[1]
+    room, after = axes.room(summed), made.after
+    made.results["summed"] = summed
+    made.views |= {"residual": axes.of(residual), "summed": room}
+
+    def leave() -> None:
+        if after is not None:
+            after()
+        axes.leave(room, summed)
+
+    if after is not None or not axes.is_left(summed):
+        made.after = leave
+    return made
+
+
+def added_rms_rows(
+    call: Call, x: Tensor, residual: Tensor, weight: Tensor | None,
+    normalized_shape: tuple[int, ...], eps: float | None, out: Pair | None,
+) -> Made:  # fmt: skip
+    """add_rms_norm."""
+    made = added_rows(call, x, residual, weight, None, normalized_shape, out)
+    made.options = {"eps": rms_eps(eps, x)}
+    return made
+
+
 def rms_eps(eps: float | None, x: Tensor) -> float:
     """eps, by default the spacing of the numbers of x's dtype above 1."""
-    return float(np.finfo(x.dtype).eps) if eps is None else eps
+    return _spacing(x.dtype) if eps is None else eps
+
+
+@cache
+def _spacing(dtype: str) -> float:
+    return float(np.finfo(dtype).eps)
 
 
 def rows_gradient(

@@ -39,7 +39,7 @@ def result_of(
     images: Images, x: Tensor, size: tuple[int, int], dtype: DTypeName, first: bool = True
 ) -> tuple[Tensor, Tensor]:
     """A tensor to write to, of the size of images, as the caller sees it and as images. Its
-    channels are neighbours in memory where those of x are. `out` is the first one."""
+    channels are neighbours in memory if the channels of x are. `out` is the first one."""
     call = images.call
     make = call.out if first else call.empty
     n, c = x.shape[:2]
@@ -103,7 +103,7 @@ def _pair(op: str, name: str, value: Any, axes: int, least: int, first: int) -> 
 
 
 def steps(op: str, name: str, value: Any) -> Any:
-    """The same, or nothing, which is None."""
+    """The same, or None."""
     empty = value is None or (isinstance(value, list | tuple) and not value)
     return None if empty else numbers(op, name, value)
 

@@ -64,7 +64,7 @@ def sampled(call: Call, x: Tensor, size: tuple[int, ...], layout: str) -> Made:
 
 
 def factor(op: str, name: str, value: Any) -> int:
-    """How many pixels become one, in each direction."""
+    """The number of pixels that become one, in each direction."""
     r = integer(op, "the factor", value)
     if r < 1:
         raise ArgumentError(f"[{op}] the factor must be from 1 up but is {r}")

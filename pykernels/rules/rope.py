@@ -10,6 +10,8 @@ from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 
+from .rope_angles import Angles, table_of
+
 __all__ = ["heads", "of_tokens", "turned"]
 
 
@@ -28,8 +30,13 @@ def heads(op: str, x: Tensor, axis: int) -> Tensor:
     return x[None] if x.ndim == 2 else x if axis == -2 else x.swapaxes(-3, -2)
 
 
-def turned(call: Call, x: Tensor, axis: int) -> Made:
+def turned(
+    call: Call, x: Tensor, table: Tensor | None, axis: int, dims: int | None, angles: Angles
+) -> Made:
     """rope."""
     view = heads(call.op, x, axis)
     dst = call.out(x.shape, x.dtype)
-    return Made({"dst": dst}, {"x": view, "dst": heads(call.op, dst, axis)})
+    views: dict[str, Tensor | None] = {"x": view, "dst": heads(call.op, dst, axis)}
+    if table is None:  # x was an array of the host
+        views["table"] = table_of(call.op, x, dims, None, angles)
+    return Made({"dst": dst}, views)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 
-__all__ = ["best", "last", "ordered", "places", "positions"]
+__all__ = ["as_floats", "best", "last", "middle", "ordered", "places", "positions"]
+
+_WHOLE = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
 
 
 def ordered(call: Call, x: Tensor, axis: int | None) -> Made:
@@ -45,10 +51,27 @@ def best(call: Call, x: Tensor, k: int, axis: int) -> Made:
 
 
 def last(op: str, t: Tensor, axis: int) -> Tensor:
-    """The view with an axis last; ShapeError where there is no such axis."""
+    """The view with an axis last; ShapeError if the axis does not exist."""
     if not -t.ndim <= axis < t.ndim:
         raise ShapeError(f"[{op}] axis {axis} does not exist in shape {t.shape}")
     return t.transpose(*(a for a in range(t.ndim) if a != axis % t.ndim), axis)
+
+
+def as_floats(op: str, name: str, x: Any, also: str = "") -> Any:
+    """Integers of up to 32 bits and bool as float32, and those of dtype `also`."""
+    isarray = isinstance(x, (Tensor, np.ndarray))
+    return x.astype("float32") if isarray and str(x.dtype) in (*_WHOLE, also) else x
+
+
+def middle(call: Call, x: Tensor, axis: int | None, keepdims: bool) -> Made:
+    """median."""
+    given = x.reshape(-1) if axis is None else last(call.op, x, axis)
+    shape: tuple[int, ...] = () if axis is None else given.shape[:-1]
+    if keepdims:
+        reduced = range(x.ndim) if axis is None else (axis % x.ndim,)
+        shape = tuple([1 if a in reduced else n for a, n in enumerate(x.shape)])
+    result = call.out(shape, given.dtype)
+    return Made({"dst": result}, {"x": given, "dst": result.reshape(given.shape[:-1])})
 
 
 def places(call: Call, values: Tensor) -> Made:

@@ -1,1 +1,1 @@
-"""Runs plans on a device. Knows Kernels, views and buffers, but not Tensor and Device."""
+"""Runs plans on a device. It uses Kernels, views and buffers, but not Tensor and Device."""

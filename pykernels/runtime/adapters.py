@@ -1,4 +1,4 @@
-"""Lists adapters, selects one of them, and tells what plans need of a device."""
+"""Lists adapters, selects one of them, and computes the caps that plans need."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any
 def caps_of(
     features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
 ) -> Caps:
-    """What plans know of a device."""
+    """The caps of a device, which plans read."""
     return Caps(
         f16=F16.name in features,
         subgroups=SUBGROUPS.name in features,

@@ -18,7 +18,8 @@ _next_number = itertools.count().__next__
 
 
 class Pending:
-    """Why blocks do not contain their recorded values yet; `why` is empty once they do."""
+    """The reason that blocks do not contain their recorded values yet; `why` is empty once they
+    do."""
 
     why = ""
 
@@ -98,7 +99,7 @@ class Block:
         self.guarded = self.exposed
 
     def unwritten(self) -> str:
-        """Why its contents must not be read; empty if they may."""
+        """The reason that its contents must not be read; empty if they may be read."""
         if self.pending is None:
             return ""
         why = self.pending.why
@@ -108,8 +109,8 @@ class Block:
 
 
 class PromisedBlock(Block):
-    """A block whose buffer is made where it is first used: it is a `Block` from then on. If nobody
-    uses it, it leaves nothing behind.
+    """A block whose buffer is made where it is first used: it is a `Block` from then on. If it is
+    never used, no buffer is made.
 
     Under a byte budget every new block is one, and counts from the start, so that a call that does
     not fit is refused before a buffer is made. In a capture every block is one, and does not count:

@@ -19,6 +19,7 @@ from .pace import work
 __all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind", "unbound"]
 
 MAX_LAUNCHES = 1024  # in one batch; each has its params
+MAX_FILLED = 64  # slots of batches that a call remembers
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
 # One dispatch for an encoder: pipeline (compiled by then), bind group, offset of the params, grid.
@@ -40,14 +41,17 @@ class Call:
         size, work: the cost of the call, in units of `pace`.
         pack: packs the scalars as bytes. `order` selects scalars; None is all in order.
         last: the scalars of the last launch.
+        filled: for slots of the device's batches, the entry of the call: mark, first slot of the
+            page of faults, scalars, commands. It is valid while its mark equals the mark of the
+            slot.
         commands, kept: the commands with slots of the call's own, and the scalars in these slots.
         serial: number of the last batch that uses these slots.
     """
 
     __slots__ = (
-        "blocks", "commands", "count", "inputs", "keeps", "kept", "label", "last", "named",
-        "order", "outputs", "pack", "page", "prepared", "reads", "serial", "size", "slots", "steps",
-        "watched", "work", "writes",
+        "blocks", "commands", "count", "filled", "inputs", "keeps", "kept", "label", "last",
+        "named", "order", "outputs", "pack", "page", "prepared", "reads", "serial", "size", "slots",
+        "steps", "watched", "work", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +88,7 @@ class Call:
         self.last: bytes | None = None
         self.kept: bytes | None = None
         self.commands: list[Command] = []
+        self.filled: dict[int, tuple[object, int, bytes, list[Command]]] = {}
         self.serial = -1
 
     def notes(self, host: float) -> list[tuple[str, int, float]]:
@@ -192,12 +197,31 @@ class BatchParams(Params):
 
     KEPT = 3072
 
+    # By slot a mark of the params that begin there. A loop that repeats its launches in each batch
+    # finds them as it left them.
+    filled: list[object | None]
+
     def __init__(self, engine: Engine, device: Any, pool: Pool, calls: Calls) -> None:
         super().__init__(engine, device, pool, MAX_LAUNCHES + self.KEPT)
         self._calls = calls
         self._next = MAX_LAUNCHES
         self._generation = calls.generation
         self.serial = -1
+        self.filled = [None] * MAX_LAUNCHES
+
+    def fill(
+        self, call: Call, scalars: Sequence[float], number: int, packed: bytes
+    ) -> list[Command]:
+        """As `pack` in the next slots, which remember it; `packed` are the scalars as bytes."""
+        slot, mark = self.used, object()
+        self.filled[slot : slot + call.count] = [None] * call.count
+        commands = self.pack(call, scalars, number)
+        if commands:
+            if len(call.filled) >= MAX_FILLED:
+                call.filled.clear()
+            self.filled[slot] = mark
+            call.filled[slot] = (mark, number, packed, commands)
+        return commands
 
     def keep(self, call: Call, scalars: Sequence[float], packed: bytes, serial: int) -> bool:
         """Give a call slots with these scalars, if that is possible now."""
@@ -272,7 +296,7 @@ def unbound(
     context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
     params: Params, page: Page | None,
 ) -> Call:  # fmt: skip
-    """The same without bind groups: where its memory lies is not known yet."""
+    """The same without bind groups, because the place of its memory is not known yet."""
     blocks: dict[Block, None] = {}
     for d in prepared.dispatches:
         for _, slot, _ in d.refs:

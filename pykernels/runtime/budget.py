@@ -1,8 +1,8 @@
 """The free blocks of a device, and its byte budget.
 
 Under a budget a new block is a promise: it counts, and what is pooled has to go for it, but its
-buffer is made, and room for that, where the block is first used. So what a call takes is known
-before the first buffer is made, and a call that is refused has taken nothing.
+buffer is made, and room for that, where the block is first used. So the memory of a call is known
+before its first buffer is made, and a refused call has allocated nothing.
 
 Signals may interrupt any call. So the counter and the list of blocks change together, in
 statements without a call between them.
@@ -43,7 +43,7 @@ def size_class(nbytes: int) -> int:
 
 
 def place(line: Sequence[Block], number: int) -> int:
-    """Where a block of this number belongs among free ones, the largest number first."""
+    """The position of a block of this number among free blocks, the largest number first."""
     if not line or line[-1].number > number:
         return len(line)
     return bisect_left(line, -number, key=_behind)
@@ -82,14 +82,14 @@ class Budget:
         self.wait: Callable[[], object] = lambda: None
         self._sweep_at = SWEEP
         self._total = self._peak = 0  # bytes of all blocks
-        self._promised = 0  # those of them that have no buffer yet
+        self._promised = 0  # blocks among them without a buffer
         self.kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._hits = self._misses = 0
         buffers.reclaim = self._reclaim
         buffers.refused = lambda size: self._refused(size, "the device has no room for them")
 
     def _collect(self) -> None:
-        """Take back what tensors have let go of."""
+        """Take back the blocks that tensors have released."""
         raise NotImplementedError
 
     def _reclaim(self) -> None:
@@ -149,7 +149,7 @@ class Budget:
         return self.buffers.make(size)
 
     def fulfil(self, blocks: Iterable[Block | None]) -> None:
-        """Make the buffers of those that are promised."""
+        """Make the buffers of promised blocks."""
         for block in blocks:
             if isinstance(block, PromisedBlock):
                 block.make(block)
@@ -186,12 +186,12 @@ class Budget:
             else:
                 needed += size
         if self._total + needed > self.limit:
-            # None of those that are free may count: they could have to go.
+            # Free blocks do not count, because they may have to be destroyed.
             self._check_room(sum([self._class(nbytes) for nbytes in sizes]), scratch)
 
     def _check_room(self, needed: int, scratch: int = 0) -> None:
-        """Raise unless the budget has room for that many more bytes besides what is in use; the
-        first `scratch` temporaries stay."""
+        """Raise unless the budget has room for `size` more bytes; the first `scratch` temporaries
+        stay."""
         self._collect()
         pooled = sum([block.size for block in self._idle(scratch)])
         if self._total - pooled + needed > self.limit:
@@ -271,7 +271,7 @@ class Budget:
         if self._total - self._promised > self.limit:
             self._free_all()
             return
-        # Scratch is not let go of: its mark tells when it was used.
+        # Scratch has no release; its mark shows when it was used.
         long_ago = self.serial - UNUSED
         old = [block for block in self._idle() if max(block.since, block.mark) < long_ago]
         if old:

@@ -1,4 +1,4 @@
-"""The GPU buffers of a device: those that it makes, and those that callers hold."""
+"""The GPU buffers of a device: buffers that it makes, and buffers of callers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USAGE = STORAGE | COPY_SRC | COPY_DST
 
 
 class Buffers:
-    """Makes the buffers of one device, and looks at those of callers.
+    """Makes the buffers of one device, and checks the buffers of callers.
 
     Attributes:
         largest: bytes that the largest buffer may have.
@@ -41,7 +41,7 @@ class Buffers:
         self.refused: Callable[[int], OutOfMemoryError]
 
     def make(self, size: int, usage: int = USAGE) -> Any:
-        """A new GPUBuffer; room is made if the device has none."""
+        """A new GPUBuffer; unused memory is freed first if the device has too little."""
         for last in (False, True):
             try:
                 return self._device.create_buffer(label="pykernels", size=size, usage=usage)
@@ -67,7 +67,7 @@ class Buffers:
         return sum([buffer.size for ref in self._internal if (buffer := ref()) is not None])
 
     def too_large(self, nbytes: int) -> OutOfMemoryError:
-        """The error for a buffer of so many bytes."""
+        """The error for a buffer of `size` bytes."""
         return OutOfMemoryError(
             f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
             f"{self.largest}"

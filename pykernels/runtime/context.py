@@ -103,7 +103,8 @@ class Context:
         # Stands in for optional tensors that are not given.
         self.null = Block(self.pool.buffers.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
-        self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"  # of raw kernels
+        self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"
+        self.guarded |= self.checks_indices
         self.debugging: Any = None  # the open block of Device.debug
         self.set_budget(asked_budget())
         _contexts.add(self)
@@ -140,7 +141,9 @@ class Context:
     def refuse_in_capture(self, what: str) -> None:
         """Raise inside a capture: a program cannot contain work of the host."""
         if self.scopes and self._arena() is not None:
-            raise BufferStateError(
+            scope = innermost("capture", "record", on=self)
+            kind = getattr(scope and scope.value, "refusal", BufferStateError)
+            raise kind(
                 f"[{what}] not possible inside a capture, which records launches only: do it "
                 "before or after"
             )
@@ -157,13 +160,13 @@ class Context:
         return None if scope is None or not scope.mine else scope.value.arena
 
     def held(self) -> Any:
-        """What holds the caller's launches until the end of its call (`whole.Held`)."""
+        """The object that holds the caller's launches until the end of its call (`whole.Held`)."""
         scope = innermost("call")
         found = None if scope is None or not scope.mine else scope.value.get(self)
         return None if found is None or found.running else found
 
     def run_held(self) -> None:
-        """Run what the caller's call holds: something needs the device now."""
+        """Run the launches that the caller's call holds, because the device is needed now."""
         if self.scopes:
             held = self.held()
             if held is not None:

@@ -176,7 +176,8 @@ class DeviceControl:
         """Collect what `debug("label", value, ...)` writes in the texts of raw kernels.
 
         A text for `raw_kernel` may have such statements, each with a label and up to 16 numbers.
-        Launches inside of the block record them; all others run the text without them.
+        Launches inside the block record the values; all other launches run the text without
+        `debug`.
 
             with dev.debug(invocation=range(4)) as d:
                 kernel(x, y)
@@ -188,7 +189,7 @@ class DeviceControl:
             limit: Records of each kernel that the block has room for; the first ones are kept.
 
         Raises:
-            ArgumentError: an argument that is none of these.
+            ArgumentError: another argument.
             BufferStateError: inside a capture or a recorded pass.
         """
         block: AbstractContextManager[Debugged] = load("pykernels.raw.debugging").debugged(

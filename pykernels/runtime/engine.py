@@ -43,9 +43,9 @@ _FEATURES: dict[EngineName, dict[str, str]] = {
     "wgpu": {f.name: f.wgpu for f in FEATURES if f.wgpu != f.name},
     "dawn": {},
 }
-# What a device of ours asks for where the adapter has it.
+# Features that our devices request if the adapter has them.
 _WANTED = tuple(f.name for f in FEATURES if f.asked)
-# What the default device has besides, as pygfx requires it.
+# Additional features of the default device, which pygfx requires.
 _OF_OTHERS = ("float32-filterable",)
 COPY_DST = 0x08
 # Raw buffer, byte offset in it, byte offset in the target, number of bytes.
@@ -144,7 +144,7 @@ class Engine:
         )
 
     def default_device(self, more: Sequence[str] = ()) -> Any:
-        """The device that other users of this engine's module share. Made if there is none yet,
+        """The shared device of this engine's module. Made if there is none yet,
         with the features `more`."""
         processes.claim_process()
         shared = self.module.utils.device
@@ -196,7 +196,7 @@ class Engine:
             self.end(what)
         return group
 
-    # -- work whose Python API in an engine would end the process, or hang ------------------------
+    # -- calls whose Python API in an engine would end the process, or hang ------------------------
 
     def write(self, device: Any, buffer: Any, offset: int, data: memoryview) -> None:
         """Queue a write of whole words.

@@ -27,8 +27,8 @@ MAX_RECORDED = 64
 MAX_FULL = 16
 # Copies of pages with runs of programs that their owners have not read.
 MAX_ASIDE = 256
-# Unreported faults, and those of ended owners among them. Beyond these numbers the oldest are
-# forgotten.
+# All unreported faults, and the faults of ended owners among them. Beyond these numbers the oldest
+# are forgotten.
 MAX_FOUND, MAX_ENDED = 4096, 64
 _LAST = 0x7FFFFFFF
 
@@ -68,7 +68,7 @@ class Page:
         self.closed = False  # True if no more launches follow
         self.launches: list[tuple[str, Watch]] = []
         self.checks: list[Check] = []
-        self.told = 0  # number of launches whose slots a synchronisation has seen
+        self.told = 0  # number of launches whose slots a synchronisation has read
         self.counts: dict[int, int] = {}  # reported skipped rows, by launch
         self.counter = [0]  # counts runs; all pages of a program share it
         self.term: Term | None = None

@@ -37,7 +37,8 @@ class Handle:
 
     @property
     def _padded(self) -> bool:
-        """True if a binding may be rounded up to 16 bytes. A caller's buffer may end before."""
+        """True if a binding may be rounded up to 16 bytes. A caller's buffer may end before
+        that."""
         return -(-(self._offset + self._layout.hi) // 16) * 16 <= self._block.size
 
     @property

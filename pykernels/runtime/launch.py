@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKernelsError
+from pykernels.lazy import load
 from pykernels.steps import Kernel
 from pykernels.wgsl.watch import SLOTS
 
@@ -18,9 +19,8 @@ from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
 from .observe import live, observe
-from .owners import Check, Owner, check_of, current, inherited
+from .owners import Check, Owner, check_of, inherited
 from .prepare import prepare
-from .scopes import entered
 
 __all__ = ["launch", "run", "wrong_type"]
 
@@ -56,6 +56,10 @@ def launch(
     context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
         context.check()
+        if context.checks_indices and load("pykernels.raw.checking").checked_launch(
+            context, key, tensors, scalars
+        ):
+            return
     try:
         with context.lock:
             try:
@@ -86,10 +90,10 @@ def _launch_checked(
     context: Context, key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...], call: Call | None,
 ) -> Call | None:  # fmt: skip
-    """A launch that was seen before and reports indices out of range, outside of all blocks; any
-    other one is a slow one."""
-    if call is not None and entered.get() is None and not context.scopes and not context.dead:
-        owner = current()
+    """A launch like an earlier one that reports indices out of range, outside of captures; other
+    launches take the slow path."""
+    if call is not None and not context.scopes and not context.dead:
+        owner = context.caller()
         check = check_of(owner, call.keeps)
         if context.recorder.record(call, scalars, check):
             _name(context, call, tensors, owner, check)
@@ -154,11 +158,13 @@ def _check(call: Call, owner: Owner) -> Check | None:
 def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -> None:
     """Attach to the outputs of an unchecked call the checked calls that its values come from."""
     found: tuple[Check, ...] = ()
+    several = False
     for i in call.inputs:
         checks = tensors[i]._storage.checks  # type: ignore[union-attr]
         if checks and checks is not found:
+            several = bool(found)
             found += checks
-    if found and (len(found) > 1 or any(c.keeps or not c.open for c in found)):
+    if found and (several or any([c.keeps or not c.open for c in found])):
         found = inherited(found, context.caller(), None)
     for i in call.outputs:
         tensors[i]._storage.checks = found  # type: ignore[union-attr]
@@ -170,9 +176,7 @@ def _name(
     """As `_pass_on`, for a checked call, which is itself one of the checks."""
     found: tuple[Check, ...] = ()
     for i in call.named:
-        checks = tensors[i]._storage.checks  # type: ignore[union-attr]
-        if checks:
-            found += checks
+        found += tensors[i]._storage.checks  # type: ignore[union-attr]
     named = inherited(found, owner, check) if found else (check,)
     for i in call.outputs:
         tensors[i]._storage.checks = named  # type: ignore[union-attr]

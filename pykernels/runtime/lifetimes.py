@@ -1,7 +1,7 @@
-"""The memory of a captured program: what lives from which call to which, and where it lies.
+"""The memory of a captured program: the first and last call that use each block, and its place.
 
-A tensor that exists when the capture ends keeps a buffer of its own. All else that was made inside
-lives from the first call that uses it to the last, and shares buffers.
+A tensor that exists when the capture ends keeps a buffer of its own. All other memory made inside
+lives from its first call to its last call, and shares buffers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .placement import METHODS, Method, Placement, Value, live_bytes, place
 
 __all__ = ["ProgramMemory", "planned"]
 
-MANY = 4096  # values whose placing by size takes about a second, as the square of their number
-NEAR = 1.001  # times what lives at once: a placement so near is not searched further
+MANY = 4096  # values; placing so many by size takes about a second
+NEAR = 1.001  # relative to the bytes that live at once; a placement this close is good enough
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class ProgramMemory:
         calls: The kernel of each call.
         live: The bytes in use at each call, tensors that are kept included.
         kept: Of tensors made inside that existed at the end of the capture. Each has a buffer.
-        shared: Of the buffers in which all else lies.
+        shared: The buffers that the other memory shares.
         bound: The largest of `live`. No placement takes less.
-        methods: What each way to place them would take for `shared`; the least was taken.
+        methods: The bytes of `shared` by each way to place blocks; the smallest was chosen.
     """
 
     calls: tuple[str, ...]
@@ -43,7 +43,7 @@ class ProgramMemory:
 
     @property
     def nbytes(self) -> int:
-        """What the program takes."""
+        """The bytes of the program."""
         return self.kept + sum(self.shared)
 
     def __str__(self) -> str:
@@ -80,8 +80,8 @@ class ProgramMemory:
 def planned(
     pool: Pool, arena: Arena, captured: Sequence[Any]
 ) -> tuple[dict[Block, tuple[Block, int]], ProgramMemory]:
-    """Give what was made inside a capture its memory: where the blocks lie that share buffers, by
-    buffer and first byte there."""
+    """Place the blocks that were made inside a capture and share buffers: a buffer and a first byte
+    for each."""
     pool.collect()
     uses: dict[Block, list[int]] = {}
     for i, c in enumerate(captured):
@@ -109,7 +109,7 @@ def planned(
 
 
 def _apart(number: Mapping[Block, int], captured: Sequence[Any]) -> list[set[int]]:
-    """For each block those that must be in another buffer: WebGPU refuses one that a dispatch
+    """For each block, the blocks that must be in another buffer: WebGPU refuses one that a dispatch
     binds both to be read only and to be written."""
     apart: list[set[int]] = [set() for _ in number]
     for c in captured:

@@ -73,7 +73,7 @@ class Pool(Budget):
             elif isinstance(held, Arena):
                 self._dissolve(held)
             del returned[0]
-            lease = held = None  # what a program kept comes back in this loop, too
+            lease = held = None  # blocks of a deleted program come back in this loop, too
         if self._gone:
             self.before_release(self._gone)
             self._gone = set()
@@ -107,12 +107,12 @@ class Pool(Budget):
             line[at:at] = (block,)
 
     def collect(self) -> None:
-        """Take back what tensors have let go of."""
+        """Take back the blocks that tensors have released."""
         with self._lock:
             self._collect()
 
     def held(self, block: Block) -> bool:
-        """Does a storage hold it?"""
+        """True if a storage holds it."""
         return self._taken.get(block) is not None
 
     # -- storages ---------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Pool(Budget):
             if self._total > self.limit or self.serial >= self._sweep_at:
                 self._tidy()
                 if self._total > self.limit:
-                    self._check_room(size)  # what is promised needs some of the pool
+                    self._check_room(size)  # promised blocks need a part of the pool
             if self._returned:
                 storage = self._swap(size) if len(self._returned) == 1 else None
                 if storage is not None:
@@ -162,7 +162,7 @@ class Pool(Budget):
         return storage
 
     def withdraw(self, blocks: Iterable[Block]) -> None:
-        """Blocks that count and whose buffers were not made are not wanted any more, whoever holds
+        """Forget promised blocks that count against the budget and have no buffer, whoever holds
         them."""
         with self._lock:
             self._withdraw(blocks)
@@ -188,8 +188,8 @@ class Pool(Budget):
         return arena
 
     def take_for_call(self, nbytes: int, arena: Arena) -> Storage:
-        """A storage of a block that no other call gets before the arena ends: one that the held
-        call itself let go of, or one of the pool."""
+        """A storage of a block that no other call gets before the arena ends: a block that the held
+        call released, or a block of the pool."""
         size = self._class(nbytes)
         with self._lock:
             self.tidy()
@@ -260,7 +260,7 @@ class Pool(Budget):
 
     def settle_arena(self, arena: Arena, sizes: Sequence[int]) -> list[Block]:
         """Its capture has ended: shared buffers of these sizes, and one for each promised block
-        that a storage holds. The other promised blocks are no longer its own."""
+        that a storage holds. The arena gives up the other promised blocks."""
         self._collect()
         held = [b for b in arena.blocks if b.promised and b in self._taken]
         needed = sum(sizes) + sum([self._class(block.size) for block in held])
@@ -310,7 +310,7 @@ class Pool(Budget):
 
     def scratch(self, sizes: Sequence[int], promised: Sequence[Block] = ()) -> Sequence[Block]:
         """Blocks of these sizes for the temporaries of one call: the n-th is the same for all
-        calls, and grows. Launches are in order, so each has it for itself. Counted as pooled.
+        calls, and grows. Launches run in order, so no two use it at once. Counted as pooled.
 
         `promised` are the call's new tensors, which get their buffers once all have room."""
         have = self._scratch[: len(sizes)]
@@ -329,7 +329,7 @@ class Pool(Budget):
                 raise
             self.fulfil((*promised, *found))
             if len(found) == len(sizes) and all(map(operator.is_, found, self._scratch)):
-                return found  # else the device had no room, and gave back some of them
+                return found  # otherwise the device had no room, and some of them were freed
         raise self._refused(sum(sizes), "the device has no room for them")
 
     def promise_scratch(self, sizes: Sequence[int]) -> list[Block]:

@@ -38,8 +38,8 @@ _lock = threading.Lock()
 
 
 class Record:
-    """The serial of the last write to each window of an allocation. Tapes keep this record where
-    they should not keep the allocation itself.
+    """The serial of the last write to each window of an allocation. Tapes keep this record if they
+    should not keep the allocation alive.
     """
 
     __slots__ = ("__weakref__", "writes")
@@ -65,7 +65,7 @@ class Observer(Protocol):
         """The call was recorded."""
 
     def interrupted(self, entry: Any) -> None:
-        """It was held, and nobody knows whether it ran."""
+        """The launch was held, and it is not known whether it ran."""
 
     def drop(self, entry: Any) -> None:
         """The call was not recorded."""
@@ -148,7 +148,7 @@ def record_of(storage: Storage) -> Record:
 
 
 class Seen:
-    """What tapes have kept of one call."""
+    """The part of one call that tapes keep."""
 
     __slots__ = ("_entries", "_serial", "_undo")
 
@@ -179,15 +179,22 @@ def observe(
 ) -> None:  # fmt: skip
     """`launch` while a tape lives."""
     kernel: Kernel = key[0]
-    scope, tapes = innermost("tape", "gradient"), list[Observer]()
-    if scope is not None:
-        if scope.owner is not current():
+    scope, tapes = entered.get(), list[Observer]()
+    mine = scope is not None and scope.open and scope.owner is current()
+    if mine and scope.what == "gradient" and not scope.value:  # type: ignore[union-attr]
+        launch(key, tensors, scalars, True)  # as below, for the most launches
+        return
+    if mine and scope.what == "tape" and scope.outer is None:  # type: ignore[union-attr]
+        tape = scope.value()  # type: ignore[union-attr]
+        tapes = [] if tape is None else [tape]
+    else:
+        scope = innermost("tape", "gradient")
+        if scope is not None:
             scope.check(kernel.name)
-        if scope.what == "tape" or scope.value:
             tapes = recording_tapes()
-        if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
-            launch(key, tensors, scalars, True)
-            return
+            if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
+                launch(key, tensors, scalars, True)
+                return
     serial = next_serial()
     entries: list[tuple[Observer, Any]] = []
     undo = []

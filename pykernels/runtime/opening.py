@@ -1,4 +1,4 @@
-"""Which GPUDevice a `Device` opens: adapter, engine and features."""
+"""Opens the GPUDevice of a `Device`: adapter, engine and features."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def decide(
     """The binding mode of a call, or of one step, and the inputs that must be copied before it.
 
     `shared` names the inputs in an output's buffer; their offsets and the output's count from one
-    origin. `max_window` is the size of the largest binding, None where it does not matter.
+    origin. `max_window` is the size of the largest binding, None to ignore it.
     """
     if not shared:
         return "read", []
@@ -111,7 +111,7 @@ def decide(
         else:
             copies.append(name)
     if merged:
-        # In this mode every other input is bound read-only. A union of windows cannot be bound if
+        # In this mode all other inputs are bound read-only. A union of windows cannot be bound if
         # it is too large or touches another output.
         alias = next(o for o in outputs if o.alias == merged[0])
         (a0, a1), (b0, b1) = (rounded(views[n], align) for n in (merged[0], alias.name))

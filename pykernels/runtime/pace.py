@@ -66,8 +66,8 @@ class Pace:
             self._learn(now)
             self._since = now
         elif self._busy and now - self._since > _MEASURABLE:
-            # The time of less than one unit says nothing about a unit: the machine was busy, or
-            # asleep.
+            # The time of less than one unit is no measure for a unit, because the machine may have
+            # been busy or asleep.
             self._unit = max(self._unit, (now - self._since) / max(self._busy, 1.0))
         self._busy += amount
         if full:

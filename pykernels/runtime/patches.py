@@ -1,4 +1,4 @@
-"""What pykernels changes in the packages of the engines."""
+"""Changes that pykernels makes in the packages of the engines."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Where values lie that live for a part of a program: in few buffers, whose bytes together are as
-near as possible to the bytes that live at once.
+"""Places values that live for a part of a program: in few buffers, whose total size is close to the
+most bytes that live at once.
 
 This is dynamic storage allocation with known lifetimes, which is NP-hard. Two known heuristics:
 greedy by size takes the largest value first, and the lowest place that is free while it lives
 (Pisarchyk and Lee, 2020); best fit takes values in the order of their first use, and the smallest
-gap that holds them. Where both are above what lives at once, drawn orders are tried: by size and
-life, each value's rank moved at random, the same for the same values.
+gap that holds them. If both need more than the bytes that live at once, random orders are tried: by
+size and lifetime, with random changes of each value's rank. The same values give the same orders.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Placement:
 
     @property
     def nbytes(self) -> int:
-        """Of all buffers."""
+        """The bytes of all buffers."""
         return sum(self.sizes)
 
 
@@ -64,7 +64,7 @@ def place(
     """Places for all values.
 
     Values in one buffer that live at the same time share no byte. Value i is in another buffer than
-    those of apart[i]. No buffer is larger than `limit`, which holds each value.
+    the values of apart[i]. No buffer is larger than `limit`, which holds each value.
     """
     if method == "drawn orders":
         return _drawn(values, apart, limit)
@@ -74,7 +74,7 @@ def place(
 
 
 def _drawn(values: Sequence[Value], apart: Sequence[Collection[int]], limit: int) -> Placement:
-    """The best of some orders, each by size and, more or less, by how long values live."""
+    """The best of several orders; an order weighs the size and the lifetime of values."""
     rng, calls = random.Random(0), max((v.last for v in values), default=0) + 1
     least = max(live_bytes(values, calls), default=0)
     best: Placement | None = None
@@ -108,7 +108,7 @@ def _placed(
         fits = []
         for n, lying in enumerate(buffers):
             if n not in taken:
-                if in_time:  # those that are over do not come back
+                if in_time:  # values whose lifetime is over are not needed again
                     lying[:] = [row for row in lying if row[2].last >= v.first]
                 at, room = _gap(lying, v, in_time)
                 if at + v.nbytes <= limit:
@@ -129,8 +129,8 @@ def _rank(v: Value, in_time: bool) -> tuple[int, int]:
 
 
 def _gap(lying: Sequence[tuple[int, int, Value]], v: Value, smallest: bool) -> tuple[int, int]:
-    """The first byte of a gap that holds a value, between those that live at the same time: of the
-    smallest one with its bytes, or of the lowest one with 0."""
+    """The first byte of a gap for a value, between the values that live at the same time: the
+    smallest gap, or the lowest gap if `lowest`."""
     nbytes, first, last = v.nbytes, v.first, v.last
     top, best, least = 0, -1, _FAR
     for start, _, other in lying:

@@ -88,10 +88,12 @@ class _Call:
         self.after: list[tuple[_Operand, _Operand]] = []
         self.by_step = False  # the union of windows is too large: each step has its own mode
 
-    # -- what the device does not take ------------------------------------------------------------
+    # -- arguments that the device cannot use
+    # ------------------------------------------------------------
 
     def replace_arguments(self, options: tuple[Any, ...]) -> Mode:
-        """Replace arguments that the device cannot use; returns the others' binding mode."""
+        """Replace arguments that the device cannot use. Returns the binding mode for the other
+        arguments."""
         kernel, caps = self.kernel, self.context.caps
         if not caps.f16 and not kernel.moves_bytes:
             for i, arg in enumerate(kernel.args):
@@ -136,8 +138,8 @@ class _Call:
         ]
 
     def _written_apart(self, options: tuple[Any, ...]) -> bool:
-        """True if outputs share no element and no dispatch writes two of them, as where windows of
-        one tensor are interleaved: a dispatch binds one, and the next one another."""
+        """True if outputs share no element and no dispatch writes two of them, as for interleaved
+        windows of one tensor: then each dispatch binds another output."""
         args = zip(self.kernel.args, self.operands, strict=True)
         outputs = [o for arg, o in args if arg.role == "out" and o is not None and o.view.size]
         for n, o in enumerate(outputs):
@@ -215,7 +217,7 @@ class _Call:
         return [s for s in steps if s.groups > 0]
 
     def _mode_of(self, step: Step, mode: Mode, frame: _Frame) -> Mode:
-        """The mode of one step of a call in this mode."""
+        """The binding mode of one step, from the mode of its call."""
         if self.by_step:
             return self._decide_step(step, frame)[0]
         return mode if _shared(step, frame) else "read"

@@ -1,4 +1,4 @@
-"""What a process may do with engines: after a fork, at its end, and without a display."""
+"""Rules for engines in a process: after a fork, at its end, and without a display."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def profiled(context: Context, batches: bool) -> Iterator[Profile]:
     context.check()
     recorder, profile, held = context.recorder, Profile(context, batches), False
     try:
-        with context.lock:  # launches of other threads in between would have no notes
+        with context.lock:  # launches of other threads in between have no notes
             recorder.flush()
             profile.outer = recorder.timer
             recorder.timer = profile

@@ -93,7 +93,7 @@ class Recording:
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
         self.runs = [0]  # one number that pages share
-        self.pending = OfProgram()  # what is made inside waits for the first run
+        self.pending = OfProgram()  # memory made inside is allocated by the first run
         self.memory: ProgramMemory  # once it can run
         self.base: Variant  # on the inputs of the capture
         self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
@@ -108,7 +108,7 @@ class Recording:
             raise
 
     def finish(self, arena: Arena) -> None:
-        """The capture has ended: what was made inside gets its memory."""
+        """The capture has ended: place the memory that was made inside."""
         moved, self.memory = planned(self.context.pool, arena, self.captured)
         self.captured = [c.moved(moved) for c in self.captured]
         self.calls, self.commands = self._bound(lambda call: True)
@@ -229,7 +229,7 @@ class Recording:
     def _bound(
         self, wanted: Callable[[Call], bool], moved: _Moved | None = None
     ) -> tuple[list[Call], list[Command]]:
-        """The captured calls and their commands; the wanted ones are bound again, at other
+        """The captured calls and their commands; the calls `wanted` are bound again, at other
         locations."""
         calls: list[Call] = []
         commands: list[Command] = []
@@ -328,7 +328,8 @@ class Program:
         )
 
     def memory(self) -> ProgramMemory:
-        """The bytes that are in use at each call, what holds them, and the least that could.
+        """The bytes in use at each call, the bytes of the buffers, and the smallest possible size
+        of the buffers.
 
             print(program.memory())
             program.memory().plot("memory.png")

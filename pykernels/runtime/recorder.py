@@ -82,10 +82,9 @@ class Recorder:
         struct.error or OverflowError, and records nothing, if they do not fit.
         """
         params, page, watched, order = self.params, call.page, call.watched, call.order
-        number, packed = 0, b""
+        number = 0
         checks: tuple[Check, ...] = ()
-        if not watched:  # otherwise `params.pack` packs them below, for another slot each time
-            packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
+        packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
@@ -113,7 +112,14 @@ class Recorder:
         ):
             commands, kept = call.commands, serial
         else:
-            commands = params.pack(call, scalars, number)
+            again = call.filled.get(used)
+            if (
+                again is not None and again[0] is params.filled[used]
+                and again[1] == number and again[2] == packed
+            ):  # fmt: skip
+                commands = again[3]
+            else:
+                commands = params.fill(call, scalars, number, packed)
             used += call.count
         notes = () if self.timer is None else call.notes(time.perf_counter())
         self._queue += commands
@@ -234,7 +240,7 @@ class Recorder:
     def _submit_whole(self, program: Any) -> None:
         """Submit a program in one command buffer, and encode the next one while it runs.
 
-        In growing batches, short dispatches would wait for the host.
+        If batches grew, short dispatches would wait for the host.
         """
         engine = self._engine
         for block in program.blocks:

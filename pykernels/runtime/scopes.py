@@ -25,7 +25,7 @@ What = Literal["capture", "record", "tape", "pause", "gradient", "checked", "cal
 
 
 class Scope:
-    """A block, entered by the thread or task that makes it.
+    """A block that the thread or task which makes it also enters.
 
     Attributes:
         what: the kind of block.
@@ -97,7 +97,7 @@ class Block(ContextDecorator):
     _open_error: type[PyKernelsError]
 
     def __init__(self) -> None:
-        # Its end comes with its last reference, where a signal interrupts.
+        # If a signal interrupts it, it ends with its last reference.
         self._block: AbstractContextManager[None] | None = None
 
     def _begin(self) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ A read submits a copy into a staging buffer under the device's lock. It waits wi
 then copies once from the mapped memory to the caller's memory. Chunks bound the staging memory.
 
 A large write copies once into a staging buffer that is mapped, and submits a copy from there. It
-never waits: where none is mapped, as the device is still copying, the engine stages the data.
+never waits: if no buffer is mapped because the device is still copying, the engine stages the data.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Transfers:
         return True
 
     def _writer(self, nbytes: int) -> Staging | None:
-        """The smallest staging buffer of at least `nbytes` that is mapped for writing. Where there
-        is none, a new one is, if its mapping comes at once."""
+        """The smallest staging buffer of at least `nbytes` that is mapped for writing. If there is
+        no such buffer, a new buffer is used, if it is mapped at once."""
         signals, raw = self._engine.signals, self._device._internal
         fitting = [kept for kept in self._writers if kept.size >= nbytes]
         for kept in sorted(fitting, key=lambda kept: kept.size):

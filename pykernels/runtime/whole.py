@@ -1,9 +1,9 @@
-"""Calls of several launches, refused as a whole where a byte budget has no room for them.
+"""Calls of several launches, which a byte budget refuses as a whole.
 
 While a device has a budget, the launches and uploads of such a call are held until it ends. Blocks
-are promised meanwhile (see `memory`), and those that the call needs no more serve it again. So a
-refusal comes before the first buffer is made and before anything runs. What needs the device before
-the end of the call, such as a read of a count, runs what is held so far.
+are promised meanwhile (see `memory`), and the call reuses blocks that it no longer needs. So a
+refusal comes before the first buffer is made and before anything runs. An operation that needs the
+device before the end of the call, such as a read of a count, runs the launches held so far.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 class _Nothing:
-    """What the arena of a held call keeps besides its blocks, as `Pool.contents` asks for it."""
+    """The empty contents of a held call's arena, for `Pool.contents`."""
 
     pages: tuple[Any, ...] = ()
 
@@ -60,7 +60,8 @@ class Held:
         self.seen: list[Seen] = []
         self._made: list[Block] = []
         self._steps: list[Callable[[], object]] = []
-        # Tensors of the call are let go of, so that their memory serves again: others stand in.
+        # Release the tensors of the call, so that their memory is reused; substitutes take their
+        # place.
         self._stand_ins: dict[weakref.ref[Storage], Storage] = {}
 
     def launch(
@@ -95,7 +96,7 @@ class Held:
         return Handle(t._context, storage, t._offset, t._layout)
 
     def run(self) -> None:
-        """Make the buffers, and run what is held so far."""
+        """Make the buffers, and run the launches held so far."""
         steps = self._steps
         if not steps:
             return
@@ -127,7 +128,7 @@ class Held:
     def finish(self) -> None:
         """Run the rest."""
         self.run()
-        self._make()  # of what no launch has written
+        self._make()  # blocks that no launch has written
         self._made.clear()
 
     def _make(self) -> None:
@@ -137,8 +138,8 @@ class Held:
         self._context.pool.fulfil(new)
 
     def end(self) -> None:
-        """The call is over. If it failed, what is still held does not run, nothing that was
-        promised is wanted, and buffers that were made for it are not pooled."""
+        """The call is over. If it failed, the launches still held do not run, promised blocks are
+        dropped, and buffers that were made for it are not pooled."""
         for block in self._made:
             block.reusable = False
         for seen in reversed(self.seen):
@@ -171,7 +172,7 @@ def _held(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, A
     if outer is not None and outer.mine:
         return function(*args, **kwargs)
     found = [context for ref in [*budgeted] if (context := ref()) is not None]
-    # A block that captures or records takes launches at once: it ends where one is refused.
+    # A block that captures or records takes launches at once; it ends if a launch is refused.
     held = {
         context: Held(context)
         for context in found

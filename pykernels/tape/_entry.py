@@ -46,7 +46,7 @@ class Place:
         return self.record, self.lo, self.hi
 
     def overlaps(self, other: Place) -> bool:
-        """Do both share bytes?"""
+        """True if both share bytes."""
         return self.record is other.record and self.lo < other.hi and other.lo < self.hi
 
 
@@ -66,11 +66,12 @@ class Entry:
         scalars: tuple[float, ...], serial: int, records: Sequence[Record | None],
     ) -> None:  # fmt: skip
         self.kernel, self.options, self.scalars, self.serial = kernel, options, scalars, serial
-        self.rule = rule_of(kernel)
-        kept = _kept(kernel, options)
+        self.rule, kept = _ruled(kernel, options)
         self.places = tuple(
             [
-                r and Place(r, t._layout, t._offset, t if k and isinstance(t, Tensor) else None)  # type: ignore[union-attr]
+                None
+                if r is None
+                else Place(r, t._layout, t._offset, t if k and isinstance(t, Tensor) else None)  # type: ignore[union-attr]
                 for t, k, r in zip(tensors, kept, records, strict=True)
             ]
         )
@@ -202,22 +203,22 @@ def rule_of(kernel: Kernel) -> Rule | None:
     return None
 
 
-def _kept(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
-    """The tensors of a call that its rule may read."""
+def _ruled(kernel: Kernel, options: tuple[Any, ...]) -> tuple[Rule | None, tuple[bool, ...]]:
+    """The rule of a call, and the tensors that it may read."""
     try:
-        return _kept_by(kernel, options)
-    except TypeError:  # options that cannot be hashed; the launch raises the error
-        return (False,) * len(kernel.args)
+        return _ruled_by(kernel, options)
+    except TypeError:  # options that cannot be hashed: the launch will say so
+        return rule_of(kernel), (False,) * len(kernel.args)
 
 
 @functools.lru_cache(maxsize=4096)
-def _kept_by(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
+def _ruled_by(kernel: Kernel, options: tuple[Any, ...]) -> tuple[Rule | None, tuple[bool, ...]]:
     rule = rule_of(kernel)
     if rule is None:
-        return (False,) * len(kernel.args)
+        return None, (False,) * len(kernel.args)
     names: Any = getattr(rule, "reads", [arg.name for arg in kernel.args])
     found: Collection[str] = names
     if callable(names):
         named: Any = names
         found = named(kernel, dict(zip(kernel.options, options, strict=False)))
-    return tuple([arg.name in found for arg in kernel.args])
+    return rule, tuple([arg.name in found for arg in kernel.args])

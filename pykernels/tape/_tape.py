@@ -6,7 +6,7 @@ import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, NoReturn, Self, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -120,6 +120,12 @@ class Tape:
         state = "" if self._scope is None else ", recording"
         return f"<pykernels.Tape of {len(self)} calls{state}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TapeError(
+            "[tape] a tape cannot be copied or pickled: it belongs to its memory and its calls. "
+            "Record again with another one"
+        )
+
     def watch(self, *tensors: Tensor) -> None:
         """Record from now on only calls that depend on watched tensors. Writing to a watched tensor
         raises.
@@ -189,7 +195,6 @@ class Tape:
         self, loss: Tensor, sources: Any, seed: Any = None, *,
         unused: Literal["error", "zeros", "none"] = "error", release: bool = False,
     ) -> Any: ...  # fmt: skip
-    @whole
     def gradient(
         self, loss: Tensor, sources: Any, seed: Any = None, *,
         unused: Literal["error", "zeros", "none"] = "error", release: bool = False,
@@ -211,7 +216,8 @@ class Tape:
             unused: For a source that the loss does not depend on: "error" raises, "zeros" gives
                 zeros, "none" gives None.
             release: Forget each call once its rule has run, so that its memory is free for the rest
-                of the way: a step takes less. The tape is clear afterwards, after an error too.
+                of the way: a step takes less. The tape is clear afterwards, after an error too, and
+                under a byte budget the call is not refused before it runs.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.
@@ -228,7 +234,10 @@ class Tape:
             raise ArgumentError(
                 f"[gradient] unused must be 'error', 'zeros' or 'none' but is {unused!r}"
             )
-        release = flag("gradient", "release", release)
+        walk = _released if flag("gradient", "release", release) else _whole
+        return walk(self, loss, sources, seed, unused, release)
+
+    def _gradient(self, loss: Tensor, sources: Any, seed: Any, unused: str, release: bool) -> Any:
         _check(loss, "loss", "gradient")
         tree = _tree(sources)
         named = leaves(tree, "sources", "gradient")
@@ -410,6 +419,14 @@ class Tape:
             self._watched |= {record for record, _, _ in known}
         self._known |= {record for record, _, _ in known}
         self._entries.append(Written([*reads], known, GRADIENT))
+
+
+def _released(tape: Tape, *args: Any) -> Any:
+    """The walk of `gradient` as it goes: launches that are held would hold what they read."""
+    return tape._gradient(*args)
+
+
+_whole = whole(_released)
 
 
 def _tree(sources: Any) -> Any:

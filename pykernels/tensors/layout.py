@@ -1,6 +1,6 @@
 """The places of a tensor's elements: layouts, views, and the index spaces of kernels.
 
-Pure arithmetic on Python integers: nothing here knows a GPU. Strides and offsets are bytes.
+Pure arithmetic on Python integers, without a GPU. Strides and offsets are bytes.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def repeats_to(shape: Ints, target: Ints) -> bool:
 
 
 def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
-    """The same elements in the same order with as few axes as possible (never none)."""
+    """The same elements in the same order with as few axes as possible, at least one."""
     dims: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
     for axis in range(len(shape)):

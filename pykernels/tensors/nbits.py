@@ -113,7 +113,7 @@ def _zeros(value: Any, n: int, count: int, bits: int) -> NDArray:
 
 
 def _same(halves: NDArray, d: NDArray) -> bool:
-    """Are the halves the scales, NaN as NaN?"""
+    """True if the halves equal the scales; NaN equals NaN."""
     return bool(((halves.astype(np.float32) == d) | np.isnan(d)).all())
 
 

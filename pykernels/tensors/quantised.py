@@ -64,9 +64,7 @@ class QTensor:
         return made
 
     @classmethod
-    def zeros(
-        cls, shape: int | Sequence[int], type: str, device: Device | None = None
-    ) -> QTensor:
+    def zeros(cls, shape: int | Sequence[int], type: str, device: Device | None = None) -> QTensor:
         """A tensor of zeros, such as a cache of keys and values.
 
         Args:
@@ -132,7 +130,7 @@ class QTensor:
         """The tensor of an entry of `gguf.GGUFReader(path).tensors`.
 
         Raises:
-            ArgumentError: an entry of a type that is none of these; `pk.gguf.load` reads plain ones
+            ArgumentError: an entry of another type; `pk.gguf.load` reads plain ones
                 too.
             DTypeError: no such entry.
         """
@@ -196,7 +194,7 @@ class QTensor:
 
     @property
     def kind(self) -> BlockType:
-        """What is known of the type."""
+        """The facts of the type."""
         return self._kind
 
     @property
@@ -357,7 +355,8 @@ class Transposed:
 
 
 def _kernel(name: str) -> Kernel:
-    """A kernel, when it is needed: a build of other kernels imports this module, too."""
+    """Import a kernel when it is needed, because a build of other kernels imports this module,
+    too."""
     found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
     return found
 

@@ -148,7 +148,7 @@ def nonzero_of_size(x: T, size: int, fill: int, op: str = "nonzero") -> tuple[T,
 
 
 def _offsets_of(x: T, op: str) -> T:
-    """How many elements before each chunk are not zero, and how many in all."""
+    """The number of elements before each chunk that are not zero, and their total."""
     if x.ndim == 0:
         raise ShapeError(f"[{op}] a tensor without axes has no indices")
     offsets = x._fresh(contiguous_layout((cdiv(x.size, CHUNK) + 1,), DTYPES["int32"]))

@@ -90,8 +90,8 @@ class TensorBase(Operators, Interop):
         """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared).
 
         Recorded launches that use it are submitted first, and later launches at once, so that the
-        caller's queue calls come after them. Each submit checks the buffer, as others may destroy
-        or map it. The pool does not reuse it.
+        caller's queue calls come after them. Each submit checks the buffer, because other code may
+        destroy or map it. The pool does not reuse it.
         """
         return self._context.expose(self._storage)
 
@@ -143,7 +143,7 @@ class TensorBase(Operators, Interop):
         return type(self)(self._context, self._storage, self._offset, lay)
 
     def _at(self, lay: Layout, delta: int) -> Self:
-        """A view that begins so many bytes later."""
+        """A view that begins `nbytes` bytes later."""
         return type(self)(self._context, self._storage, self._offset + delta, lay)
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:

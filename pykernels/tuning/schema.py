@@ -128,7 +128,7 @@ class Matmul:
 class Stem:
     """conv_stem."""
 
-    channels: int  # input channels of a group, at the most
+    channels: int  # most input channels of a group
     waves: int  # workgroups on each unit from which tiles are the larger ones
     yield_depth: int  # depth of a window from which implicit_gemm_3x3 is better
     yield_pixels: int  # and pixels

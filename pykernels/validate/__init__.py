@@ -7,9 +7,9 @@
     for finding in validate(sources, found):
         print(finding)
 
-naga and Tint speak two dialects. Each checks as much of a text as it knows; what one of them lacks
-and the other one accepts is a note or a warning that says so, not an error of the text.
-The package imports neither wgpu nor numpy nor anything generated, so the build can use it.
+naga and Tint speak two dialects. Each validator checks the part of a text that it supports. A
+construct that one lacks and the other accepts gives a note or a warning, not an error. The package
+imports neither wgpu nor numpy nor anything generated, so the build can use it.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ def validate(
     *,
     features: Collection[str] | None = None,
 ) -> list[Finding]:
-    """What the validators say about the sources, in the order of the sources, then by line.
+    """Validate the sources. Returns findings in the order of the sources, then by line.
 
-    `features` are those of the device (``shader-f16``, ``bgra8unorm-storage``): a text that needs
-    another one gets an error. None stands for those that each text enables.
+    `features` are the features of the device (``shader-f16``, ``bgra8unorm-storage``): a text that
+    needs another feature gets an error. None stands for the features that each text enables.
     """
     found = [f for validator in validators for f in validator.check(sources)]
     said = agree(sources, found, {v.name: v.version for v in validators})
     return arrange(sources, [*lacking(sources, features), *said])
 
 
-# Lints that stand in for a compiler: where it speaks itself, they are silent.
+# Lints that replace a compiler's message; they are dropped if the compiler reports it itself.
 _STANDS_IN = {"PK007": "tint", "PK010": "naga", "PK011": "tint"}
-# Lints on limits that Tint's pipelines have, too: they know the better place.
+# Lints on limits that Tint's pipelines check, too; the lints give a better place.
 _OF_LIMITS = {"PK003", "PK004", "PK005", "PK012", "PK013"}
 _SHOWN = re.compile(r"^ *(\d+)(?: │|:\d)", re.MULTILINE)
 
 
 def arrange(sources: Sequence[Source], findings: Sequence[Finding]) -> list[Finding]:
-    """Findings in the order of the sources, then by line; no fault said twice."""
+    """Findings in the order of the sources, then by line, without duplicates."""
     order = {source.name: index for index, source in reversed(list(enumerate(sources)))}
     said = {
         (f.source, f.line, f.validator)

@@ -1,7 +1,7 @@
 """Errors of a compiler that lacks a construct of a text, which the other compiler knows.
 
-naga and Tint know different parts of WGSL. Where one of them stops at something that it has never
-heard of, and the other one accepts the text, the text is right and the compiler is behind.
+naga and Tint know different parts of WGSL. If one of them stops at an unknown construct and the
+other accepts the text, the text is right and the first compiler lacks the construct.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._types import LACKS, Finding, Severity, Source, knows
 __all__ = ["agree"]
 
 _COMPILERS = ("naga", "tint")
-# What a compiler's message is about, by what it says; `{}` is the name in it.
+# The construct that a compiler's message is about, from its words; `{}` stands for a name.
 _DIRECTIVES = {
     "naga": (
         (r"`(\w+)` enable-extension|enable-extension `(\w+)`", "`enable {}`"),
@@ -45,10 +45,11 @@ _WORD = re.compile(r"\w+")
 def agree(
     sources: Sequence[Source], findings: Sequence[Finding], versions: Mapping[str, str]
 ) -> list[Finding]:
-    """Findings in which what a compiler lacks is no error of a text that the other one accepts.
+    """Findings in which a construct that one compiler lacks is no error if the other accepts the
+    text.
 
-    `versions` has the validators that ran. An unknown directive becomes a note, an unknown
-    construct a warning: nobody promised that the text is for one compiler alone.
+    `versions` has the validators that ran. An unknown directive becomes a note, and an unknown
+    construct a warning, because the text may have to run with both compilers.
     """
     if not versions.keys() >= set(_COMPILERS):
         return list(findings)

@@ -1,4 +1,4 @@
-"""One job of a validator in a process of its own."""
+"""Runs one job of a validator in a separate process."""
 
 from __future__ import annotations
 

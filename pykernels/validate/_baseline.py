@@ -34,7 +34,8 @@ def read_baseline(file: str) -> _Known:
 
 
 def unknown(findings: Sequence[Finding], texts: Mapping[str, str], known: _Known) -> list[Finding]:
-    """Findings without the known ones; lines may have moved, what stands in them may not."""
+    """Findings that are not in the baseline. A known line may have moved, but its text must be the
+    same."""
     left = known.copy()
     kept = []
     for f in findings:

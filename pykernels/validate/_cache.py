@@ -49,7 +49,7 @@ class Cache:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def get(self, source: Source) -> list[Finding] | None:
-        """The findings of an earlier run, None where there was none."""
+        """The findings of an earlier run, None if there was no earlier run."""
         found = self._verdicts.get(self.key(source))
         if found is None:
             return None

@@ -1,4 +1,5 @@
-"""Features of a device that a text needs: those that it enables, and those of storage formats.
+"""The features that a text needs of a device: features that it enables, and features of storage
+formats.
 
 No `enable` names the features of storage formats, and compilers do not ask for all of them, so
 they are read off the types here.
@@ -31,7 +32,7 @@ _FEATURES = {
     "texture-formats-tier2", "timestamp-query",
 }  # fmt: skip
 _STORAGE = re.compile(r"texture_storage_\w+\s*<\s*(\w+)\s*,\s*(\w+)\s*,?\s*>")
-# What every device has, and what one with the second tier reads and writes; the rest is tier 1.
+# Formats of every device, and formats that the second tier reads and writes; all others are tier 1.
 _PLAIN = {
     *("rgba8unorm", "rgba8snorm", "rgba8uint", "rgba8sint", "rgba16uint", "rgba16sint"),
     *("rgba16float", "r32uint", "r32sint", "r32float", "rg32uint", "rg32sint", "rg32float"),
@@ -81,7 +82,8 @@ def lacking(sources: Sequence[Source], features: Collection[str] | None) -> list
 
 
 def _needed(source: Source, enabled: bool) -> Iterator[tuple[str, str, int]]:
-    """The features of storage formats and, if `enabled`, of what is enabled: each with its use."""
+    """The features of storage formats and, if `enabled`, of `enable` directives, each with its
+    use."""
     usage = measure(source.text, source.overrides)
     if enabled:
         for m in ENABLE.finditer(usage.code):

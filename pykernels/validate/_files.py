@@ -32,14 +32,14 @@ __all__ = [
     "unique",
 ]
 
-# Larger texts are not checked: programs that write them know better, and Tint takes minutes.
+# Larger texts are not checked, because Tint takes minutes for them.
 MOST_BYTES = 5_000_000
 _MOST_FUNCTIONS = 20_000
 
 # Folders that hold other people's files, or none at all; `target` only where Cargo made it.
 _LEAVE = {"node_modules", "__pycache__", "site-packages"}
 _FUNCTION = re.compile(r"\bfn\s")
-# What stands where WGSL has no such text: shader sources are often templates.
+# Text that WGSL does not have, because shader sources are often templates.
 _TEMPLATES = (
     ("jinja", re.compile(r"\{\{|\{%|\{\$|\{#|^[ \t]*\$\$", re.MULTILINE)),
     ("${}", re.compile(r"\$\{")),
@@ -56,7 +56,7 @@ _CLOSED_BY = {"{{": "}}", "{%": "%}", "${": "}", "{#": "#}", "{$": "}"}
 _SPEAK = ("naga", "tint", "naga, tint")
 _KERNEL = re.compile(r"\A//[ \t]*///[ \t]*kernel\b|^[ \t]*//%", re.MULTILINE)
 _ENTRY = re.compile(r"@(compute|vertex|fragment)\b")
-# How naga and Tint say that a text is a piece of another one.
+# The messages by which naga and Tint show that a text is only a part of a module.
 _MISSING = re.compile(
     r"(?:no definition in scope for identifier: |unresolved [\w ]+ )['`](\w+)['`]"
 )
@@ -220,10 +220,10 @@ def _matches(path: Path, patterns: Sequence[str]) -> bool:
 def templates(
     sources: Sequence[Source], findings: Sequence[Finding], compilers: Collection[str]
 ) -> tuple[list[Finding], list[Skipped]]:
-    """Findings without those on templates, and the templates.
+    """The findings on other texts, and the templates.
 
     A template has marks (``{{``, ``#import``, …) and does not compile: the first error of each
-    compiler is on a mark or within it. Without compilers the marks tell alone.
+    compiler is on a mark or within it. Without compilers only the marks decide.
     """
     errors: dict[str, dict[str, tuple[int, int]]] = {}
     for f in findings:  # in the order of lines
@@ -244,7 +244,7 @@ _Place: TypeAlias = tuple[int, int]
 
 
 def _marks(text: str) -> list[tuple[_Place, _Place, str]]:
-    """Where each mark of a template begins and ends, in order, and its kind."""
+    """The start, end and kind of each mark of a template, in order."""
     code = without_comments(text)
     places = Places(code)
     found: list[tuple[_Place, _Place, str]] = []
@@ -287,7 +287,7 @@ def read_limits(value: str) -> Limits:
     """``webgpu`` (the guaranteed ones), or a JSON or TOML file of limits by WebGPU's names.
 
     Names may be those of ``GPUDevice.limits`` in JavaScript or in wgpu (``max-bind-groups``).
-    What the file does not name is as in WebGPU.
+    Limits that the file does not name are WebGPU's.
     """
     if value == "webgpu":
         return Limits()
@@ -328,7 +328,7 @@ def unique(sources: Sequence[Source]) -> dict[Source, list[Source]]:
 def fragments(
     sources: Sequence[Source], findings: Sequence[Finding]
 ) -> tuple[list[Finding], list[Skipped]]:
-    """Findings without those on fragments, and the fragments.
+    """The findings on other texts, and the fragments.
 
     A fragment is a text without an entry point of which the compilers say no more than that it
     uses names which it does not define, or that it has statements outside functions.

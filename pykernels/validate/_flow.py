@@ -1,4 +1,5 @@
-"""Lints on control flow: what each invocation does in which order, as far as the text shows it.
+"""Lints on control flow: the order of the statements of each invocation, as far as the text shows
+it.
 
 The walk knows statements, not types. A value counts as different between the invocations of a
 workgroup if a built-in that differs (``local_invocation_id`` and the like) went into it by name;
@@ -169,7 +170,7 @@ class _Divergence:
         text = _UNIFORM.sub("0", text)
         if self.members and not self.members.isdisjoint(_MEMBER.findall(text)):
             return True
-        # A member of another name is none of ours.
+        # A member with that name is another variable.
         return not self.different.isdisjoint(_WORD.findall(text))
 
     def change(self, name: str, differs: bool) -> None:
@@ -204,7 +205,8 @@ class _Divergence:
             self.loop(s, why)
 
     def branches(self, blocks: list[list[_Statement]], why: str) -> None:
-        """What differs before the branches, or after one of them, differs after all."""
+        """Values that differ before the branches, or after one of them, differ after the
+        statement."""
         start = len(self.changes)
         after: set[str] = set()
         for b in blocks:
@@ -236,7 +238,7 @@ class _Divergence:
             more, fewer = self.changed(start)
             for name in fewer:
                 self.change(name, True)
-            # What the end of the body makes different is so at its start.
+            # Names that differ at the end of the body differ at its start, too.
             if not more and left == (self.left, self.left_loop):
                 break
         self.loops -= 1

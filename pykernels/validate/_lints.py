@@ -200,7 +200,7 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
         names = {name.strip() for name in m[1].split(",")}
         for name in sorted(names):
             if name.replace("_", "-") in features:
-                continue  # it is said for which compiler the text is
+                continue  # the text is known to be for one compiler
             if name == "subgroups" or name.startswith("chromium_"):
                 yield _found(usage, "PK010", "note", m.start(), f"naga 29 has no enable {name}")
             elif name.startswith("wgpu_"):
@@ -250,7 +250,7 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
     Memory and bindings count for each entry point; in a text without any, all of them do.
     """
     found: list[_Found] = []
-    # One of those that reach the same declarations stands for all of them.
+    # One entry point stands for all that reach the same declarations.
     reached = {usage.reach[item.name]: item.name for item in reversed(usage.entry_points)}
     entries = list(reversed(reached.values()))
     memory = [usage.shared(name) for name in entries] or [usage.workgroup]

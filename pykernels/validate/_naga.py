@@ -23,7 +23,7 @@ _OPTIONS = (
 )
 # GLSL ES 3.10 cannot ask for the number of a texture's levels, which clamping needs.
 _GLSL = ("--image-load-bounds-check-policy", "Unchecked")
-# What a target cannot express, which is no fault of the text.
+# A construct that a target cannot express, which is no error of the text.
 _BEYOND = re.compile(
     r"TEXTURE_EXTERNAL|selected version doesn't support Features|Capability Capabilities\("
     r"|^(?!.*panicked).*(?:not (?:supported|implemented)|n't supported|[Uu]nsupported)",

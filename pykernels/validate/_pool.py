@@ -1,4 +1,4 @@
-"""Many texts at once: validators side by side in processes of their own, verdicts remembered.
+"""Validates many texts: validators run side by side in processes, and verdicts are cached.
 
 A worker is ``python -m pykernels.validate._pool``: one job as JSON on stdin, its findings on
 stdout. Nothing of the calling process is copied, so any program may use it.
@@ -74,7 +74,7 @@ def check(
 def _start(
     pool: ThreadPoolExecutor, checker: Checker, sources: Sequence[Source], folder: Path | None
 ) -> tuple[Cache | None, list[Finding], list[Any]]:
-    """Findings that are known, and the jobs that find the others."""
+    """Cached findings, and the jobs that compute the others."""
     store = Cache(folder, checker.name, checker.options) if folder else None
     known: list[Finding] = []
     todo: list[Source] = []
@@ -84,7 +84,7 @@ def _start(
             todo.append(s)
         else:
             known += found
-    # naga-cli is a process of its own already.
+    # naga-cli already runs in a separate process.
     here = checker.name == "naga" or len(todo) < _FEW
     size = max(len(todo), 1) if here else _CHUNK
     run = _here if here else _elsewhere

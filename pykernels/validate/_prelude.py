@@ -31,9 +31,9 @@ class Prelude:
 def prepend(
     sources: Sequence[Source], given: Sequence[str]
 ) -> tuple[list[Source], dict[str, Prelude]]:
-    """The texts with ``[FILES:]FILE`` in front of them, and what stands in front of each.
+    """The texts with ``[FILES:]FILE`` in front of them, and the files in front of each.
 
-    A file that stands in front of others is checked with those alone.
+    A file that is put in front of others is checked only with them.
     """
     texts = {s.name: s.text for s in sources}
     preludes: dict[str, list[str]] = {s.name: [] for s in sources}
@@ -63,7 +63,7 @@ def prepend(
 
 
 def placed(findings: Sequence[Finding], preludes: dict[str, Prelude]) -> list[Finding]:
-    """Findings at the files and lines where their texts come from, each once."""
+    """Findings with the files and lines of the original texts, without duplicates."""
     moved = []
     for f in findings:
         name, line = preludes.get(f.source, Prelude()).place(f.source, f.line)

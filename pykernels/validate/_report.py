@@ -27,7 +27,7 @@ class Report:
 
     findings: Sequence[Finding]
     skipped: Sequence[Skipped]
-    checked: int  # and those that could not be, an error each
+    checked: int  # and the texts that could not be checked, with an error each
     validators: dict[str, str]  # name: version
     texts: Mapping[str, str] = field(default_factory=dict)  # by the names of sources
     known: int = 0  # findings of a baseline, which are left out

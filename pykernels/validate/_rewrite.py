@@ -1,4 +1,5 @@
-"""Rewrites a WGSL text: finds calls and indices, and puts text before, behind or in place of them.
+"""Rewrites a WGSL text: finds calls and indices, and inserts text before, after or in place of
+them.
 
     sites = Rewriting(text)
     for access in sites.indices():
@@ -7,8 +8,8 @@
     new = sites.text()
 
 Edits are insertions at places of the text as it was, and spans that others replace, so edits of
-nested calls and indices do not disturb each other. Lines stay where they are: what is inserted has
-no line break, and what is replaced keeps those that it had.
+nested calls and indices do not disturb each other. Line numbers do not change: inserted text has no
+line break, and replaced text keeps its line breaks.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Call:
 
 
 class Rewriting:
-    """A text that is rewritten. `usage` has what its declarations say."""
+    """A text that is rewritten. `usage` has the facts of its declarations."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -91,7 +92,8 @@ class Rewriting:
                 )  # fmt: skip
 
     def builtin(self, entry: str, name: str) -> str:
-        """The expression of a built-in value in an entry point, "" where it does not take it."""
+        """The expression of a built-in value in an entry point, "" if the entry point does not take
+        it."""
         code, function = self.usage.code, self.usage.functions[entry]
         for found, parameter in _BUILTIN.findall(code, *function.params):
             if found == name:
@@ -103,7 +105,7 @@ class Rewriting:
         return ""
 
     def free_binding(self) -> tuple[int, int]:
-        """A group and a binding behind all that the text has."""
+        """The first free group and binding."""
         places = [(r.group, r.binding) for r in self.usage.resources]
         group, binding = max(places, default=(0, -1))
         return max(group, 0), binding + 1
@@ -111,7 +113,7 @@ class Rewriting:
     # -- edits ------------------------------------------------------------------------------------
 
     def insert(self, at: int, text: str) -> None:
-        """Put a text before what is at a place; behind texts that were put there before."""
+        """Insert a text at a place, after texts that were inserted there before."""
         self._inserts.setdefault(at, []).append(_one_line(text))
 
     def replace(self, start: int, end: int, text: str) -> None:
@@ -147,7 +149,7 @@ class Rewriting:
     # -- parts ------------------------------------------------------------------------------------
 
     def _lengths(self, kind: str) -> dict[str, str]:
-        """How many elements each module-scope array has."""
+        """The number of elements of each module-scope array."""
         if kind == "workgroup":
             pattern = r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*(\w+)\s*:([^;]*)"
             found = [(m[1], m[2].strip()) for m in re.finditer(pattern, self.usage.code)]
@@ -183,7 +185,7 @@ class Rewriting:
 
 
 def _second(arguments: str) -> str:
-    """What follows the comma of `ELEMENT, COUNT`, "" without one."""
+    """The text after the comma of `ELEMENT, COUNT`, "" without a comma."""
     depth = 0
     for i, letter in enumerate(arguments):
         depth += (letter in "<([") - (letter in ">)]")

@@ -61,7 +61,7 @@ class Sizes:
         return _round_up(self._layout(re.sub(r"\s", "", wgsl))[0], 16)
 
     def layout(self, wgsl: str) -> tuple[int, int] | None:
-        """Size and alignment of a type in bytes, None where they cannot be told."""
+        """Size and alignment of a type in bytes, None if unknown."""
         try:
             return self._layout(re.sub(r"\s", "", wgsl))
         except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
@@ -69,7 +69,7 @@ class Sizes:
 
     @staticmethod
     def members(struct: str) -> list[str]:
-        """The members of a struct, as `names` has it, each "name:type"."""
+        """The members of a struct in `names`, each as "name:type"."""
         return [m for m in _members(struct[1:-1]) if m]
 
     def invocations(self, attributes: str) -> int:
@@ -82,7 +82,7 @@ class Sizes:
         """The value of a constant integer expression of literals, consts and operators."""
         waiting = self._unknown(text)
         opened: set[str] = set()
-        while waiting:  # those that a name needs before the name
+        while waiting:  # needed names come before a name
             name = waiting[-1]
             more = self._unknown(self.names[name]) if name not in opened else []
             opened.add(name)
@@ -139,7 +139,7 @@ class Sizes:
 
     def _named(self, name: str) -> tuple[int, int]:
         if name not in self._layouts:
-            self._layouts[name] = None  # while it is unknown, and where it contains itself
+            self._layouts[name] = None  # unknown so far, or a type that contains itself
             self._layouts[name] = self._layout(self.names[name])
         found = self._layouts[name]
         if found is None:

@@ -30,8 +30,8 @@ class Mismatch:
 def mismatches(usage: Usage) -> Iterator[Mismatch]:
     """The first wrong input of each fragment shader that has a vertex shader in the text.
 
-    Two entry points belong together where they are the only ones of their stages, or where their
-    names are equal but for words such as ``vs``, ``frag`` and ``main``.
+    Two entry points belong together if each is the only one of its stage, or if their names are
+    equal except for words such as ``vs``, ``frag`` and ``main``.
     """
     stages: dict[str, list[Function]] = {"vertex": [], "fragment": []}
     for f in usage.functions.values():
@@ -69,7 +69,7 @@ def _inputs(usage: Usage, f: Function) -> dict[int, str] | None:
 
 
 def _members(usage: Usage, parts: list[str]) -> dict[int, str] | None:
-    """Types by location; None where a part is not understood."""
+    """Types by location; None if a part is not understood."""
     found: dict[int, str] = {}
     known = structs(usage.code)
     for part in parts:

@@ -29,7 +29,7 @@ _FEATURES = (
     "dual-source-blending",
     "primitive-index",
     "implicit-device-synchronization",
-    # what no text enables: `_features` says where a device would lack it
+    # what no text enables: `_features` reports missing features
     *FORMATS,
     # there after `allow_experiments` only
     SUBGROUP_MATRIX.name,
@@ -41,7 +41,7 @@ _MOST_HERE = 100_000
 _EXPERIMENT = re.compile(r"\benable\s[^;]*\bchromium_\w")
 _SUBGROUPS = f"{SUBGROUPS.enable} "
 _WANTS_SUBGROUPS = re.compile(r"(without|requires enabling) extension 'subgroups'")
-# How a pipeline says that it has more than the null device's limits.
+# The message of a pipeline that exceeds the limits of the null device.
 _OVER_LIMITS = re.compile(r"maximum allowed|maximum per-stage limit|infringes limits")
 _HINT = re.compile(r"Did you mean ('[^'\n]*')\?")
 _CYCLE = "cyclic dependency found"
@@ -113,7 +113,7 @@ def allow_experiments() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _null_device(pid: int) -> Any:
-    """The null device of this process: an adapter of its own, shared with nobody.
+    """The null device of this process, with its own adapter.
 
     wgpudawn takes the backend from the environment only, and logs a warning about it.
     """
@@ -165,7 +165,7 @@ def _compiled(device: Any, code: str) -> tuple[Any, Exception | None, list[Any]]
 
 
 def _told(source: Source, messages: Sequence[Any], ahead: int) -> Iterator[Finding]:
-    """Findings of the messages, where `ahead` characters stand before the text."""
+    """The findings of the messages; `ahead` characters come before the text."""
     lines = source.text.split("\n")
     starts = [index for index, message in enumerate(messages) if message.type != "info"]
     for start, end in pairwise([*starts, len(messages)]):
@@ -203,7 +203,7 @@ def _once_a_line(findings: Iterable[Finding]) -> Iterator[Finding]:
 def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Findings without all but the first of the cycles that share a declaration.
 
-    Tint lists every way around, of which a few functions that call each other have dozens.
+    Tint lists every cycle; a few functions that call each other have dozens.
     """
     seen: set[str] = set()
     for f in findings:

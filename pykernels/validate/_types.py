@@ -12,7 +12,7 @@ from pykernels.contract import COOPERATIVE_MATRIX, SUBGROUP_MATRIX
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Target: TypeAlias = Literal["spv", "msl", "hlsl", "glsl"]
 TARGETS: tuple[Target, ...] = get_args(Target)
-# The code of findings on what a compiler lacks, which is no fault of the text.
+# The code of findings on constructs that a compiler lacks, which are no errors of the text.
 LACKS = "lacks"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -61,7 +61,7 @@ class Finding:
     column: int
     severity: Severity
     message: str  # one line
-    validator: str  # "naga", "tint", "naga, tint" where both say so, "lint", "features", or "file"
+    validator: str  # "naga", "tint", "naga, tint" if both report it, "lint", "features", or "file"
     code: str = ""  # of a lint ("PK001"), of a translation ("translate-msl"), "timeout", "lacks"
     detail: str = ""  # everything that the validator said
 
@@ -71,12 +71,13 @@ class Finding:
         return printable(f"{where}: {self.severity}: {self.message} [{label}]")
 
 
-# The feature of texts that a validator does not know: the other one's dialect of matrix units.
+# The feature of texts in the other compiler's dialect of matrix units, which a validator cannot
+# check.
 _UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 
 def knows(validator: str, source: Source) -> bool:
-    """True if the text is in this validator's dialect. Other texts are not checked by it."""
+    """True if the text is in this validator's dialect. It does not check other texts."""
     return _UNKNOWN.get(validator) not in source.features
 
 

@@ -1,7 +1,7 @@
-"""What a WGSL text uses, read off its module-scope declarations and its functions' words.
+"""Finds what a WGSL text uses, from its module-scope declarations and the words of its functions.
 
-Everything here is linear in the text, whatever it says: shaders may be made by programs, or by
-somebody who wishes harm. So no pattern that may fail looks further than the declaration.
+All functions here take linear time for any text, because programs or attackers may write shaders.
+So no pattern that may fail looks further than the declaration.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Kind: TypeAlias = Literal["storage", "uniform", "texture", "sampler", "storage_t
 
 @dataclass(frozen=True)
 class Item:
-    """A declaration and what it costs; None where this module cannot tell."""
+    """A declaration and its cost; None if unknown."""
 
     name: str
     cost: int | None
@@ -58,7 +58,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Resource:
-    """A module-scope variable with a group and a binding (-1 where it has none)."""
+    """A module-scope variable with a group and a binding (-1 if it has none)."""
 
     name: str
     kind: Kind
@@ -71,7 +71,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Override:
-    """An override declaration; ``value`` is "" where the text gives it none.
+    """An override declaration; ``value`` is "" if the text gives none.
 
     ``key`` is what compilers call it: the number of its ``@id``, else its name.
     """
@@ -105,7 +105,7 @@ class Usage:
     code: str  # the text with its comments blanked
     ends: array[int]  # for each opening bracket the index of the one that closes it
     places: Places
-    names: Mapping[str, str]  # what each const, override, alias and struct is, without blanks
+    names: Mapping[str, str]  # the text of each const, override, alias and struct, without blanks
     sizes: Sizes
     workgroup: list[Item]
     entry_points: list[Item]
@@ -136,12 +136,13 @@ class Usage:
 
     @functools.cached_property
     def builtins(self) -> Mapping[str, list[tuple[str, str]]]:
-        """The built-in values among the members of each struct: what, and the member's name."""
+        """The built-in values among the members of each struct: the value, and the name of the
+        member."""
         return {name: _BUILTIN.findall(text) for name, text in structs(self.code).items()}
 
     @functools.cached_property
     def reach(self) -> Mapping[str, int]:
-        """What each function, or one that it calls, names.
+        """The names that each function, or a function that it calls, uses.
 
         A bit for each workgroup variable, then for each resource, then one for any barrier.
         """
@@ -156,7 +157,8 @@ class Usage:
         return _picked(self.workgroup, self.reach[entry])
 
     def touches(self, function: str) -> tuple[bool, bool]:
-        """Does a function, or one that it calls, name workgroup memory; and a barrier?"""
+        """True for workgroup memory, and for a barrier, if a function or one that it calls uses
+        it."""
         mask = self.reach[function]
         return bool(mask & ((1 << len(self.workgroup)) - 1)), bool(
             mask >> (len(self.workgroup) + len(self.resources))
@@ -250,7 +252,7 @@ def _item(
     name: str, cost: int | None, at: tuple[int, int], text: str,
     names: Mapping[str, str], unset: Collection[str],
 ) -> Item:  # fmt: skip
-    """An item whose cost is that of a text, and the override which that text waits for."""
+    """An item with the text of its cost, and the override that this cost depends on."""
     if cost is not None or not unset:
         return Item(name, cost, *at)
     seen: set[str] = set()
@@ -342,7 +344,8 @@ def _functions(code: str, ends: array[int]) -> dict[str, Function]:
 
 
 def _attributes(code: str, start: int, at: int) -> int:
-    """Where the attributes of a declaration begin: behind the last one, no sooner than `start`."""
+    """The start of the attributes of a declaration: after the previous declaration, not before
+    `start`."""
     return max(start, code.rfind(";", start, at) + 1, code.rfind("}", start, at) + 1)
 
 
@@ -361,7 +364,7 @@ def _resources(code: str, sizes: Sizes, places: Places) -> list[Resource]:
             for at in (_PLACE[a].search(attributes) for a in ("group", "binding"))
         ]
         group, binding = (-1 if n is None else n for n in numbers)
-        # The place is that of `var`, where people look.
+        # The place is that of `var`.
         found.append(Resource(m[2], kind, wgsl, group, binding, *places.of(m.start())))
     return found
 

@@ -1,2 +1,2 @@
-"""What a text in WGSL has in front of its body: pure Python, for the build and at run time; what
-rows of operations say; and the installed texts."""
+"""Writes the head of a WGSL text, by pure Python code, for the build and at run time; reads the
+rows of operations and the installed texts."""

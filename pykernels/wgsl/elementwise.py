@@ -32,7 +32,7 @@ class Op:
 
     name: str
     inputs: tuple[str, ...]
-    conditions: tuple[str, ...]  # the inputs that are bool, whatever the others are
+    conditions: tuple[str, ...]  # the inputs that are always bool
     dtypes: tuple[DTypeName, ...]  # of the other inputs
     output: Literal["same", "bool"]
     params: Mapping[str, float]  # numbers of a call, with their defaults
@@ -43,7 +43,7 @@ class Op:
     ulp: float
     special: tuple[tuple[float, ...], ...]
     operations: int
-    public: bool  # a kernel of its own, not an epilogue's part only
+    public: bool  # True: a kernel, not only a part of epilogues
     texts: Mapping[str, str]
     helpers: tuple[str, ...]
     gradients: Mapping[str, str]

@@ -37,9 +37,9 @@ __all__ = ["ElementType", "element", "features", "head", "modes", "params", "pre
 
 MAX_PARAMS = PARAMS_BYTES // 4
 _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
-# What each index space is called in Params, and how many levels and kept axes it has.
+# The name of each index space in Params, and its numbers of levels and kept axes.
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
-# What a dialect of matrix units needs: of the device, and to be enabled.
+# The features and extensions that a dialect of matrix units needs.
 _MATRIX_FEATURES = {
     "subgroup_matrix": (SUBGROUP_MATRIX.name, SUBGROUPS.name),
     "cooperative_matrix": (COOPERATIVE_MATRIX.name, SUBGROUPS.name),
@@ -75,7 +75,7 @@ fn fault(position: u32, lo: u32, hi: u32) {{
 
 @dataclass(frozen=True)
 class ElementType:
-    """How a tensor is stored in its binding and what the body computes with."""
+    """The type of a tensor in its binding, and the type that the body computes with."""
 
     storage: str
     value: str  # "" for a tensor bound as words
@@ -109,7 +109,7 @@ def element(spec: Interface, tensor: TensorSpec, axes: Mapping[str, Any]) -> Ele
 
 
 def _bools(tensor: TensorSpec, n: int) -> ElementType:
-    """Bytes that are 0 or not, in words; others write the other bytes of a word."""
+    """Bytes that are zero or not, in words; other invocations write the other bytes of a word."""
     if n == 4:
         return ElementType("u32", "vec4<bool>", 4)
     return ElementType("u32" if tensor.role == "in" else "atomic<u32>", "bool", 1)
@@ -175,7 +175,7 @@ def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _levels(spec: Interface, axes: Mapping[str, Any]) -> int:
-    """How many levels of its index space a variant has."""
+    """The number of levels of a variant's index space."""
     return int(axes[spec.levels]) if spec.levels else SPACES[spec.iterate][1].LEVELS
 
 

@@ -1,4 +1,4 @@
-"""What a body's head is made from: its axes, tensors and params."""
+"""The interface of a body, from which its head is written: axes, tensors and params."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TensorSpec:
     over: str = ""  # expression: the view as the index space sees it, where it is another
     expand: str = ""  # the tensor to whose shape this one repeats, by numpy's rule
     axes: tuple[str, ...] = ()  # the names of its axes, one letter each
-    steps: tuple[str, ...] = ()  # those whose steps are members of Params
+    steps: tuple[str, ...] = ()  # tensors whose steps are members of Params
     line: int = 1  # where the spec declares it
 
     def step(self, axis: str) -> str:
@@ -78,7 +78,7 @@ class Param:
     when: str = ""  # expression over axes; such params are the last, so that no other one moves
     doc: str = ""
     line: int = 1  # where the spec declares it
-    member: str = ""  # its member of Params, where the call has another name for it
+    member: str = ""  # its member of Params, if the name in the call is another
     fixed: bool = False  # always its default: the call does not have it
 
     @property

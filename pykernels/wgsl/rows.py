@@ -7,7 +7,7 @@ import re
 
 __all__ = ["CLASSES", "class_of", "typed", "value_type"]
 
-# The dtypes of a class, by their short names; what is stored in 16 bits is computed in f32.
+# The dtypes of a class, by their short names; dtypes of 16 bits are computed in f32.
 CLASSES = {"float": ("f32", "f16"), "int": ("i32",), "uint": ("u32",), "bool": ("bool",)}
 _TYPE_WORD = re.compile(r"\b[VUIB]\b")
 
@@ -18,7 +18,8 @@ def class_of(dtype: str) -> str:
 
 
 def value_type(kind: str, dtype: str, vec: int) -> str:
-    """What V, U, I or B stands for: the type of a value, and those of its bits and conditions."""
+    """The type that V, U, I or B stands for: of a value, of its bits as unsigned or signed
+    integers, of a condition."""
     value = "f32" if dtype == "f16" else dtype
     scalar = {"V": value, "U": "u32", "I": "i32", "B": "bool"}[kind]
     return scalar if vec == 1 else f"vec{vec}<{scalar}>"

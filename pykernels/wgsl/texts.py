@@ -92,7 +92,7 @@ def _span(text: str) -> tuple[int, int]:
 
 
 def read(name: str) -> str:
-    """A file of `pykernels/_generated`; FileNotFoundError where it was not built."""
+    """A file of `pykernels/_generated`; FileNotFoundError if it was not built."""
     path = importlib.resources.files("pykernels") / "_generated" / name
     return path.read_text(encoding="utf-8")
 
@@ -118,7 +118,7 @@ def made(body: str) -> Made | None:
 
 
 class _Packaged:
-    """The texts of a body of somebody else's package; their file is read when one is asked for."""
+    """The texts of a body of another package; their file is read when a text is first needed."""
 
     def __init__(self, package: str, name: str) -> None:
         self._package, self._name = package, name
@@ -130,6 +130,15 @@ class _Packaged:
 
     def get(self, key: str) -> Text | None:
         return self._texts.get(key)
+
+    def where(self, key: str, line: int) -> str:
+        """The source's file and line of a line of a text; "" for a line of its head."""
+        path = importlib.resources.files(self._package) / "lines" / f"{self._name}.json"
+        found = json.loads(path.read_text(encoding="utf-8"))
+        head, body = found["texts"][key]
+        places = found["bodies"][body]
+        at = line - 1 - head
+        return "{}:{}".format(*places[at]) if 0 <= at < len(places) else ""
 
 
 def packaged(body: str, package: str | None, name: str) -> Made:

@@ -1,4 +1,4 @@
-"""What a kernel may find wrong on the device, and the page of words in which it says so.
+"""Errors that a kernel finds on the device, and the page of words in which it reports them.
 
 A page is a buffer of zeros that launches share. In words: how many faults in all, how many
 launches have started; then the slots, one for each launch. A slot has the number of faults, then a
@@ -31,7 +31,7 @@ PAGE_BYTES = 4 * (HEAD + SLOTS * SLOT)
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a step may find wrong: elements of the argument `name` outside [`least`, `below`).
+    """The error that a step may find: elements of the argument `name` outside [`least`, `below`).
 
     A position counts the elements of `space`, to which the argument of shape `shape` repeats. The
     steps of one call are numbered by `step`; where there are more, each has the elements of a block

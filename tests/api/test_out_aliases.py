@@ -128,6 +128,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "reglu": ((f(3, 8), f(3, 8)), {}),
     "resize": ((f(6, 6), (6, 6)), {}),
     "rms_norm": ((f(6, 80), 80, f(80)), {}),
+    "rms_norm_linear": ((f(1, 8), f(8), f(8, 8)), {}),
     "rope": ((f(2, 5, 8), i(9, 5)), {}),
     "rope_append": ((f(6, 5, 8), i(9, 5), f(4, 9, 8)), {}),
     "scaled_dot_product_attention": ((f(*Q), f(*Q), f(*Q), f(8, 8)), {}),

@@ -21,6 +21,7 @@ SHARED = ("", "tensors", "call", "runtime", "wgsl", "tuning", "tape")
 UP = {
     ("runtime.control", "bench.explain"),  # Device.explain
     ("runtime.control", "raw.debugging"),  # Device.debug
+    ("runtime.launch", "raw.checking"),  # PYKERNELS_DEBUG=2
     ("tape._entry", "gradients"),  # the rules of a family, when a tape meets one of its kernels
     ("tensors.operators", "functional"),  # x + y
 }

@@ -26,6 +26,8 @@ def test_all_rows_on_a_software_driver(dev: pk.Device, tmp_path: Path) -> None:
     rows = list(bench.run())
     decoders = {f"{s} {w} {d}" for s in SHAPES for w in ("decode", "prefill")
                 for d in ("float32", "float16")}  # fmt: skip
+    decoders |= {f"wide-llama {m} {w} float16" for m in ("q4_0", "q4_k_m")
+                 for w in ("decode", "prefill")}  # fmt: skip
     assert {r.name for r in rows} == decoders | {f"resnet-50 batch {n} float32" for n in (2, 1)}
     for row in rows:
         assert 0 < row.error <= row.allowed < 2e-2 and row.dispatches > 0

@@ -53,6 +53,14 @@ def ready(tab: Any) -> None:
 
 
 def test_every_kernel_runs_on_the_page(tab: Any, address: str) -> None:
+    """With batches of 2 ms instead of 50 ms: a minute less, as the page has most kernels."""
+
+    def shorten(route: Any) -> None:
+        answer = route.fetch()
+        assert answer.text().count("took < 50 ") == 1
+        route.fulfill(response=answer, body=answer.text().replace("took < 50 ", "took < 2 "))
+
+    tab.route("**/index.html", shorten)
     tab.goto(f"{address}/index.html")
     tab.wait_for_function("!document.getElementById('gpu').textContent.startsWith('Looking')")
     if "no GPU" in tab.inner_text("#gpu"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import missing
+from tests.browser.conftest import missing, serve
 
 pytestmark = pytest.mark.browser
 
@@ -34,15 +35,16 @@ RESULTS = """() => {
 }"""
 
 
-@pytest.fixture
-def search(browser: Any, served: Callable[[Path], str]) -> Iterator[Any]:
-    """The first page of the site."""
+@pytest.fixture(scope="module")
+def search(browser: Any) -> Iterator[Any]:
+    """The first page of the site, for all searches: its index is loaded once."""
     if not SITE.is_dir():
         missing("no site in build/site: bash ci/site.sh builds it")
-    tab = browser.new_page()
-    tab.goto(f"{served(SITE)}/index.html")
-    yield tab
-    tab.close()
+    with contextlib.contextmanager(serve)(SITE) as address:
+        tab = browser.new_page()
+        tab.goto(f"{address}/index.html")
+        yield tab
+        tab.close()
 
 
 def results(tab: Any, words: str) -> list[str]:
@@ -53,12 +55,12 @@ def results(tab: Any, words: str) -> list[str]:
     """
     field = tab.get_by_role("combobox", name="Search")
     query = "+".join(words.split())
-    for attempt in range(60):
+    for attempt in range(300):
         if not field.is_visible():
             tab.locator(".md-search__button").first.click()
-        elif attempt % 10 == 9 or field.input_value() != words:
+        elif attempt % 20 == 0 or field.input_value() != words:
             field.fill(words)
-        tab.wait_for_timeout(500)
+        tab.wait_for_timeout(100)
         links = tab.evaluate(RESULTS)
         if any(query in link for link in links):
             return [link.partition("?")[0] for link in links]

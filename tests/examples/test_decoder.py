@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 import checkpoints
 import decoder_numpy
+import families
+import gguf_models
 from checkpoints import SHAPES, random_weights
 from decoder import Decoder, Sampling
 
@@ -164,3 +166,101 @@ def test_decoder_rejects(dev: pk.Device) -> None:
     model.prefill(PROMPT)
     with pytest.raises(ValueError, match="the caches have room for 6 tokens"):
         list(model.generate(3))
+
+
+# -- GGUF files -----------------------------------------------------------------------------------
+
+SMALL = [name for name in SHAPES if name.startswith("small-")]
+CACHES = {"small-llama": "q8_0", "small-gemma2": "q4_0", "small-mistral": "q8_0"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SMALL)
+def test_gguf_files_of_each_family(dev: pk.Device, name: str, tmp_path: Path) -> None:
+    """Written and read again: the network, and against numpy a prompt and steps, with caches in
+    blocks too."""
+    pytest.importorskip("gguf")
+    config, path = SHAPES[name], tmp_path / "model.gguf"
+    kind = "q4_0" if name == "small-qwen2" else "q8_0"
+    gguf_models.write(path, config, families.random_weights(config, seed=7), kind)
+    model = gguf_models.Model(path)
+    told = config._replace(rope_factor=1.0, trained=8192, head=config.depth)
+    assert model.config._replace(eps=config.eps, rope_base=config.rope_base) == told._replace(
+        attention_cap=model.config.attention_cap, final_cap=model.config.final_cap
+    )
+    numbers = {n: w.numpy() if hasattr(w, "type") else w for n, w in model.items()}
+    cache = CACHES.get(name)
+    decoder = Decoder(dev, model.config, model, len(PROMPT) + STEPS, cache=cache)
+    found = [decoder.prefill(PROMPT).numpy()]
+    tokens = list(PROMPT)
+    for token in decoder.generate(STEPS):
+        if len(tokens) > len(PROMPT):
+            found.append(decoder.logits.numpy())
+        tokens.append(token)
+    want = decoder_numpy.logits(model.config, numbers, np.array(tokens[:-1]))[len(PROMPT) - 1 :]
+    allowed = {None: 2e-6, "q8_0": 0.03, "q4_0": 0.4}[cache]
+    for got, exact in zip(found, want, strict=True):
+        assert distance(got[0].astype(np.float64), exact) < allowed
+
+
+def test_gguf_files_of_others_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"architecture must be one of .* but is 'bert'"):
+        gguf_models.config_of({"general.architecture": "bert"}, 10)
+
+
+def test_tokenizers_of_gguf_files() -> None:
+    """Bytes merged by rank, and pieces by score; texts come back."""
+    pytest.importorskip("tokenizers")
+    plain = [chr(c) for c in range(33, 127)] + ["Ġ"]
+    words = [*plain, "he", "ll", "hell", "hello", "Ġhe", "<s>"]
+    merges = ["h e", "l l", "he ll", "hell o", "Ġ he"]
+    text = gguf_models.Text({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": words,
+        "tokenizer.ggml.merges": merges, "tokenizer.ggml.bos_token_id": words.index("<s>"),
+        "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.token_type": [1] * (len(words) - 1) + [3],
+    })  # fmt: skip
+    found = text.tokens("hello he")
+    assert [words[t] for t in found] == ["<s>", "hello", "Ġhe"]
+    assert text.text(found) == "hello he"
+    pieces = ["<unk>", "<s>", *[f"<0x{b:02X}>" for b in range(256)], "▁", "a", "b", "ab", "▁ab"]
+    scores = [0.0] * (len(pieces) - 2) + [-2.0, -1.0]
+    text = gguf_models.Text({
+        "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": pieces,
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.token_type": [2, 3, *[6] * 256, 1, 1, 1, 1, 1],
+    })  # fmt: skip
+    found = text.tokens("ab ab!")
+    assert [pieces[t] for t in found] == ["▁ab", "▁ab", "<0x21>"]
+    assert text.text(found) == "ab ab!"
+
+
+# Dispatches of a layer of a step. They may only become fewer.
+DISPATCHES = {
+    "small-llama": 7, "small-mistral": 7, "small-qwen2": 7, "small-qwen3": 9, "small-gpt2": 9,
+    "small-gemma2": 11,
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["float32", "float16", "q8_0"])
+@pytest.mark.parametrize("name", DISPATCHES)
+def test_a_layer_takes_few_dispatches(dev: pk.Device, name: str, kind: Any) -> None:
+    """The difference of two depths: rms_norm and what gates a product cost none."""
+    if kind == "float16" and "shader-f16" not in dev.features:
+        pytest.skip("the device has no shader-f16: float16 is converted around each call")
+    counts = []
+    for layers in (2, 4):
+        config = SHAPES[name]._replace(layers=layers)
+        weights: dict[str, Any] = families.random_weights(config)
+        if kind == "q8_0":
+            weights = {n: _blocks(w) if w.ndim == 2 else w for n, w in weights.items()}
+        cache, dtype = (kind, "float32") if kind == "q8_0" else (None, kind)
+        counts.append(len(Decoder(dev, config, weights, 8, dtype, cache=cache).step))
+    assert (counts[1] - counts[0]) / 2 <= DISPATCHES[name], counts
+
+
+def _blocks(w: Array) -> gguf_models.Blocks:
+    q = pk.quantize(w, "q8_0")
+    data = np.frombuffer(q.tobytes(), np.uint8).reshape(len(w), -1)
+    return gguf_models.Blocks("q8_0", w.shape, data)

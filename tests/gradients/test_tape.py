@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import weakref
 from collections.abc import Callable
@@ -446,6 +448,15 @@ def test_what_a_gradient_launches_is_not_observed(
     assert len(marks) == 7
     with pytest.raises(pk.TapeError, match="written since"):
         of(tape, z, y, seed=1.0)
+
+
+@pytest.mark.parametrize("made", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_tape_is_not_copied(x: pk.Tensor, made: Callable[[Any], Any]) -> None:
+    with pk.Tape() as tape:
+        y = pk.exp(x)
+    with pytest.raises(pk.TapeError, match="cannot be copied or pickled"):
+        made(tape)
+    np.testing.assert_allclose(tape.gradient(y, x, 1.0).numpy(), np.exp(x.numpy()), rtol=1e-6)
 
 
 def test_what_no_rule_reads_is_not_kept(dev: pk.Device) -> None:

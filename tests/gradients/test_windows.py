@@ -102,6 +102,31 @@ def test_gradients_of_windows(dev: pk.Device, name: str) -> None:
             assert_same_bits(got.numpy() + 0.0, exact.numpy() + 0.0, name)
 
 
+@pytest.mark.parametrize(("layout", "axis"), [("NCHW", 1), ("NHWC", 3)])
+def test_windows_of_convolutions(dev: pk.Device, layout: Any, axis: int) -> None:
+    """The last of several convolutions on parts of one result writes its gradient to its place:
+    one copy of the other part, and no zeros and sums."""
+    rng = np.random.default_rng(5)
+    shape = (2, 4, 9, 7) if axis == 1 else (2, 9, 7, 4)
+    given = [shape, (8, 4, 3, 3), (5, 4, 3, 3), (5, 4, 3, 3)]
+    x, first, left, right = (dev.tensor(rng.normal(0, 1, s).astype(np.float32)) for s in given)
+    found = []
+    for whole in (False, True):
+        with pk.Tape() as tape:
+            h = pk.conv2d(x, first, padding=1, layout=layout)
+            parts = pk.split(h, 2, axis=axis)
+            a, b = (t * 1.0 for t in parts) if whole else parts
+            y = pk.conv2d(a, left, padding=1, layout=layout)
+            y = pk.mul(y, pk.conv2d(b, right, padding=1, layout=layout))
+            loss = pk.sum(y)
+        grads, launches = moved(dev, lambda t=tape, of=loss: t.gradient(of, [x, first, left]))
+        found.append([g.numpy() for g in grads])
+        if not whole:
+            assert (launches["cpy"], launches["add"]) == (1, 0)
+    for mine, other in zip(*found, strict=True):
+        assert_same_bits(mine, other)
+
+
 def test_sums_are_part_of_products(dev: pk.Device) -> None:
     """Of what several products read, and of what is read besides: no launch adds gradients. A
     tensor times itself, and a tape outside, keep theirs."""

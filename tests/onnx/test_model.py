@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 import pykernels as pk
 from pykernels.onnx import ModelError
 from pykernels.onnx import reader as onnx_reader
+from pykernels.onnx.program import Program
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.gpu
@@ -283,6 +284,42 @@ def test_a_loop_and_its_rows(dev: pk.Device) -> None:
         np.testing.assert_array_equal(found["rows"], [x * 2 ** (i + 1) for i in range(rounds)])
     with pytest.raises(ModelError, match="a loop of more than 1024 rounds"):
         model(x=x, count=np.array(1 << 50))
+
+
+def test_the_first_call_compiles_in_a_capture(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are walked once, where captures compile on threads; arrays that entries keep (the
+    places of a Resize) are uploaded behind it. Weights of a few bits are uploaded by a first
+    walk."""
+    walks: list[bool] = []
+    walk = Program._walk
+
+    def counted(program: Program) -> Any:
+        walks.append(program.graph.nodes[0].later is not None)
+        return walk(program)
+
+    monkeypatch.setattr(Program, "_walk", counted)
+    sizes = numpy_helper.from_array(np.array([4, 3]), "sizes")
+    graph = helper.make_graph(
+        [node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest", axes=[0, 1])], "kept",
+        [value("x", 1, [2, 3])], [value("y", 1, None)], [sizes],
+    )  # fmt: skip
+    x = x_of(2)
+    found = pk.onnx.load(finished(graph, 18), device=dev)(x=x)["y"]
+    np.testing.assert_array_equal(found, x.repeat(2, 0))
+    assert walks == [True]
+    bits = node("MatMulNBits", ["a", "q", "s"], ["y"], domain="com.microsoft", K=32, N=1, bits=4,
+                block_size=32)  # fmt: skip
+    constants = [numpy_helper.from_array(np.full((1, 1, 16), 0x99, "u1"), "q"),
+                 numpy_helper.from_array(np.float32([[0.5]]), "s")]  # fmt: skip
+    graph = helper.make_graph([bits], "bits", [value("a", 1, [2, 32])], [value("y", 1, None)],
+                              constants)  # fmt: skip
+    proto = finished(graph)
+    proto.opset_import.append(helper.make_operatorsetid("com.microsoft", 1))
+    found = pk.onnx.load(proto, device=dev)(a=np.ones((2, 32), "f4"))["y"]
+    np.testing.assert_array_equal(found, [[16.0], [16.0]])
+    assert walks == [True, True, False, True]
 
 
 def test_a_backend_of_onnx(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:

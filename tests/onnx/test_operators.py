@@ -59,6 +59,14 @@ CASES = {
     "GridSample": model("GridSample", X, GRID, opset=16, align_corners=1),
     "GridSample_nearest": model("GridSample", X, GRID, opset=16, mode="nearest",
                                 padding_mode="border"),
+    "GridSample_volume": model("GridSample", (1, 2, 3, 4, 3),
+                               np.random.default_rng(3).uniform(-1.2, 1.2, (1, 2, 2, 3, 3))
+                               .astype("f4"), opset=20, padding_mode="reflection"),
+    "GridSample_cubic": model("GridSample", X, GRID, opset=20, mode="cubic",
+                              padding_mode="border"),
+    "ConvTranspose_volume": model("ConvTranspose", VOLUME, weights(2, 3, 2, 3, 2), weights(3),
+                                  strides=[2, 1, 3], pads=[0, 1, 0, 1, 0, 1],
+                                  output_padding=[1, 0, 0]),
     "Conv_volume": model("Conv", VOLUME, weights(4, 1, 2, 3, 2), weights(4), group=2,
                          strides=[2, 1, 1], pads=[1, 0, 1, 0, 1, 0], dilations=[1, 2, 1]),
     "ConvTranspose_shape": model("ConvTranspose", X, weights(4, 3, 3, 3), strides=[2, 2],
@@ -76,6 +84,13 @@ CASES = {
     "ScatterND": model("ScatterND", (4, 3, 2), ints(0, 2, 3, 1).reshape(2, 2), (2, 2)),
     "ScatterND_add": model("ScatterND", (4, 3), ints(1, 3, 1).reshape(3, 1), (3, 3),
                            reduction="add", opset=16),
+    "ScatterND_least": model("ScatterND", (4, 3), ints(1, 3, 1).reshape(3, 1), (3, 3),
+                             reduction="min", opset=18),
+    "ScatterElements_most": model("ScatterElements", (5, 4), ints(1, 0, 1, -1, 2, 1).reshape(3, 2),
+                                  (3, 2), reduction="max", opset=18),
+    "ScatterElements_product": model("ScatterElements", (3, 4),
+                                     ints(1, 0, 1, -1, 2, 1).reshape(3, 2), (3, 2), axis=1,
+                                     reduction="mul", opset=18),
     "Scatter": model("Scatter", (3, 3), ints(1, 0, 2, 0, 2, 1).reshape(2, 3), (2, 3), opset=9),
     "ReverseSequence": model("ReverseSequence", (5, 3, 2), ints(1, 5, 3), time_axis=0,
                              batch_axis=1),
@@ -134,7 +149,7 @@ CASES = {
     ),
 }  # fmt: skip
 # What onnxruntime does not have: ONNX's own suite has these.
-ELSEWHERE = {"ReduceLogSum", "CumProd", "SimplifiedLayerNormalization"}
+ELSEWHERE = {"ReduceLogSum", "CumProd", "SimplifiedLayerNormalization", "TensorScatter"}
 RANDOM = {"RandomNormalLike", "RandomUniformLike"}
 
 

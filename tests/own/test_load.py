@@ -97,3 +97,41 @@ def test_errors_are_those_of_other_kernels(dev: pk.Device, folder: Path) -> None
     line = text[: text.index(":=")].count("\n") + 1
     with pytest.raises(SourceError, match=rf"^shaders/my_pass\.wgsl:{line}: "):
         pk.load_kernels(folder)
+
+
+@pytest.mark.gpu
+def test_indices_are_checked(dev: pk.Device, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYKERNELS_DEBUG=2: what is outside is told with its line; what is not runs as before."""
+    context = dev._context
+    monkeypatch.setattr(context, "checks_indices", True)
+    monkeypatch.setattr(context, "guarded", True)
+    kernels = pk.load_kernels(folder)
+    x = dev.tensor(np.random.default_rng(0).random((4, 257), np.float32))
+    memory = dev.full((4, 2 * 257), 7)
+    dst = memory[:, ::2]
+    kernels.my_row(x, dst)
+    np.testing.assert_allclose(dst.numpy(), x.numpy() / x.numpy().sum(1, keepdims=True), rtol=1e-5)
+    assert (memory.numpy()[:, 1::2] == 7).all()
+    assert np.allclose(pk.softmax(x).numpy().sum(1), 1)  # ours, too
+    assert np.allclose(pk.sort(x).numpy(), np.sort(x.numpy()))  # several dispatches, faults
+    source = folder / "my_pass.wgsl"
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("  if (i >= p.total) { return; }\n", ""), encoding="utf-8")
+    broken = pk.load_kernels(folder)
+    y = dev.zeros(300)
+    lines = source.read_text(encoding="utf-8").split("\n")
+    last = [i for i, line in enumerate(lines, 1) if "_load(" in line or "_store(" in line]
+    said = (
+        rf"^\[my_pass\] shaders/my_pass\.wgsl:({'|'.join(map(str, last))}) "
+        r"\(line \d+ of the text my_pass-\w+ T=f32 WG=256 mode=read\), "
+        r"'.*(load|store)\(.*': "
+        r"(x_load|y_load|dst_store)\(.*\) has the index \d+ into (x|y|dst), of 300 elements; "
+        r"invocation \((3|4|5)\d\d, 0, 0\); \d+ more$"
+    )
+    with pytest.raises(pk.IndexRangeError, match=said):
+        broken.my_pass(dev.ones(300), dev.ones(300), y)
+    assert (y.numpy()[:299] == 2).all()
+    with dev.capture() as program:  # nobody can wait for its launches
+        kernels.my_pass(y, y, y)
+    program()
+    assert (y.numpy()[:299] == 4).all()

@@ -264,6 +264,137 @@ def fold(
     return y
 
 
+# -- volumes --------------------------------------------------------------------------------------
+
+
+def volumes() -> Iterator[tuple[tuple[int, int, int], ...]]:
+    """Sizes, kernels, strides, pads and dilations of three axes."""
+    ways = along()
+    rng = random.Random(6)
+    for a in ways:
+        for b, c in zip(rng.sample(ways, 6), rng.sample(ways, 6), strict=True):
+            yield tuple(zip(a, b, c, strict=True))  # type: ignore[misc]
+
+
+def places(
+    out: Sequence[int], args: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+    """(place of the output, tap, place of the input) of all taps inside the input."""
+    for at in np.ndindex(*out):
+        inside = [taps(i, *a) for i, a in zip(at, args, strict=True)]  # type: ignore[call-arg]
+        for found in itertools.product(*inside):
+            yield at, tuple(t for t, _ in found), tuple(x for _, x in found)
+
+
+def conv3d_cases() -> Iterator[Case]:
+    rng = random.Random(7)
+    for size, k, s, p, d in volumes():
+        groups, per, outputs = rng.choice([(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3)])
+        yield {
+            "x": numbers((rng.choice((1, 2)), groups * per, *size)),
+            "w": numbers((groups * outputs, per, *k)),
+            "stride": s, "padding": p, "dilation": d, "groups": groups,
+        }  # fmt: skip
+
+
+@law("conv3d", conv3d_cases, ["x", "w"])
+def conv3d(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    args = list(zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True))
+    out = [count(*a) for a in args]
+    if min(out) < 1:
+        raise ValueError("empty")
+    y = np.zeros((x.shape[0], w.shape[0], *out), x.dtype)
+    per, outputs = w.shape[1], w.shape[0] // groups
+    for at, tap, place in places(out, args):
+        for g in range(groups):
+            own, mine = slice(g * per, (g + 1) * per), slice(g * outputs, (g + 1) * outputs)
+            y[:, mine, *at] += x[:, own, *place] @ w[mine, :, *tap].T
+    return y
+
+
+def transpose3d_cases() -> Iterator[Case]:
+    rng = random.Random(8)
+    for size, k, s, p, d in volumes():
+        groups, per, outputs = rng.choice([(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 3)])
+        more = tuple(rng.randrange(max(a, b)) for a, b in zip(s, d, strict=True))
+        yield {
+            "x": numbers((rng.choice((1, 2)), groups * per, *size)),
+            "w": numbers((groups * per, outputs, *k)),
+            "stride": s, "padding": p, "output_padding": more, "groups": groups, "dilation": d,
+        }  # fmt: skip
+
+
+@law("conv_transpose3d", transpose3d_cases, ["x", "w"])
+def conv_transpose3d(
+    x: Any, w: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+) -> Any:
+    ways = list(
+        zip(x.shape[2:], w.shape[2:], stride, padding, dilation, output_padding, strict=True)
+    )
+    full = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, d, more in ways]
+    if min(full) < 1:
+        raise ValueError("empty")
+    per, outputs = w.shape[0] // groups, w.shape[1]
+    y = np.zeros((x.shape[0], groups * outputs, *full), x.dtype)
+    for at in np.ndindex(*x.shape[2:]):
+        for tap in np.ndindex(*w.shape[2:]):
+            place = [
+                i * s - p + t * d for i, t, (_, _, s, p, d, _) in zip(at, tap, ways, strict=True)
+            ]
+            if all(0 <= i < n for i, n in zip(place, full, strict=True)):
+                for g in range(groups):
+                    own = slice(g * per, (g + 1) * per)
+                    mine = slice(g * outputs, (g + 1) * outputs)
+                    y[:, mine, *place] += x[:, own, *at] @ w[own, :, *tap]
+    return y
+
+
+def pool3d_cases() -> Iterator[Case]:
+    for size, k, s, p, d in volumes():
+        yield {
+            "x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p, "dilation": d,
+        }  # fmt: skip
+
+
+@law("max_pool3d", pool3d_cases)
+def max_pool3d(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    for k, p, d in zip(kernel_size, padding, dilation, strict=True):
+        if 2 * p > d * (k - 1) + 1:
+            raise ValueError("a pad above half of the reach")
+    args = list(zip(x.shape[2:], kernel_size, stride, padding, dilation, strict=True))
+    out = [count(*a) for a in args]
+    if min(out) < 1:
+        raise ValueError("empty")
+    y = np.full((*x.shape[:2], *out), -np.inf, x.dtype)
+    for at, _, place in places(out, args):
+        y[..., *at] = np.maximum(y[..., *at], x[..., *place])
+    return y
+
+
+def mean3d_cases() -> Iterator[Case]:
+    for size, k, s, p, d in volumes():
+        if d == (1, 1, 1):
+            for include in (False, True):
+                yield {
+                    "x": numbers((1, 2, *size)), "kernel_size": k, "stride": s, "padding": p,
+                    "count_include_pad": include,
+                }  # fmt: skip
+
+
+@law("avg_pool3d", mean3d_cases, ["x"])
+def avg_pool3d(x: Any, kernel_size: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
+    args = [(*a, 1) for a in zip(x.shape[2:], kernel_size, stride, padding, strict=True)]
+    out = [count(*a) for a in args]
+    if min(out) < 1:
+        raise ValueError("empty")
+    y = np.zeros((*x.shape[:2], *out), x.dtype)
+    seen = np.zeros(out, x.dtype)
+    for at, _, place in places(out, args):
+        y[..., *at] += x[..., *place]
+        seen[at] += 1
+    return y / (np.prod(kernel_size) if count_include_pad else np.maximum(seen, 1))
+
+
 # -- moves ----------------------------------------------------------------------------------------
 
 
@@ -547,7 +678,7 @@ def compare(dev: pk.Device, name: str, case: Case, seen: Outcome) -> None:
         return
     dy = numbers(want.shape)
     sources = [given[k] for k in rule.linear]
-    gradients = tape.gradient(got, sources, dev.tensor(dy))
+    gradients = tape.gradient(got, sources, dev.tensor(dy), unused="zeros")
     total = float((dy.astype(np.float64) * want).sum())
     for k, g in zip(rule.linear, gradients, strict=True):
         mine = g.numpy().astype(np.float64)

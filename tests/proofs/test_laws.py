@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pykernels.call.promotion import promote, result_type, weak
@@ -42,7 +42,10 @@ from pykernels.tuning import named
 # The same examples each time, so that a change is judged by what it changed. PYKERNELS_LAWS=5000
 # looks at that many others.
 EXAMPLES = int(os.environ.get("PYKERNELS_LAWS", "0"))
-laws = settings(max_examples=EXAMPLES or 100, deadline=None, derandomize=not EXAMPLES)
+laws = settings(
+    max_examples=EXAMPLES or 100, derandomize=not EXAMPLES,
+    deadline=None, suppress_health_check=[HealthCheck.too_slow],  # on a busy machine
+)  # fmt: skip
 
 SIZES = st.integers(1, 4)
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)

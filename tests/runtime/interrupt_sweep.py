@@ -59,6 +59,7 @@ def serve() -> None:
         name, frames, limit, start = json.loads(line)
         bench = bench or Bench()
         injector = Injector(frames)
+        scenario = None  # the tape of the last one goes before the next one looks for tapes
         try:
             scenario = SCENARIOS[name](bench.dev)
         except Skip as e:

@@ -271,3 +271,48 @@ def test_a_recorder_takes_any_timer(dev: pk.Device, batches: bool) -> None:
     pk.kernels.cpy(x, y)
     dev.flush()
     assert len(timer.done) == 1
+
+
+def test_params_that_a_batch_finds_again_are_those_of_its_launches(dev: pk.Device) -> None:
+    """Launches of one or more dispatches, with indices and without, in an order of its own in each
+    batch: they take slots of params that other launches had, or the same ones again."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((4, 8), np.float32)
+    long = rng.standard_normal((1, 5000), np.float32)
+    x, y = dev.tensor(rows), dev.tensor(long)
+    few, many, picked = dev.empty((4, 8)), dev.empty((1, 5000)), dev.empty((2, 8))
+    index = [dev.tensor(np.array(i, np.int32)) for i in ((0, 3), (2, 1))]
+
+    def of(values: np.ndarray, scale: float) -> np.ndarray:
+        e = np.exp(scale * (values - values.max(-1, keepdims=True)))
+        return np.asarray(e / e.sum(-1, keepdims=True))
+
+    def launch(which: int) -> tuple[pk.Tensor, np.ndarray]:
+        scale = (1.0, 0.5)[which % 2]
+        if which < 2:
+            pk.kernels.softmax(x, few, scale=scale)
+            return few.copy(), of(rows, scale)
+        if which < 4:
+            pk.kernels.softmax(y, many, scale=scale)
+            return many.copy(), of(long, scale)
+        pk.kernels.get_rows(x, index[which % 2], picked)
+        return picked.copy(), rows[[(0, 3), (2, 1)][which % 2], :]
+
+    orders = [rng.integers(0, 6, 8) for _ in range(4)]
+    for batch in (0, 0, 1, 0, 2, 2, 1, 3, 0):
+        with dev.batch():
+            found = [launch(int(which)) for which in orders[batch]]
+        for got, want in found:
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-7)
+
+
+def test_a_launch_in_the_slot_of_an_earlier_batch_reports_as_itself(dev: pk.Device) -> None:
+    x, index = dev.zeros((4, 8)), dev.tensor(np.array([0, 3], np.int32))
+    out = dev.empty((2, 8))
+    dev.sync()
+    pk.kernels.get_rows(x, index, out)
+    dev.flush()
+    index.write(np.array([0, 4], np.int32))
+    pk.kernels.get_rows(x, index, out)
+    with pytest.raises(pk.IndexRangeError, match="checked launch 2 since"):
+        dev.sync()

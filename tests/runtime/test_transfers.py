@@ -412,6 +412,47 @@ def test_large_writes_go_through_kept_staging_buffers(
     assert sum(kept.size for kept in moves._writers) <= 1 << 16
 
 
+@pytest.mark.parametrize("n", (1000, 1 << 18, transfers.STAGED_LEAST // 4))
+def test_arrays_are_copied_once_each_way(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    """The engine gets the memory of the caller's array, and the mapped memory is copied to the
+    array that the caller gets; staging memory of the next read is that of the last."""
+    engine, moves = type(dev._context.engine), dev._context.transfers
+    written, taken = [], []
+    for name in ("write", "write_from"):
+        own = getattr(engine, name)
+
+        def write(self: Any, *args: Any, own: Any = own) -> Any:
+            if args[-1].nbytes == 4 * n:  # not of params
+                written.append(place(args[-1]))
+            return own(self, *args)
+
+        monkeypatch.setattr(engine, name, write)
+    copied = views.copy_bytes
+
+    def copy(target: memoryview, *args: Any) -> None:
+        taken.append(place(target))
+        copied(target, *args)
+
+    monkeypatch.setattr(views, "copy_bytes", copy)
+    x = np.arange(n, dtype=np.float32)
+    kept: list[int] = []
+    for _ in range(3):
+        got = (dev.tensor(x) + 1).numpy()
+        assert written == [place(x)] * len(written) and 1 <= len(written) <= 2
+        assert taken == [place(got)] and got[-1] == n
+        kept.append(len(moves._all))
+        written.clear()
+        taken.clear()
+    assert kept[1] == kept[2]
+
+
+def place(data: Any) -> int:
+    """Where an array or a buffer begins."""
+    return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
+
+
 def test_a_device_closes_beside_mapped_staging_buffers() -> None:
     dev = open_device()
     x = dev.zeros(transfers.STAGED_LEAST // 4)

@@ -6,6 +6,7 @@ import functools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,33 @@ def test_problems_are_some_sixty_and_cover_all_bodies() -> None:
             "attention_tile/large",
             "conv_direct", "implicit_gemm/128x128", "implicit_gemm_3x3/64x128",
             "64x128"} <= bodies  # fmt: skip
+
+
+def test_bytes_are_asked_for_too() -> None:
+    """All bodies for them, in several splits, and the keys of tables that choose among them."""
+    caps = replace(caps_of(LARGE[-1]), tuning=named("nvidia-h200"))
+    asked = [p for p in problems() if p.kernel == "mul_mat_i8"]
+    found = [question(caps, p, modelled.views(p)) for p in asked]
+    bodies = {c.body for q in found if q is not None for c in choices(caps, q)}
+    assert {"gemv_i8", "mul_mat_i8/32", "mul_mat_i8/64"} == bodies
+
+    class Times:
+        """Splits cost, and large tiles most."""
+
+        def seconds(self, i: int, choice: Any) -> float:
+            return float(choice.splits + 10.0 * choice.body.endswith("64"))
+
+        def known(self, i: int, choice: Any) -> float:
+            return self.seconds(i, choice)
+
+        def best(self, i: int) -> float:
+            return 1.0
+
+    questions = [q for q in found if q is not None]
+    best = fit([Where(caps, questions, Times())], caps.tuning, []).tuning
+    for q in questions:
+        choice = chosen(caps, best, q)
+        assert choice.splits == 1 and not choice.body.endswith("64"), (q, choice)
 
 
 def test_other_problems_are_others_and_always_the_same() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import pykernels as pk
+from bench import regions
 from pykernels import tuning
 from pykernels.plans.attention import select as attention
 from pykernels.plans.attention import select_mma as attention_mma
@@ -205,6 +206,13 @@ def test_a_body_that_does_not_fit_is_not_chosen() -> None:
         assert conv.choose(caps, window).body in ("implicit_gemm/32x32", "implicit_gemm/64x32")
         assert select_weight.choose(caps, weight).body == "32x32"
         assert attention.choose(caps, dims).body == attention.SMALL
+
+
+def test_the_picture_of_regions_is_that_of_the_choices() -> None:
+    page = regions.PAGE.read_text(encoding="utf-8")
+    shown = page.partition(regions.START)[2].partition(regions.END)[0]
+    assert shown == regions.text(), "run python -m bench.regions --write"
+    assert {*regions.LETTERS.values()} <= {*shown}
 
 
 def test_few_rows_of_little_work_take_a_tile() -> None:

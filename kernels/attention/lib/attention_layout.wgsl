@@ -1,5 +1,5 @@
-// How a workgroup of attention_tile divides its block: what each invocation holds, and where the
-// operands lie in workgroup memory. Other libraries take this module as their argument L.
+// The layout of a block in a workgroup of attention_tile: the part of each invocation, and the
+// places of operands in workgroup memory. Other libraries get this module as their argument L.
 //
 // NT: invocations; BR: query rows of a block; BC: keys of a tile; TR: rows of an invocation; PK: keys
 // of p in workgroup memory at a time; DVP: columns of dst.
@@ -8,7 +8,7 @@
 //% set RG = BR // TR
 //% set CL = NT // RG
 //% set WA = CL // 8
-// Of query_block: parts of a call are dispatches of their own.
+// For query_block: parts of a call are separate dispatches.
 //% set ONE_DISPATCH = false
 // Vectors of an invocation: of rows, keys, and columns of dst.
 //% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4

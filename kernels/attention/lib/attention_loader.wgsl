@@ -3,8 +3,8 @@
 // Where an invocation loads as many vectors of a chunk as it multiplies, it stores them by literal
 // indices, else (`q_part`, `k_part`, `v_part`) by computed ones.
 
-// Which vectors of a chunk this invocation loads (row: depth or key), where from, and the variables
-// that hold them until they are stored: q_v0 .., k_v0 .., v_v0 ...
+// The vectors of a chunk that this invocation loads (row: depth or key), their positions, and the
+// variables that hold them until they are stored: q_v0 .., k_v0 .., v_v0 ...
 //% macro loader_init(L)
 //% set q_whole, k_whole, v_whole = L.QL == L.RV, L.KL == L.CV, L.VL == L.DV
   let q_row = li >> ${L.log2[L.QH if q_whole else L.QV]}u;
@@ -66,7 +66,7 @@
 //% endfor
 //% endmacro
 
-// Loads of v: the chunk whose first key is `from`. The chunk behind the last one is loaded too.
+// Loads of v: the chunk whose first key is `from`. The chunk after the last one is loaded too.
 //% macro load_next_v(L, from)
       {
         let key_at = min(${from} + v_lane, ${key_range.COUNT} - 1u) * p.v_st;

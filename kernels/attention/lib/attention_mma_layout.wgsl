@@ -1,4 +1,5 @@
-// How a workgroup of attention_mma divides its block: fragments, and where they lie in workgroup memory.
+// The layout of a block in a workgroup of attention_mma: fragments, and their places in workgroup
+// memory.
 //
 // BR: query rows of a block; BC: keys of a tile; DVP: depth and columns of dst, padded; ACROSS: subgroups
 // that share rows. A subgroup holds RF fragments of rows, KF of keys, and VF of columns of dst.
@@ -59,7 +60,7 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% endfor
 //% endmacro
 
-// Of q and k, what lies behind the depth counts as 0.
+// Elements of q and k after the depth count as 0.
 //% macro _in_depth()
 first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit * ${mma.UNIT}u)
 //%- endmacro
@@ -218,7 +219,8 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// A part of the sums to workgroup memory: of each subgroup as many columns as it has scores.
+// Stores a part of the sums to workgroup memory: for each subgroup as many columns as it has
+// columns of scores.
 //% macro exchange(pass)
 //% for r in range(RF)
 //% for d in range(KF)

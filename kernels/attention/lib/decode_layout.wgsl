@@ -1,6 +1,6 @@
-// How a workgroup of attention_decode divides a split of the keys, and its loads. A lane group of LANES
-// lanes reads a key together, DEPTHS depths each; ROWS query rows share the key. WG: invocations. Other
-// libraries take this module as their argument L.
+// How a workgroup of attention_decode divides a split of the keys, and its loads. A lane group of
+// LANES lanes reads a key together, DEPTHS depths each; ROWS query rows share the key. WG:
+// invocations. Other libraries get this module as their argument L.
 //% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
 //% set GROUPS = WG // LANES
 // Keys and values in blocks (docs/design/quant.md): a lane has 8 numbers of a block, in its own words.
@@ -141,7 +141,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //%- endif
 //% endmacro
 
-// The same in a block: its order is that of couples.
+// The same in a block, in the order of couples.
 //% macro block_part(x, h)
 //% set word = x ~ "_0" ~ ("[%d]" % h if OWN_WORDS == 2 else "")
 //% set at = 0 if OWN_WORDS == 2 else 8 * h

@@ -1,4 +1,5 @@
-// What the bodies of decoding share: a workgroup's rows and split of the keys. L is decode_layout.
+// Shared by the bodies of decoding: the rows and the split of keys of a workgroup. L is
+// decode_layout.
 
 //% macro functions(L)
 ${L.memory()}

@@ -1,5 +1,6 @@
-// What flash_attn reads: E neighbouring elements of a row of k or v at a time, one load where rows are
-// whole vectors (VECTORIZED), else element by element. Other rows, keys and depths than there are: clamped.
+// What flash_attn reads: E neighbouring elements of a row of k or v at a time, one load where rows
+// are whole vectors (VECTORIZED), else element by element. Rows, keys and depths that do not exist
+// are clamped.
 //% set QD = 576
 //% set ROWS, KEYS, LANES, WG = CFG.ROWS, CFG.KEYS, CFG.LANES, CFG.threads
 // Keys of one pass over k, whose LANES lanes each share one.

@@ -1,9 +1,9 @@
-// Which keys count: all of them, in one band around each query; or, with LENGTHS, of each batch as many
-// as the device says, in a band that moves with their number.
+// The keys that count: those in a band around each query. With LENGTHS, the device gives the number
+// of keys of each batch, and the band moves with it.
 
 //% set COUNT, LOW, HIGH = ("key_count", "band_low", "band_high") if LENGTHS else ("p.keys", "p.band_low", "p.band_high")
 //% set FIRST, LAST = ("first_key", "last_key") if LENGTHS else ("p.first_key", "p.last_key")
-// For functions: what they take of it behind all else, and what their callers give.
+// For functions: the parameters that they take at the end, and the arguments of their callers.
 //% set PARAMETERS = ", key_count: u32, band_low: i32, band_high: i32" if LENGTHS else ""
 //% set ARGUMENTS = ", key_count, band_low, band_high" if LENGTHS else ""
 

@@ -58,7 +58,7 @@
       new_max = max(new_max, x${u});
 //% endfor
 //% if shuffles
-      // Only where a logit is far above it: weights up to 2^8 are as good. Groups whose sums are
+      // Only if a logit is far above it; weights up to 2^8 are exact enough. Groups whose sums are
       // combined by shuffles have one.
       ${all_reduce(L, "new_max", "max(%s, %s)")}
 //% if L.LANES < 32
@@ -108,7 +108,7 @@ ${L.drop_value(u * L.KEYS + j, "seen%d_%d" % (u, j))}
 //% endfor
       }
 //% else
-      // -1: a weight of 0 whose value counts as 0, whatever it is.
+      // -1: a weight of 0 whose value counts as 0, even if it is NaN.
       exchange[li] = vec4<f32>(shrink
 //% for u in range(2)
         , ${"select(w" ~ u ~ ", -1.0f, x" ~ u ~ " == none)" if u < L.U else "0.0f"}
@@ -124,7 +124,7 @@ ${L.drop_value(u * L.KEYS + j, "seen%d_%d" % (u, j))}
 //% endif
 //% endmacro
 
-// c0 ..: what each row weighs key j of round u with.
+// c0 ..: the weight of key j of round u in each row.
 //% macro weights_of_key(L, u, j, shuffles)
 //% for r in range(L.ROWS)
 //% if shuffles

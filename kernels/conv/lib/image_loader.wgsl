@@ -65,7 +65,8 @@
 //% endif
 //% endmacro
 
-// Loads the next tile; `go`: 1, or 0 for the same tile again, which nobody will use (not with "any").
+// Loads the next tile; `go`: 1; or 0 to load the same tile again, which is not used (not with
+// "any").
 //% macro load_next(t, go)
 //% if t.FORM == "any"
 //% for u in range(t.U)

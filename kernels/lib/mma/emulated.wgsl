@@ -1,7 +1,7 @@
 // Matrix units emulated, for tests on devices without them: see subgroup_matrix. A subgroup is 32
-// neighbouring invocations. A lane holds two rows of four columns of a result, and of an operand what
-// it multiplies for them, copied when it is loaded: so a tile that is overwritten too early shows. No
-// f16 and no subgroup operations are needed.
+// neighbouring invocations. A lane holds two rows of four columns of a result, and the parts of
+// operands that it multiplies for them. It copies them when it loads them, so tests find a tile
+// that is overwritten too early. No f16 and no subgroup operations are needed.
 //
 // Sums of halves are at least as inexact as those of known units (docs/design/matrix-units.md): eight
 // products and the sum so far are cut to multiples of a quarter of the largest one's last place before

@@ -1,6 +1,6 @@
-// Matrix units as Tint spells them (chromium_experimental_subgroup_matrix). The other libraries of this
-// folder have the same macros; docs/design/matrix-units.md says what each means. FRAGMENTS is the type
-// of the operands' elements.
+// Matrix units as Tint spells them (chromium_experimental_subgroup_matrix). The other libraries of
+// this folder have the same macros; docs/design/matrix-units.md describes them. FRAGMENTS is the
+// type of the operands' elements.
 //
 // Operands and results pass through one array of 16-byte units in workgroup memory, `tile`: eight
 // halves, sixteen bytes or four f32 each. All offsets and strides count units. A macro that takes a

@@ -52,7 +52,7 @@ fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u
 //% endmacro
 
 // Scales the sums, applies the epilogue and stores the tile: in vectors of DV along the rows of dst,
-// or along its columns where TRANSPOSED. `times`: what a step of `at_col` is multiplied with.
+// or along its columns where TRANSPOSED. `times`: the factor of a step of `at_col`.
 //% macro store_tile(TM, TN, LM, LN, DV, TRANSPOSED=false, times="")
   let dst_start = dst_batch(batch);
   var factor = select(p.scale, 1.0f, p.is_partial == 1u);  // at the stores: before them it costs 2.5 %

@@ -1,7 +1,8 @@
-// What becomes of raw scores: scale, soft cap, ALiBi, mask and the band of keys that a query may see.
+// Turns raw scores into logits: scale, soft cap, ALiBi, mask and the band of keys that a query may
+// see.
 
 // ALiBi: the slope of head `head`, 2^-e for e >= 0, exact in the integer part of e; 1 without a bias.
-// `argument`: what the function takes, and `let head` from it.
+// `argument`: the parameter of the function, from which `let head` is computed.
 //% macro alibi_slope(argument="head: u32", head="")
 fn alibi_slope(${argument}) -> f32 {
   if (p.max_bias == 0.0f) { return 1.0f; }
@@ -32,7 +33,7 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 // band of keys that a query may see; else its caller does. `masked`: there may be a mask.
 //% macro functions(N, banded=true, masked=true)
 //% if masked
-// What is added to the logit of one key: kind 1 f32, 2 f16, 3 bool.
+// The summand of the logit of one key: kind 1 is f32, 2 f16, 3 bool.
 fn mask_value(i: u32) -> f32 {
   let word = mask_mem[i >> (p.mask_kind - 1u)];
   if (p.mask_kind == 1u) { return bitcast<f32>(word); }
@@ -90,9 +91,9 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 
 // -- The tiles of attention_tile: L is attention_layout -------------------------------------------------
 
-// From scores s = q k to what `factor` multiplies: logits, -inf where masked. A tile that every query of
-// the block sees whole needs only the scale, which then comes with the exponential (`plain`); so does
-// one of which a band alone hides keys.
+// From scores s = q k to the logits that `factor` multiplies; -inf if masked. A tile that every
+// query of the block sees whole needs only the scale, which then comes with the exponential
+// (`plain`); so does one of which a band alone hides keys.
 //% macro apply(L)
     let whole = (i32(key0) >= i32(last_row) + ${key_range.LOW}) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + ${key_range.HIGH})
       & (key0 + ${L.BC}u <= ${key_range.COUNT});
@@ -123,8 +124,8 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 //% endfor
 //% endmacro
 
-// A loop, as unrolled it would be larger than the products: the first row each time, then all rows move
-// up by one (an array of them would go through memory).
+// A loop, because unrolled code would be larger than the products. Each round computes the first
+// row; then all rows move up by one, because an indexed array would go through memory.
 //% macro _apply_all(L)
       for (var n = 0u; n < ${L.TR}u; n += 1u) {
         let row = row0 + (at_row + (n >> 2u) * ${L.QH}u) * 4u + (n & 3u);

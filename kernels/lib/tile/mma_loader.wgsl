@@ -12,7 +12,7 @@
 // Rows there are an odd number of units apart, ACROSS + 1, for the banks.
 
 //% macro functions()
-// A unit without what lies behind its first `count` elements.
+// A unit whose elements after the first `count` are 0.
 fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
   let bits = vec4<u32>(min(count, ${mma.UNIT}u) * ${128 // mma.UNIT}u);
   let before = vec4<u32>(0u, 32u, 64u, 96u);

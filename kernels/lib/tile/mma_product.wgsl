@@ -1,5 +1,5 @@
-// What products on matrix units have between their loads and their stores: one workgroup computes
-// BM x BN sums, each of its subgroups WM x WN. `L` and `R` describe the tiles (mma_loader) of the left
+// The part of products on matrix units between loads and stores: one workgroup computes BM x BN
+// sums, each of its subgroups WM x WN. `L` and `R` describe the tiles (mma_loader) of the left
 // operand, which has the rows, and of the right one, which has the columns.
 //
 // Results leave through workgroup memory in strips, 16 rows of each subgroup at a time: a fragment has
@@ -76,9 +76,10 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   workgroupBarrier();
 //% endmacro
 
-// Slices of K: behind `p.slice` k, a multiple of BK, each invocation adds what it has of the sums in
-// plain f32 to its own, EACH vectors of a strip, APART units from each other. Registers have no room
-// for these. In loops: code that runs seldom costs what its fetching costs.
+// Slices of K: after each `p.slice` k, a multiple of BK, each invocation adds its part of the
+// unit's sums to its own sums in plain f32: EACH vectors of a strip, APART units from each other.
+// Its own sums do not fit into registers. In loops, because rarely used code only costs its
+// instruction fetches.
 //% set EACH, APART = CFG.WN // 8, 32 // QUADS * STRIP
 //% macro _own()
   let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;

@@ -7,12 +7,12 @@
   let k_count = min(p.split_depth, p.depth - k_first);
 //% endmacro
 
-// How many k the first tile holds: what is left of whole tiles of 16.
+// The number of k in the first tile: the remainder of whole tiles of 16.
 //% macro prologue()
   let k_prologue = ((k_count - 1u) & 15u) + 1u;
 //% endmacro
 
-// Sums up what `lanes` invocations, `apart` from each other, have in `partial[li]`.
+// Adds the values in `partial[li]` of `lanes` invocations, which are `apart` from each other.
 //% macro tree(apart)
     for (var n = lanes >> 1u; n > 0u; n >>= 1u) {
       if (lane < n) { partial[li] += partial[li + n * ${apart}]; }

@@ -1,5 +1,6 @@
-// What the bodies of cross_entropy share: the state of a row, or of a piece of one, and what comes
-// of it. Infinities and NaN are told apart by their bits: comparisons with them are not portable.
+// Shared by the bodies of cross_entropy: the state of a row or of a piece of a row, and the results
+// from it. Infinities and NaN are recognised by their bits, because comparisons with them are not
+// portable.
 //% import "kernels/lib/reductions.wgsl" as reductions
 
 // Types of VEC logits, and exponentials of differences to a maximum.
@@ -28,14 +29,14 @@ max(max(${v}.x, ${v}.y), max(${v}.z, ${v}.w))
 //%- endif
 //%- endmacro
 
-// The state of classes with logits x and targets t: `top` is the largest x, `sum` that of e^(x - top),
-// `share` that of t, `cost` that of t (top - x); `weight` is what the row counts in a mean, and `bad`
-// says that a logit is NaN or +inf. All terms of `cost` have one sign: nothing cancels.
+// The state of classes with logits x and targets t: `top` is the largest x, `sum` that of e^(x -
+// top), `share` that of t, `cost` that of t (top - x); `weight` is the weight of the row in a mean;
+// `bad` is true if a logit is NaN or +inf. All terms of `cost` have one sign: nothing cancels.
 //% macro state()
 const LOWEST = -0x1.fffffep+127f;
 struct State { top: f32, sum: f32, share: f32, cost: f32, weight: f32, bad: u32 }
 
-// t (top - x) for another top; no targets cost nothing, be the old top what it will.
+// t (top - x) for another top. Without targets the cost is 0, whatever the old top is.
 fn raised(cost: f32, share: f32, up: f32) -> f32 {
   return cost + select(share * up, 0.0f, share == 0.0f);
 }
@@ -53,8 +54,8 @@ fn combine(a: State, b: State) -> State {
 }
 //% endmacro
 
-// Stores what comes of the state of a row: its loss and, in a second column, its weight; and what the
-// gradient reads, `top` and share / sum.
+// Stores the results of a row: its loss and, in a second column, its weight; and for the gradient
+// `top` and share / sum.
 //% macro store(state, row)
   {
     let s = ${state};
@@ -139,7 +140,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let piece = g - tile * p.pieces;
   let own_row = tile * rows + inside;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let base = x_row(row);
 //% if PROBS
   let target_base = target_row(row);
@@ -186,7 +187,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
       cost += select(share * (higher - top), V(), share == V());
 //% for u in range(N)
-      // Of every class, the target's own share apart.
+      // Sums over every class, without the target's own share.
 //% set t = "class_weights(c" ~ u ~ ")" ~ (" * fma(p" ~ u ~ ", V(p.hard), V(p.spread))" if PROBS else "")
       let t${u} = ${t};
 //% set d = "t" ~ u ~ " * (V(higher) - in" ~ u ~ ")"
@@ -214,7 +215,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${across("cost", VEC, "+")}, 0.0f, select(0u, 1u, bad),
   );
 //% if not PROBS
-  // On its way while the lanes' states meet; the class has come in the meantime.
+  // Loaded while the lanes' states are combined; by then the class has been loaded.
   let own_class = min(goal.found, p.classes - 1u);
   let own = f32(x_load(x_at(base, own_class / VEC))${"[own_class & 3u]" if VEC == 4 else ""});
   let own_weight = class_weight(own_class);

@@ -40,7 +40,7 @@ fn ${x}_word(first: u32, k: u32, last: u32) -> u32 {
 }
 //% endmacro
 
-// -- what becomes of the sums ---------------------------------------------------------------------
+// -- the epilogue ---------------------------------------------------------------------
 
 // bias_value(i): bias is bound as words: kind 1 is f32, 2 f16.
 //% macro bias()
@@ -51,7 +51,7 @@ fn bias_value(i: u32) -> f32 {
 //% endmacro
 
 // scaled(sums, at, row, columns): a_scale * b_scale * sums + bias, of four columns of one row of dst;
-// `at`: where the batch begins in a_scale, b_scale and bias.
+// `at`: the start of the batch in a_scale, b_scale and bias.
 //% macro scaled()
 ${bias()}
 fn scaled(sums: vec4<i32>, at: vec3<u32>, row: u32, columns: vec4<u32>) -> vec4<f32> {
@@ -79,7 +79,7 @@ scaled(${sums}, scales_at, ${row}, ${columns})
 //%- endif
 //% endmacro
 
-// Before `finished`: where the batch begins.
+// Before `finished`: the start of the batch.
 //% macro scales_of_batch(D)
 //% if D != "i32"
   let scales_at = vec3<u32>(a_scale_batch(batch), b_scale_batch(batch), bias_batch(batch));

@@ -2,8 +2,8 @@
 // workgroup memory.
 //
 // An operand reaches workgroup memory as `<x>_tile[k][i]`: k counts words of four neighbouring k, i
-// groups of four rows of the operand, a row in each component. What is left of whole tiles comes
-// first, from the end of k, with zeros beyond: sums of integers have no order.
+// groups of four rows of the operand, a row in each component. The remainder of whole tiles comes
+// first, from the end of k, with zeros after it; the order of integer sums does not matter.
 //
 // `t` describes the tiles of one operand:
 //   x        its name: the macros read `<x>_mem`, `<x>_start` (index of the first k), `p.<x>_rs`, ...

@@ -3,7 +3,7 @@
 // both halves, rounded once; with one it is computed in f32 and rounded.
 //% set GROUPS = quant.BLOCK // 32
 //% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET and quantised.ZERO != "any"
-// Every second couple of nibbles stays shifted by four bits, which a multiply-add takes back.
+// Every second couple of nibbles stays shifted by four bits; a multiply-add undoes the shift.
 //% set NIBBLES = PACKED and quant.decoded is not defined and quant.HIGH == 0 and quant.BITS == 4
 
 //% macro functions()

@@ -1,4 +1,4 @@
-// Which elements are not zero: what the bodies of nonzero share.
+// Finds elements that are not zero, for the bodies of nonzero.
 //% import "kernels/lib/words.wgsl" as words
 
 // Is element i of src not zero? `keep` leaves out the sign of a float.

@@ -5,7 +5,7 @@
 
 //% macro functions()
 ${indices.functions()}
-// What an element has in common with those along its axis.
+// The part of the position that all elements along the axis share.
 fn line_of(e: u32) -> u32 { return e / (p.inner * p.length) * p.inner + e % p.inner; }
 fn one_place(a: u32, b: u32) -> bool {
   return (line_of(a) == line_of(b)) & all(index_at(index_index(a)) == index_at(index_index(b)));

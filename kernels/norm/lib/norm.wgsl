@@ -1,4 +1,4 @@
-// What the bodies of norms share.
+// Shared by the bodies of norms.
 
 // (s0 + s1) + (s2 + s3) ...: sums of many terms lose least in pairs.
 //% macro plus(s, N, first=0)
@@ -10,7 +10,7 @@ ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2
 ${"dot(" ~ s ~ ", vec4<f32>(1.0f))" if VEC == 4 else s}
 //%- endmacro
 
-// What a row is multiplied by, of the sum of squares: of the row, or of its differences from the mean.
+// The factor of a row, from the sum of squares of the row or of its differences from the mean.
 // NaN is the largest of all bits.
 //% macro inverse(S)
 //% set U = S.replace("f32", "u32")

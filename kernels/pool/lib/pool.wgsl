@@ -1,4 +1,5 @@
-// What the bodies of pools share: an order of floats that knows NaN, and where windows lie.
+// Shared by the bodies of pools: an order of floats that includes NaN, and the positions of
+// windows.
 
 // Bits as unsigned numbers of the same order: -inf is 0, +inf 0xff000001, and NaN lies above.
 // `value_of` is exact, so that the largest key gives the largest element back.
@@ -40,7 +41,7 @@ fn quotient(a: u32, unit: u32) -> u32 {
 }
 //% endmacro
 
-// What a mean of so many rows and columns is divided by; p.divisor, unless it is 0. A window that
+// The divisor of a mean over these rows and columns: p.divisor, unless that is 0. A window that
 // counts nothing, of an image without its padding, has the sum 0, and so a mean of 0.
 //% macro divisor()
 fn divisor(rows: i32, cols: i32) -> f32 {

@@ -1,4 +1,5 @@
-// Philox4x32-10, the counter-based generator of Salmon et al. 2011, and what kernels make of its words.
+// Philox4x32-10, the counter-based generator of Salmon et al. 2011, and the numbers that kernels
+// compute from its words.
 
 // The high half of the product of a u32 and a constant, by halves: WGSL has no such product. Where the
 // constant's halves add up to less than 2^16, the two products in the middle and a carry fit 32 bits.

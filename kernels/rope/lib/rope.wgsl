@@ -1,4 +1,4 @@
-// What the bodies of rope share: an invocation turns V pairs of one token in HEADS heads, for which the
+// Shared by the bodies of rope: an invocation rotates V pairs of one token in HEADS heads, so the
 // angles are loaded once. Columns come first, then tokens, then heads, so that neighbours read
 // neighbours.
 //% import "kernels/lib/indices.wgsl" as indices
@@ -67,7 +67,7 @@
 //% endif
 //% endmacro
 
-// Tell of a position out of range, once.
+// Report a position out of range, once.
 //% macro report()
   if (!inside & (c == 0u) & (block == 0u)) {
     ${indices.report("r", "low", "high")}

@@ -1,4 +1,4 @@
-// Rows that an index picks: what set_rows and get_rows share.
+// Rows that an index picks, for set_rows and get_rows.
 //
 // An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's rows apart, COLS of
 // each: 2^lane_bits lanes take neighbouring columns. `picked` names the side whose row the index
@@ -22,7 +22,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(1, COLS)
   let c${u} = c0 + ${u}u * lanes;
 //% endfor
-  // All loads first, at clamped positions: behind branches they would wait for each other.
+  // All loads come first, at clamped positions, because loads in branches would wait for each
+  // other.
 //% for k in range(ROWS)
   let r${k} = min(r + ${k}u * group_rows, p.rows - 1u);
   let i${k} = index_row(r${k}) * p.index_words;
@@ -116,7 +117,7 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% endmacro
 
-// What is stored of x: its bits, or four of them converted.
+// The stored form of x: its bits, or four converted elements.
 //% macro converted(x, v, S, D, V, CAST)
 //% if not CAST
   let ${v} = ${x};
@@ -137,7 +138,7 @@ ${load(k, S, V, COLS)}
 //% endif
 //% endmacro
 
-// Four conversions: at once where all are what most numbers are, normal halves or zero.
+// Four conversions, at once if all four are normal halves or zero, as most numbers are.
 //% macro functions(S, D, V)
 //% if V == 4
 fn convert_four(bits: vec4<u32>) -> vec4<u32> {

@@ -1,4 +1,5 @@
-"""What is measured: a module a family, found by its name; a kernel without one is measured too.
+"""The measured cases: one module a family, found by its name. A kernel without a module is measured
+too.
 
 SHAPES = [Shape("llama-3-logits", (512, 128256), "Llama 3: logits of 512 tokens")]
 MAIN = {"softmax": ("f32-4096x4096",)}    ids of the cases that stand for their kernel: peers run
@@ -62,7 +63,7 @@ def peers() -> dict[str, dict[str, Peer]]:
 
 
 def is_main(case: Case) -> bool:
-    """Is it one of the cases that stand for their kernel? All that are cut are."""
+    """True for a case that represents its kernel. Cases with reduced sizes always do."""
     known = getattr(_module(case.kernel), "MAIN", {}).get(case.kernel)
     return known is None or case.id in known or case.id not in _ids()
 

@@ -156,7 +156,7 @@ def last_head(group: int, t: dict[str, Any]) -> dict[str, Any]:
 
 
 def forward(args: dict[str, Any], t: dict[str, Any]) -> None:
-    """What the gradients need of the forward call."""
+    """The results of the forward call that the gradients need."""
     kernels.flash_attn(t["q"], t["k"], t["v"], t["o"], lse=t["lse"], **args)
 
 
@@ -166,7 +166,6 @@ def cases(edge: int = 0) -> Iterator[Case]:
             yield from attentions(s, dtype)
             if s.name in GRADIENTS:
                 yield from gradients(s, dtype)
-
 
     for s in pick([s for s in ATTENTION if s.name == "llama-3-8b-decode"], edge):
         for name in ("q8_0", "q4_0"):

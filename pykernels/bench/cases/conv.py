@@ -29,7 +29,7 @@ CONVOLUTIONS = [
     Shape("to-rgb", (8, 64, 128, 128, 3, 3, 3, 1, 1, 1), "the last layer of an image decoder"),
     Shape("ragged-image", (3, 13, 29, 31, 17, 3, 5, 2, 1, 1), RAGGED),
 ]
-# Kernels whose output has the shape of the layer's input, from one that has that of its output.
+# Kernels from a tensor with the shape of the layer's output to one with the shape of its input.
 BACK = ("conv2d_backward_input", "conv_transpose2d")
 # Shapes of which the gradient by the bias, and that by the weights in f16, are measured too.
 SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
@@ -148,7 +148,8 @@ def some_biases(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def part(kernel: str, groups: int) -> Part | None:
-    """What of a layer is checked. Each weight needs all images, each group all its channels."""
+    """The part of a layer that is checked. A weight needs all images, and a group all its
+    channels."""
     if kernel == "conv2d_backward_weight":
         return some_weights if groups == 1 else None
     return few_channels if kernel == "conv2d" and groups == 1 else last_image

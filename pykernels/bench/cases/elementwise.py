@@ -21,8 +21,8 @@ from pykernels.functional.elementwise import elementwise as evaluated
 from pykernels.reference.elementwise import OPS
 
 SIZES = [Shape("256MiB", (1 << 26,), POWER), Shape("4096", (4096, 4096), POWER)]
-SMALLER = ("neg", "exp", "add")  # those that are measured in the second size too
-SHOWN = ("neg", "exp", "add", "gelu", "where")  # those of which a case stands in README
+SMALLER = ("neg", "exp", "add")  # operations that are measured in the second size too
+SHOWN = ("neg", "exp", "add", "gelu", "where")  # operations with a case in README
 TORCH = {
     "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
     "greater_equal": "ge", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",

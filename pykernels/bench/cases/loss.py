@@ -193,8 +193,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """Gradients as autograd takes them: from logarithms of probabilities that the forward call has
-    left; what they are does not change their time."""
+    """Gradients as autograd computes them, from the forward call's logarithms of probabilities; the
+    values do not change the time."""
     aten, kernel = torch.ops.aten, case.kernel
     if case.function is not None:
         t["dst"].copy_(getattr(torch.nn.functional, kernel)(t["input"], t["target"]))

@@ -64,6 +64,7 @@ MAIN = {
         "f32-512x4096x14336", "f32-1x16384x16384", "f16-4096x4096x4096",
     ),
     "mul_mat_i8": ("i8>i32-4096x4096x4096", "i8>i32-1x4096x4096"),
+    "rms_norm_linear": ("f16>f16-16384x2048", "f16xu32>f16-16384x2048-q4_0"),
     "mul_mat_quant": ("u32xf16>f32-4096x4096x4096-q4_0", "u32xf16>f32-1x16384x16384-q4_0"),
 }  # fmt: skip
 
@@ -120,6 +121,29 @@ def mul_mat_quant(
         tensors = {"high": Operand(high, "uint32", values=any_words), **tensors}
     dims = (*lead, n, m, k)
     return Case("mul_mat_quant", tensors, {"quant": quant}, dims, note=quant, part=quantised_part)
+
+
+def rms_norm_linear(
+    shape: tuple[int, ...] = (16384, 2048), dtype: str = "float16", out: str = "",
+    quant: str = "",
+) -> Case:  # fmt: skip
+    """A gated product (m, k) behind a norm, of one row."""
+    m, k = max(shape[-2] // 2 * 2, 2), shape[-1]
+    block = type_of("bench", quant).block if quant else 8
+    k = -(-k // block) * block
+    own = cast(DTypeName, dtype)
+    tensors = {"x": Operand((k,), own), "gain": Operand((k,), own)}
+    if quant:
+        low, scales, high = planes("bench", type_of("bench", quant), (m, k))
+        tensors["w"] = Operand(low, "uint32", values=any_words)
+        tensors["scales"] = Operand(scales, "uint32", values=small_scales)
+        if high is not None:
+            tensors["high"] = Operand(high, "uint32", values=any_words)
+    else:
+        tensors["w"] = Operand((m, k), own)
+    tensors["dst"] = Operand((m // 2,), own)
+    args = {"quant": quant, "activation": "silu", "gated": True}
+    return Case("rms_norm_linear", tensors, args, (m, k), note=quant)
 
 
 def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -219,6 +243,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     yield split(replace(mixed, tensors=tensors))
     yield from of_bytes(edge)
     yield from of_blocks(edge)
+    yield from behind_norms(edge)
 
 
 def of_bytes(edge: int) -> Iterator[Case]:
@@ -254,8 +279,22 @@ def of_blocks(edge: int) -> Iterator[Case]:
                 yield _with(wide, "fast")
 
 
+def behind_norms(edge: int) -> Iterator[Case]:
+    """The cases of rms_norm_linear: gate and up of Llama 3.2 1B."""
+    shape = cut(16384, edge), cut(2048, edge)
+    for dtype, quant in (
+        ("float16", ""),
+        ("float32", ""),
+        ("float16", "q4_0"),
+        ("float16", "q6_k"),
+    ):
+        yield rms_norm_linear(shape, dtype, quant=quant)
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
+    if case.kernel == "rms_norm_linear":
+        raise Skipped("written for products alone")
     if case.kernel == "mul_mat_quant":
         raise Skipped("numpy has no quantised weights")
     if case.kernel == "mul_mat_i8":
@@ -267,6 +306,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "rms_norm_linear":
+        raise Skipped("torch has no such function")
     if case.kernel == "mul_mat_quant":
         raise Skipped("torch does not read these blocks")
     if case.kernel == "mul_mat_i8":
@@ -282,6 +323,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @onnx_peer
 def ort(case: Case) -> Node:
     """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
+    if case.kernel == "rms_norm_linear":
+        raise Skipped("ONNX has no such function")
     if case.kernel == "mul_mat_quant":
         raise Skipped("MatMulNBits takes weights in another layout")
     a = case.tensors["a"]

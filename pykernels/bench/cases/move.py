@@ -37,7 +37,7 @@ def columns(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def picks(kernel: str, shape: tuple[int, ...], dtype: str, axis: int) -> Case:
-    """As many elements as there are, from or to other places along an axis, each once."""
+    """All elements, each once, from or to other places along an axis."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         order = rng.permutation(of[axis]).astype(np.int32)
@@ -161,7 +161,7 @@ def counting(kernel: str, shape: tuple[int, ...]) -> Case:
     tensors = {"src": Operand(shape, "bool", values=mask)}
     if kernel == "nonzero_offsets":
         return Case(kernel, tensors | {"offsets": Operand((chunks + 1,), "int32")}, {}, shape)
-    # Which offsets they are: those of chunks that are half full.
+    # The offsets of chunks that are half full.
     tensors |= {
         "offsets": Operand((chunks + 1,), "int32"),
         "dst": Operand((len(shape), size // 2), "int32"),

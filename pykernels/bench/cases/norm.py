@@ -46,7 +46,7 @@ BY_CHANNEL = {
 }
 # Outputs beside dst, behind it as in the references.
 WRITTEN = ("dweight", "dbias", "running_mean", "running_variance")
-EVERYWHERE = ("layer_norm", "rms_norm_backward")  # on all rows; the others on some
+EVERYWHERE = ("layer_norm", "rms_norm_backward")  # measured on all rows; other kernels on some
 IN_F16 = ("layer_norm", "rms_norm", "layer_norm_backward")
 MAIN = {
     **{kernel: ("f32-8192x4096",) for kernel in BY_ROWS},
@@ -101,7 +101,7 @@ def by_channel(
     kernel: str, shape: tuple[int, ...] = (16, 64, 56, 56, 32), dtype: str = "float32",
     out: str = "",
 ) -> Case:  # fmt: skip
-    """A norm of images; the last number of the shape is that of groups."""
+    """A norm of images; the last number of the shape is the number of groups."""
     *size, groups = shape
     dims, channels = tuple(size), size[1]
     x, w = Operand(dims, cast(DTypeName, dtype)), Operand((channels,), "float32")

@@ -104,14 +104,14 @@ def avg_pool2d(
 def max_pool2d_backward(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Of windows of 3 x 3, two apart."""
+    """The gradient for windows of 3 x 3 with stride 2."""
     return pooled("max_pool2d_backward", shape, THREE, dtype)
 
 
 def avg_pool2d_backward(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Of windows of 2 x 2."""
+    """The gradient for windows of 2 x 2."""
     return pooled("avg_pool2d_backward", shape, TWO, dtype)
 
 

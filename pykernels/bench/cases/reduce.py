@@ -38,7 +38,7 @@ SHAPES = {
     ],
 }
 AXES = {"all": None, "rows": -1, "columns": 0}
-EVERYWHERE = ("sum", "argmax")  # on all shapes; the others on one of each note
+EVERYWHERE = ("sum", "argmax")  # measured on all shapes; other kernels on one shape of each note
 LARGE = (*EVERYWHERE, "var")  # also on all elements at once, and on halves
 MAIN = {
     name: tuple(

@@ -1,4 +1,4 @@
-"""Sorts of one long row, many short ones and narrow keys; and what is found by sorting."""
+"""Sorts of one long row, of many short rows and of narrow keys; and kernels that sort first."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def median(
 def bincount(
     shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "int32", out: str = "int32"
 ) -> Case:
-    """(n, bins): n numbers below 100 in so many bins."""
+    """(n, bins): n numbers below 100, counted in `bins` bins."""
     tensors = {"x": Operand(shape[:1], "int32"), "dst": Operand(shape[1:], "int32")}
     return Case("bincount", tensors, {}, shape)
 

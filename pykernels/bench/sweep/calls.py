@@ -1,4 +1,4 @@
-"""What the calls of a sweep are: their tensors, our function, torch's, and what numpy says."""
+"""The calls of a sweep: their tensors, our function, torch's function, and numpy's result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Function(NamedTuple):
     int32 tensor before the last of them and the number below which its values are, () for none.
     ours: (pk, d, *tensors); theirs: (torch, d, *tensors); meaning: (d, *float64 arrays), the same
     as float64 or, where nothing is rounded, in the dtype of the result.
-    operations: (d) -> what numpy would have to compute, where that is more than a pass or two.
+    operations: (d) -> the operations in numpy, if these are more than a pass or two.
     """
 
     size: str
@@ -288,7 +288,7 @@ FUNCTIONS: dict[str, Function] = {
     ),
 }  # fmt: skip
 
-# What numpy has itself: there it is a peer, too.
+# Functions that numpy has: for them numpy is a peer, too.
 NUMPY = frozenset(
     "linear matmul sum max argmax cumsum add mul exp permute pad concatenate sort argsort gather "
     "embedding scatter_add nonzero bincount top_k".split()

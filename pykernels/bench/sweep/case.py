@@ -27,8 +27,8 @@ __all__ = ["OtherEngine", "SweepCase", "chosen", "peers"]
 Array = np.ndarray[Any, Any]
 MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # of a call that numpy is asked to check
 
-# What is allowed: a share of each element, and of the largest. The tests of the kernels hold the
-# accuracy to its bounds; here a body that computes something else is found.
+# What is allowed: a share of each element, and of the largest. The tests of the kernels check
+# accuracy; this check only finds a body that computes something else.
 ALLOWED = {"float32": (1e-3, 1e-5), "float16": (1e-2, 1e-3)}
 
 
@@ -67,7 +67,7 @@ class SweepCase:
 
     @property
     def checkable(self) -> bool:
-        """Is it small enough for numpy?"""
+        """True if it is small enough for numpy."""
         work = self.function.operations(self.call.dims)
         return self.footprint <= MOST_BYTES and work <= MOST_OPERATIONS
 

@@ -1,6 +1,6 @@
 """The grid of a sweep: which functions are called, and at which sizes, family by family.
 
-What the numbers of a size mean, `calls.FUNCTIONS` says. Every family but "order" is there in
+`calls.FUNCTIONS` describes the numbers of a size. Every family but "order" is there in
 float32 and in float16; sizes go from one element to the largest that a large GPU holds, and some
 are odd. Ratios of two sweeps compare only where the grid is the same: tests/bench/test_sweep.py
 pins it.

@@ -26,14 +26,14 @@ RANGE = 2.0  # log2 of the ratio at which colours end
 
 
 class Line(NamedTuple):
-    """Some calls of one function: their ratios, None for a call that has none."""
+    """The ratios of some calls of one function, None for a call without a ratio."""
 
     label: str
     ratios: list[float | None]
 
 
 def heatmap(report: Report, path: Path, peer: str = "") -> None:
-    """Write the figure; the file's ending says the format (svg, png, pdf). Needs matplotlib."""
+    """Write the figure; the suffix of the file is the format (svg, png, pdf). Needs matplotlib."""
     known = beside(report)
     chosen = peer or next((p for p in ("torch", *known) if p in known), "")
     if chosen not in known:
@@ -66,7 +66,7 @@ def heatmap(report: Report, path: Path, peer: str = "") -> None:
 
 
 def lines_of(dtype: str, ratios: Mapping[tuple[str, str], float | None]) -> Iterator[Line]:
-    """The lines of a dtype, but those in which no call has a ratio."""
+    """The lines of a dtype in which some call has a ratio."""
     functions: dict[tuple[str, str], list[Call]] = {}
     for call in calls():
         if call.dtype == dtype:

@@ -33,7 +33,7 @@ def mean(values: list[float]) -> float:
 
 
 def families(report: Report, peer: str) -> Iterator[Row]:
-    """Of each family and dtype: the geometric mean, the worst, how many are slow."""
+    """For each family and dtype: the geometric mean, the worst ratio, the number of slow calls."""
     yield ["family", "dtype", "calls", f"mean x {peer}", "worst", f"below {LOW}"]
     for family in FAMILIES:
         for dtype in ("f32", "f16"):

@@ -1,4 +1,4 @@
-"""Rates of tiles from what they took: those with which a plan would have predicted it."""
+"""Rates of tiles from their times: the rates with which a plan would have predicted these times."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from pykernels.plans.attention import select as attention
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
+from pykernels.plans.cost import tile_of
 from pykernels.plans.matmul import select as matmul
 from pykernels.steps import Caps
 from pykernels.tuning import Tuning, as_data, of_data
@@ -21,7 +22,7 @@ __all__ = ["calibrated"]
 
 Path = tuple[str, ...]
 Known = Callable[[int, Any], float | None]
-BUSY = 2  # workgroups on each multiprocessor from which a time says something of a rate
+BUSY = 2  # workgroups on each multiprocessor that a time needs to determine a rate
 
 
 def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Known) -> Tuning:
@@ -51,13 +52,13 @@ def _predictions(t: Tuning, q: Question) -> Iterator[tuple[Path, Any, float, flo
     path: Path
     if q.module is conv:
         for body, form in zip(conv.TILES, s.forms, strict=True):
-            tile = conv.tile_of(body)
+            tile = tile_of(body)
             if form in t.conv.implicit_gemm.rates[tile]:
                 path = ("conv", "implicit_gemm", "rates", tile, form)
                 seconds, filled = conv._seconds(t, s, body, 1), conv._tiles(s, body) / units
                 yield path, conv.ConvChoice(body), seconds, filled
         for body in conv.TILES_3X3 if s.fits_3x3 else ():
-            path = ("conv", "implicit_gemm_3x3", conv.tile_of(body), "rate")
+            path = ("conv", "implicit_gemm_3x3", tile_of(body), "rate")
             seconds, filled = conv._seconds(t, s, body, 1), conv._tiles(s, body) / units
             yield path, conv.ConvChoice(body), seconds, filled
     elif q.module is select_weight:

@@ -1,4 +1,5 @@
-"""What plans choose from for a problem, as data: the question that a plan asks, and choices."""
+"""The choices of plans for a problem, as data: the question that a plan asks, and its
+candidates."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def text_of(choice: Any) -> str:
 
 
 def question(caps: Caps, p: Problem, views: list[View | None]) -> Question | None:
-    """What the plan of a problem asks first; None where nothing is chosen."""
+    """The first question of a problem's plan; None if the plan chooses nothing."""
     asked: list[tuple[type, tuple[Any, ...]]] = []
     kernel = kernel_of(p.kernel)
     known = inspect.signature(getattr(kernels, p.kernel)).parameters
@@ -74,7 +75,7 @@ def choices(caps: Caps, q: Question) -> list[Any]:
 
 def _bodies(caps: Caps, q: Question) -> Iterator[Any]:
     module = q.module
-    if module is select_weight:  # which has no model of what it excludes
+    if module is select_weight:  # the plan has no model of candidates that it excludes
         taps = [t for t in select_weight.TILES if select_weight._may(caps, q.shape[0], t)]
         yield from (q.kind(body) for body in (*taps, select_weight.DIRECT))
         known = module.choose(caps, *q.shape)
@@ -88,7 +89,8 @@ def _bodies(caps: Caps, q: Question) -> Iterator[Any]:
 
 
 def _hopeless(choice: Any, q: Question) -> bool:
-    """May it take a hundred times as long as others? It is not tried: dispatches stay short."""
+    """True if it may take a hundred times as long as others. It is not tried then, so that
+    dispatches stay short."""
     shape = q.shape[0]
     if choice.body == "conv_direct":
         return bool(shape.rows > 16)

@@ -1,4 +1,4 @@
-"""What a device is: multiprocessors, copies, the cost of a dispatch, and the rates of tiles."""
+"""Measures a device: multiprocessors, copies, the cost of a dispatch, and the rates of tiles."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STEADY = 5e-4  # seconds of the tile products that are timed
 
 
 class Wave(NamedTuple):
-    """How a tile runs: operations a second of a full device, the time of a wave with n workgroups
-    on each multiprocessor, and the k that starting one costs."""
+    """The speed of a tile: operations a second of a full device, the time of a wave with n
+    workgroups on each multiprocessor, and the k that starting a workgroup costs."""
 
     rate: float
     partial_wave: tuple[float, ...]
@@ -43,7 +43,7 @@ def probe(dev: Device) -> Program:
 
 def units(meter: Meter) -> int | None:
     """Multiprocessors: workgroups that only compute take twice as long from one more than that.
-    None where times have no such steps, as on a CPU."""
+    None if the times have no such steps, as on a CPU."""
     dev = meter.dev
     if meter.slow:
         return None
@@ -114,8 +114,8 @@ def dispatch_cost(meter: Meter) -> float | None:
 
 
 def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """The partial waves that explain best what n workgroups on each multiprocessor take: [0, ..,
-    1], one number for each that runs at the same time."""
+    """The partial waves that fit best to the times of n workgroups on each multiprocessor: [0, ..,
+    1], one number for each workgroup that runs at the same time."""
     known = dict(times)
     best: tuple[float, ...] = (0.0, 1.0)
     least = math.inf
@@ -136,7 +136,7 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
 
 
 def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
-    """How a tile runs: products of so many workgroups are timed, at two lengths of K."""
+    """The speed of a tile, from timed products of `counts` workgroups at two lengths of K."""
     depth = 512
     one = _tiles(meter, body, units, 1, depth)
     if one is None:
@@ -151,7 +151,7 @@ def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
     last, seconds = times[-1]
     short = _tiles(meter, body, units, last, depth // 2)
     start = 48
-    if short is not None and short < seconds:  # what does not shrink with K
+    if short is not None and short < seconds:  # the part of the time that does not depend on K
         start = round(min(max(depth * (2 * short - seconds) / (2 * (seconds - short)), 8), 256))
     wave = residence(times)
     work = 2 * rows * cols * (depth + start) * last * units

@@ -1,6 +1,6 @@
 """Finds the values of a table with which its choices lose least: one key after the other.
 
-What a choice takes is asked of `Times`, measured or modelled. The loss of a table is the mean over
+`Times` gives the time of a choice, measured or modelled. The loss of a table is the mean over
 problems of the logarithm of (time of its choice / least time of any choice).
 """
 
@@ -16,6 +16,7 @@ from pykernels.plans.attention import select as attention
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
+from pykernels.plans.matmul import select_i8
 from pykernels.steps import Caps
 from pykernels.tuning import Tuning, as_data, named, with_section
 
@@ -25,26 +26,26 @@ __all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 
 # A section of a table, and the questions that it answers.
 FAMILIES: dict[str, tuple[Any, ...]] = {
-    "matmul": (matmul,), "conv": (conv, select_weight), "attention": (attention,),
+    "matmul": (matmul, select_i8), "conv": (conv, select_weight), "attention": (attention,),
 }  # fmt: skip
-GAIN = 2e-3  # of the loss, that a change must bring at the least
+GAIN = 2e-3  # least gain of a change, relative to the loss
 SWEEPS = 3
 DESCENTS = 2  # starts from which the search goes on
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
-Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors, and what a key has
+Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors and the value of a key
 
 
 class Times(Protocol):
-    """What choices take; `i` is the number of a question."""
+    """The times of choices; `i` is the number of a question."""
 
     def seconds(self, i: int, choice: Any) -> float: ...
     def best(self, i: int) -> float: ...
 
 
 class Where(NamedTuple):
-    """A device, what is asked there, and what choices take."""
+    """A device, its questions, and the times of choices."""
 
     caps: Caps
     questions: Sequence[Question]
@@ -52,7 +53,7 @@ class Where(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A table, its loss over the questions, and that of the table that it began with."""
+    """A table, its loss over the questions, and the loss of the first table."""
 
     tuning: Tuning
     loss: float
@@ -71,7 +72,8 @@ def _of(*values: Any) -> Values:
 
 
 def _units(*factors: float) -> Values:
-    """So many for each unit of the device; 1 for a device that few workgroups keep busy."""
+    """A number for each multiprocessor of the device; 1 for a device that few workgroups keep
+    busy."""
     return lambda units, old: [max(round(f * units), 1) for f in factors]
 
 
@@ -112,6 +114,16 @@ SETTINGS: dict[str, list[Setting]] = {
         Setting(("mma_sum",), _times(0.5, 2)),
         *(Setting(("gemm_mma", tile, key), _times(0.7, 0.85, 1.2, 1.4))
           for tile in ("32x32", "64x64", "64x128", "128x128") for key in ("rate", "start_k")),
+        *(Setting(("mul_mat_i8", "tiles", tile, "busy"), _units(0.1, 0.5, 1, 2, 4))
+          for tile in ("64", "32")),
+        *(Setting(("mul_mat_i8", "tiles", tile, "shortest"), _SPLIT) for tile in ("64", "32")),
+        Setting(("mul_mat_i8", "tiles", "64", "least"), _units(0, 0.25, 0.5, 1, 2)),
+        Setting(("gemv_i8", "busy"), _units(0.5, 1, 2, 4, 8, 16)),
+        Setting(("gemv_i8", "busy_rows"), _units(0.5, 1, 2, 4, 8)),
+        Setting(("gemv_i8", "shortest"), _of(256, 1024, 4096)),
+        Setting(("gemv_i8", "shortest_rows"), _of(64, 256, 512)),
+        *(Setting(("gemm_mma_i8", tile, key), _times(0.7, 0.85, 1.2, 1.4))
+          for tile in ("32x32", "128x128") for key in ("rate", "start_k")),
     ],
     "conv": [
         Setting(("fill",), lambda units, old: [0, *_units(0.25, 0.5, 1, 2)(units, old)]),
@@ -156,11 +168,12 @@ SETTINGS: dict[str, list[Setting]] = {
 def losses(
     caps: Caps, t: Tuning, questions: Sequence[Question], times: Times, family: str = ""
 ) -> Iterator[float]:
-    """What each choice loses, as the logarithm of how many times the best it takes."""
+    """The loss of each choice: the logarithm of its time over the best time."""
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            # Nobody may have tried what the table chooses: it can be better than the best known.
+            # The choice of the table may not have been measured; it can be better than the best
+            # known.
             yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 
@@ -176,8 +189,8 @@ def fit(
     where: Sequence[Where], start: Tuning, others: Sequence[Tuning], *, gain: float = GAIN,
     fixed: Sequence[str] = (),
 ) -> Fit:  # fmt: skip
-    """The table of least loss on these devices: family by family, from what `start` or one of the
-    others says where that loses least. `gain`: what a change must bring; keys of the names `fixed`
+    """The table of least loss on these devices. For each family the search starts from the best of
+    `start` and the other tables. `gain`: what a change must bring; keys of the names `fixed`
     stay."""
 
     def lost(t: Tuning, family: str = "") -> float:
@@ -200,7 +213,7 @@ def fit(
 def _descended(
     t: Tuning, family: str, lost: Callable[[Tuning], float], gain: float, fixed: Sequence[str]
 ) -> tuple[Tuning, float]:
-    """One key after the other is changed as long as that loses less."""
+    """Change one key after the other as long as the loss falls."""
     units, best = t.device.units, lost(t)
     data: Data = as_data(getattr(t, family))
     settings = [s for s in SETTINGS[family] if s.path[-1] not in fixed]

@@ -23,15 +23,15 @@ from .problems import Problem
 
 __all__ = ["LONGEST", "Kept", "Meter"]
 
-LONGEST = 0.05  # seconds that a dispatch may take: other programs draw on the device
-WARM = 0.3  # seconds of work until a device is warm, and again where it was found cold
+LONGEST = 0.05  # most seconds of a dispatch, because other programs draw on the device
+WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
 SPIN = 3e-3  # seconds of a call before it is timed, on a device that is warm
 READING = 1e-3  # seconds of a reading
 READINGS = 5
 
 
 class Kept:
-    """Numbers by name in a file that says what they are of; another file begins anew."""
+    """Numbers by name in a file that names the device; a file of another device is replaced."""
 
     def __init__(self, path: Path | None, of: Mapping[str, Any]) -> None:
         self.path, self.of = path, dict(of)
@@ -61,7 +61,7 @@ class Kept:
 
 
 class Meter:
-    """Times what is called on one device. `longest`: seconds of the longest dispatch so far."""
+    """Times calls on one device. `longest`: seconds of the longest dispatch so far."""
 
     def __init__(self, dev: Device, kept: Kept, probe: Sample | None = None) -> None:
         self.dev, self.kept = dev, kept
@@ -76,7 +76,7 @@ class Meter:
             self._probe = probe
 
     def seconds(self, p: Problem, choice: Any = None) -> float | None:
-        """Seconds of a problem, with a choice; None where the choice is refused."""
+        """Seconds of a problem, with a choice; None if the choice is refused."""
         name = f"{p.name}: {text_of(choice) if choice is not None else 'as planned'}"
         return self.kept.get(name, lambda: self._seconds(p, choice))
 
@@ -98,7 +98,7 @@ class Meter:
             return None
 
     def time(self, sample: Sample) -> float:
-        """Seconds of a call, briefly warmed up; measured again where the device was cold."""
+        """Seconds of a call after a short warm-up; measured again if the device was cold."""
         sample(1)  # compiles, allocates
         one = max(sample(1), 1e-7)
         dispatches = max(getattr(sample, "dispatches", 1), 1)
@@ -111,7 +111,7 @@ class Meter:
                 one = self._spin(sample, SPIN, one)
             n = max(1, min(math.ceil(READING / one), 512))
             each = [sample(n) / n for _ in range(self._readings(n * one))]
-            # By the clock of a host that others use too, what disturbs a reading makes it longer.
+            # On a shared host, a disturbance only makes a reading longer.
             found = min(each) if self.slow else statistics.median(each)
             if self._tracker is None or self._tracker.probe() <= 1.15 * self._tracker.warm:
                 break

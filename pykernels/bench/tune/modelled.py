@@ -1,10 +1,10 @@
-"""Devices as a few numbers, and what choices take on them by one model: what generic tables are
-found with, and what the search is tested with.
+"""Devices as a few numbers, and a model of the times of choices on them. Generic tables are found
+with it, and the search is tested with it.
 
 A multiprocessor has a share of the device's operations and of its copies. A tile of BM x BN reaches
 I / (I + REUSE) of the operations, I = BM BN / (BM + BN), as loads take the rest. A wave takes as
 long as its fullest multiprocessor, which is slow with few invocations. Sums in splits are written
-and read, by one more dispatch. The numbers of devices are public ones, rounded.
+and read, by one more dispatch. The numbers of devices are public, and rounded.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ LARGE = (
 
 
 def caps_of(d: Modelled) -> Caps:
-    """What it allows: all bodies of f32."""
+    """The caps of a modelled device: all bodies of f32."""
     return Caps(False, True, 256, 1024, 32768, 1 << 30, 65535, named("generic-large"))
 
 
 def _wave(d: Modelled, groups: int, threads: int, resident: int) -> float:
-    """Time of equal workgroups, in that of one with a multiprocessor at full speed."""
+    """Time of equal workgroups, relative to the time of one at a multiprocessor's full speed."""
 
     def of(each: int) -> float:
         return each * max(1.0, math.sqrt(d.busy / (each * threads))) if each else 0.0
@@ -108,7 +108,7 @@ def _sums(d: Modelled, nbytes: float, splits: int) -> float:
 
 
 def _stream(d: Modelled, groups: int, nbytes: float, operations: float) -> float:
-    """Seconds of what is read once: few workgroups do not reach the rate of a copy."""
+    """Seconds of a single read of memory; few workgroups do not reach the rate of a copy."""
     share: float = min(1.0, (groups / (4 * d.units)) ** 0.75)
     return max(nbytes / (d.copy * share), operations / (0.4 * d.rate))
 
@@ -196,7 +196,7 @@ _MODELS = {matmul: _matmul, conv: _conv, select_weight: _weight, attention: _att
 
 
 def views(p: Problem) -> list[View | None]:
-    """What a plan sees of a problem, without its memory."""
+    """The views of a problem for a plan, without memory."""
     found: list[View | None] = []
     for i, argument in enumerate(kernel_of(p.kernel).args):
         o = p.case.tensors.get(argument.name)
@@ -209,13 +209,13 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """What the plans of all problems ask."""
+    """The questions of the plans of all problems that the model knows the times of: of f32."""
     asked = (question(caps, p, views(p)) for p in problems())
-    return [q for q in asked if q is not None]
+    return [q for q in asked if q is not None and q.module in _MODELS]
 
 
 class ModelledTimes:
-    """What choices for some questions take on a modelled device."""
+    """The times of choices for some questions on a modelled device."""
 
     def __init__(self, d: Modelled, questions: Sequence[Question]) -> None:
         self.device, self.questions, self.caps = d, questions, caps_of(d)

@@ -37,7 +37,7 @@ class Problem:
     def operations(self) -> int:
         """Multiply-adds count as two."""
         s = self.shape
-        if self.kernel == "mul_mat":
+        if self.kernel.startswith("mul_mat"):
             return 2 * math.prod(s)
         if self.kernel == "flash_attn":
             return 4 * math.prod((s[0], s[1], s[3], s[4], s[5]))
@@ -56,10 +56,14 @@ _PRODUCTS = (
     (128, 128, 128), (128, 2048, 2048), (256, 256, 256), (256, 1024, 4096), (48, 48, 8192),
     (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (2048, 2048, 2048),
     (4096, 4096, 4096), (64, 128, 128, 64), (1000, 16, 16, 16),
-    # Where gemv meets tiles, and small tiles large ones in splits.
+    # Sizes at the borders between gemv and tiles, and between small tiles and large tiles in
+    # splits.
     (2, 640, 768), (5, 512, 512), (768, 7, 48), (4, 1000, 700), (24, 3800, 1700), (48, 300, 3000),
     (12, 700, 4000), (2048, 16, 2048), (20, 300, 700), (1600, 24, 1500), (32, 200, 2000),
 )  # fmt: skip
+# Of bytes.
+_BYTES = ((1, 4096, 4096), (8, 1024, 2048), (16, 2048, 2048), (128, 512, 1024), (512, 512, 512),
+          (256, 2048, 1024))  # fmt: skip
 # images x channels x height x width x outputs x kernel, kernel x stride x padding.
 _LAYERS = (
     (8, 64, 56, 56, 64, 3, 3, 1, 1), (8, 256, 14, 14, 256, 3, 3, 1, 1),
@@ -84,12 +88,13 @@ _ATTENTION = (
     (2, 12, 12, 32, 512, 64), (4, 8, 8, 32, 64, 64), (2, 12, 12, 6, 800, 64),
     (4, 16, 16, 8, 2000, 40), (1, 12, 12, 24, 1200, 128), (1, 4, 4, 48, 2000, 64),
 )  # fmt: skip
-# Where the sizes above would take minutes: software drivers.
+# Sizes for software drivers, where the sizes above take minutes.
 _SMALL = (
     *(Problem("mul_mat", s) for s in (
         (1, 256, 256), (2, 512, 128), (4, 256, 256), (8, 64, 64), (8, 256, 256), (16, 64, 512),
         (64, 64, 64), (128, 128, 128), (33, 65, 127), (192, 192, 192), (8, 64, 64, 32),
     )),
+    *(Problem("mul_mat_i8", s) for s in ((1, 256, 256), (16, 64, 512), (128, 128, 128))),
     *(Problem("conv2d", s) for s in (
         (1, 16, 14, 14, 16, 3, 3, 1, 1), (2, 8, 28, 28, 16, 1, 1, 1, 0),
         (1, 3, 32, 32, 16, 3, 3, 2, 1), (1, 32, 14, 14, 32, 3, 3, 1, 1),
@@ -108,10 +113,11 @@ _HALVES = {
 
 
 def problems(small: bool = False, halves: bool = False) -> list[Problem]:
-    """What is measured. `halves`: on matrix units too."""
+    """The measured problems. `halves`: also products on matrix units."""
     if small:
         return [*_SMALL]
     found = [Problem("mul_mat", s) for s in _PRODUCTS]
+    found += [Problem("mul_mat_i8", s) for s in _BYTES]
     found += [Problem("conv2d", s) for s in _LAYERS]
     found += [Problem("conv2d_backward_weight", s) for s in _GRADIENTS]
     found += [Problem("flash_attn", s) for s in _ATTENTION]
@@ -151,7 +157,7 @@ _MAKERS: tuple[tuple[str, Callable[[np.random.Generator, int], tuple[int, ...]]]
 
 
 class Limits(NamedTuple):
-    """What a problem may take on a device."""
+    """The limits of a problem on a device."""
 
     operations: float
     nbytes: float
@@ -161,7 +167,7 @@ class Limits(NamedTuple):
 
 
 def others(count: int, limits: Limits, *, seed: int = 0, small: bool = False) -> Iterator[Problem]:
-    """So many problems that are not among those of `problems`, always the same for a seed."""
+    """`count` problems that are not in `problems`, always the same for a seed."""
     known: set[Any] = {*problems(), *problems(small=True)}
     rng = np.random.default_rng(seed)
     for tried in range(200 * count):

@@ -1,4 +1,4 @@
-"""Measures a device, makes its table, and says how its choices compare with the best."""
+"""Measures a device, makes its table, and compares the table's choices with the best."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from .times import Measured
 __all__ = ["Choice", "Outcome", "Verdicts", "adapter_of", "check", "measure"]
 
 SLOWEST = "mul_mat/32"
-CHECKED = 3e8  # operations of a problem whose result is compared with numpy's
+CHECKED = 3e8  # most operations of a problem whose result is compared with numpy's
 SHORT = 0.01  # seconds that a problem may take by the slowest tile
 SMALL = Limits(4e7, 1 << 24)  # of a problem on a software driver
 MOST = 150.0  # seconds of timing choices, after which the problems that are left are left out
-ROUNDS = 3  # of fitting, and of measuring what the fitted table chooses
+ROUNDS = 3  # rounds of fitting and of measuring the fitted table's choices
 
 Told = Callable[[str, float], None]
 
 
 class Choice(NamedTuple):
-    """What a table chooses for a problem, how many times the best it takes, and what is best."""
+    """A table's choice for a problem, its time over the best time, and the best choice."""
 
     problem: Problem
     choice: str
@@ -115,7 +115,7 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
             break
     told("checking", 0.95)
     mine, before = _verdicts(times, found), _verdicts(times, base)
-    if before.mean < mine.mean:  # never behind what the device has without it
+    if before.mean < mine.mean:  # never worse than the table that the device has without it
         found, mine = of_data(start.name, as_data(base)), before
     _check_results(meter, times, found)
     told("done", 1.0)
@@ -131,8 +131,8 @@ def _mixed(some: Sequence[Problem]) -> list[Problem]:
 
 
 def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) -> Verdicts:
-    """How the choices of the device's table compare with the best for so many problems that were
-    not measured."""
+    """Compare the choices of the device's table with the best choices, for `count` problems that
+    were not measured before."""
     told("warming up", 0.0)
     meter = _meter(dev, Kept(None, {}))
     t = dev._context.caps.tuning
@@ -148,7 +148,7 @@ def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) ->
 
 
 def limits_of(meter: Meter, small: bool) -> Limits:
-    """What the device does within a dispatch that is short enough."""
+    """The work that the device does within a dispatch that is short enough."""
     if small:
         return SMALL
     rate, side = 0.0, 128
@@ -175,7 +175,7 @@ def _shipped(dev: Device) -> Tuning:
 
 
 def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
-    """The table with what was measured of the device. A CPU keeps the units of its table: from
+    """The table with the measured facts of the device. A CPU keeps the units of its table: from
     them follow the splits of some sums."""
     units = facts.units(meter)
     data = copy.deepcopy(as_data(scaled(base, units) if units else base))
@@ -198,7 +198,7 @@ def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
 
 
 def _tables(caps: Caps, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Bodies that have a rate and partial waves, and where they stand."""
+    """Bodies with a rate and partial waves, and their places in a table."""
     yield "gemm_tile", data["matmul"]["gemm_tile"]
     for tile, table in data["conv"]["implicit_gemm_3x3"].items():
         yield f"implicit_gemm_3x3/{tile}", table
@@ -208,7 +208,7 @@ def _tables(caps: Caps, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 
 def _check_results(meter: Meter, times: Measured, t: Tuning) -> None:
-    """Compare what the table's choices compute with the reference; raises CheckFailed."""
+    """Compare the results of the table's choices with the reference; raises CheckFailed."""
     for p, choice, _ in times.ask(t):
         if p.operations <= CHECKED:
             with force(meter.dev, choice):
@@ -216,7 +216,7 @@ def _check_results(meter: Meter, times: Measured, t: Tuning) -> None:
 
 
 def _new(times: Measured, t: Tuning) -> bool:
-    """Measure what a table chooses and nobody has measured; True if there was something."""
+    """Measure the choices of a table that were not measured yet; True if there was something."""
     before = times.count
     for _ in times.ask(t):
         pass

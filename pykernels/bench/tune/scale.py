@@ -30,7 +30,7 @@ _TILES = (
 
 
 def scaled(t: Tuning, units: int) -> Tuning:
-    """The table as if its device had so many multiprocessors, and was the same otherwise."""
+    """The table for a device that differs only in the number of multiprocessors."""
     share = units / t.device.units
     data = copy.deepcopy(as_data(replace(t, device=replace(t.device, units=units))))
     for path in _WORKGROUPS:

@@ -1,4 +1,4 @@
-"""What choices of some problems take, measured on a device as they are asked for."""
+"""The times of choices for some problems, measured on a device when they are first needed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Measured:
 
     @property
     def count(self) -> int:
-        """How many times are known."""
+        """The number of times that were measured."""
         return sum(map(len, self._found))
 
     def add(self, p: Problem) -> bool:
-        """Measure all choices of a problem; False where there is nothing to choose."""
+        """Measure all choices of a problem; False if there is nothing to choose."""
         q = question(self.caps, p, self.meter.loaded(p).views())
         if q is None:
             return False

@@ -13,6 +13,7 @@ from .affine import Weights
 from .chains import as_expression, is_part, join
 from .epilogues import add_epilogues
 from .patterns import join_layer_norms
+from .quantized import join_products
 
 __all__ = ["as_expressions", "fuse"]
 
@@ -24,6 +25,7 @@ def fuse(graph: Graph) -> Graph:
         shapes=dict(graph.shapes), dtypes=dict(graph.dtypes),
     )  # fmt: skip
     graph.nodes = _shortened(graph)
+    graph.nodes = join_products(graph)
     graph.nodes = join_layer_norms(graph)
     Weights(graph).fold()
     graph.nodes = join(graph)

@@ -44,7 +44,7 @@ def contrib(name: str, rule: Rule, **options: Any) -> Callable[[Entry], Entry]:
     return op(f"{DOMAIN}.{name}", **options)
 
 
-def like(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def like(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     return [kinds[0]]
 
 
@@ -75,7 +75,7 @@ def quick_gelu(node: Node, x: Any) -> Any:
     return pk.elementwise("x * sigmoid(a * x)", x=x, a=alpha)
 
 
-def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     """The norm, its mean and variance, which nobody has, and the sum."""
     return [kinds[0], None, None, kinds[0]]
 
@@ -109,7 +109,7 @@ def skip_rms_norm(node: Node, x: Any, skip: Any, weight: Any, bias: Any = None) 
     return pk.rms_norm(total, total.shape[-1:], weight, eps), None, None, total
 
 
-def _embedded(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _embedded(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     ids, words = there(kinds[0]), there(kinds[2])
     shape = (*ids[0], words[0][1])
     return [(shape, words[1]), ((ids[0][0],), "int32"), (shape, words[1])]
@@ -143,7 +143,7 @@ def there(kind: Kind | None) -> Kind:
     return kind
 
 
-def _matmul(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _matmul(given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     (a, kind), (b, _) = there(kinds[0]), there(kinds[1])
     if given.get("transA"):
         a = (*a[:-2], a[-1], a[-2])
@@ -164,7 +164,9 @@ def fused_matmul(node: Node, a: Any, b: Any) -> Any:
     return pk.matmul(a, b, scale=float(given.get("alpha", 1.0)))
 
 
-def _float_matmul(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _float_matmul(
+    given: dict[str, Any], kinds: list[Kind | None], *_known: Any
+) -> list[Kind | None]:
     found = there(_matmul(given, kinds)[0])
     return [(found[0], "float32")]
 
@@ -199,7 +201,7 @@ def heads_of(x: Any, heads: int) -> Any:
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
 
 
-def _attention(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _attention(given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     (x, kind), (w, _) = there(kinds[0]), there(kinds[1])
     sizes = given.get("qkv_hidden_sizes") or [w[1] // 3] * 3
     found: list[Kind | None] = [((*x[:2], sizes[2]), kind)]
@@ -254,7 +256,7 @@ def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any, added: Any, causal:
     return y.reshape(y.shape[0], y.shape[1], -1)
 
 
-def _multi_head(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _multi_head(given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     q, kind = there(kinds[0])
     v, _ = there(kinds[2])
     count = given["num_heads"]
@@ -294,7 +296,7 @@ def multi_head_attention(
 # -- bytes ----------------------------------------------------------------------------------------
 
 
-def _both(_given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _both(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     (a, kind), (b, _kind) = there(kinds[0]), there(kinds[3])
     return [(np.broadcast_shapes(a, b), kind)]
 
@@ -334,7 +336,7 @@ def qlinear_leaky_relu(
     return rounded(node, "leaky_relu(x, a) / s", y_zero, x=x, s=y_scale, a=alpha)
 
 
-def _gemm(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _gemm(given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     found, output = there(_matmul(given, [kinds[0], kinds[3]])[0]), kinds[7]
     return [(found[0], "float32" if output is None else found[1])]
 

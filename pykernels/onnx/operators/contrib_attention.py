@@ -91,15 +91,16 @@ def _extended(node: Node, past: Any, new: Any, first: Any, size: int) -> Any:
     """Keys or values, (N, H, size, D): those before and the new ones from place `first` of each
     batch on (None: from the start), zeros behind them."""
     length, old = new.shape[2], 0 if past is None else past.shape[2]
+    parts: Any = [past, new]
     if first is None:
         behind = ((0, 0), (0, 0), (0, size - length), (0, 0))
         return new if size == length else pk.pad(new, behind)
     if new.shape[0] == 1 and old + length == size:
-        return pk.concatenate([past, new], 2)
+        return pk.concatenate(parts, 2)
     steps = kept(node, "rows", new.device, np.arange(size, dtype=np.int32).reshape(1, 1, -1, 1))
-    ends = {"t": steps, "f": first.reshape(-1, 1, 1, 1), "n": length}
+    ends: dict[str, Any] = {"t": steps, "f": first.reshape(-1, 1, 1, 1), "n": length}
     at = pk.elementwise("o + t - f if t >= f and t < f + n else minimum(t, o - 1)", o=old, **ends)
-    both = pk.concatenate([past, new], 2)
+    both = pk.concatenate(parts, 2)
     y = pk.gather(both, 2, pk.broadcast_to(at, (*both.shape[:2], size, both.shape[3])))
     return pk.elementwise("y if t < f + n else 0.0", y=y, **ends)
 

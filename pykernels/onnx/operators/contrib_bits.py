@@ -14,7 +14,7 @@ from .contrib import Kind, contrib, there
 from .table import kept, refuse
 
 
-def _product(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _product(given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     a, kind = there(kinds[0])
     if not a or a[-1] != given["K"]:
         raise ModelError(f"rows of shape {a}, which do not have {given['K']} elements")
@@ -70,7 +70,7 @@ def unpacked(packed: Array, bits: int) -> Array:
     return np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
 
 
-def _rows(given: dict[str, Any], kinds: list[Kind | None], *_: Any) -> list[Kind | None]:
+def _rows(given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
     (data, stored), (index, _i), (_s, kind) = (there(k) for k in kinds[:3])
     axis = given.get("gather_axis", 0) % len(data)
     packed = stored == "uint8" and given.get("bits", 4) == 4
@@ -102,7 +102,7 @@ def gather_block_quantized(
         flat = kept(node, "index", device, at.reshape(-1))
     else:
         flat = pk.where(index < 0, index + data.shape[0], index).reshape(-1)
-    found = {n: pk.index_select(t, 0, flat) for n, t in tensors.items()}
+    found: dict[str, Any] = {n: pk.index_select(t, 0, flat) for n, t in tensors.items()}
     is_bytes = data.dtype == np.uint8
     if is_bytes and bits == 4:
         found |= {n: _spread(found[n]) for n in ("q", "z") if n in found}

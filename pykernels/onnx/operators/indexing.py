@@ -41,12 +41,44 @@ def gather_elements(node: Node, x: Any, index: Any) -> Any:
 
 @op("ScatterElements", "Scatter", either=(1,))
 def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
-    kind = text(node, "reduction", "none")
+    kind, axis = text(node, "reduction", "none"), node.attributes.get("axis", 0)
+    index = _counted(node, index, x, axis)
+    if kind in _CHOICES:
+        return _chosen(node, kind, x, axis % x.ndim, index, updates)
     if kind not in ("none", "add"):
         raise refuse(node, f"reduction {kind}")
     function: Any = pk.scatter if kind == "none" else pk.scatter_add
-    axis = node.attributes.get("axis", 0)
-    return function(x, axis, _counted(node, index, x, axis), updates)
+    return function(x, axis, index, updates)
+
+
+# Of all updates of a place: the reduction, what others count as, and the result with what is there.
+_CHOICES = {
+    "max": ("max", "x", "maximum(x, u)"), "min": ("min", "x", "minimum(x, u)"),
+    "mul": ("prod", "1.0", "x * u"),
+}  # fmt: skip
+_MOST = 1 << 26  # pairs of places and updates
+
+
+def _chosen(node: Node, kind: str, x: Any, axis: int, index: Any, updates: Any) -> Any:
+    """Scatter by maxima, minima or products: each place looks at all updates along the axis."""
+    count, places = index.shape[axis], x.shape[axis]
+    if index.size * places > _MOST:
+        raise refuse(node, f"reduction {kind} of {index.size} updates for {places} places each")
+    region = tuple(slice(0, n) if a != axis else slice(None) for a, n in enumerate(index.shape))
+    part = pk.moveaxis(x[region], axis, -1)
+    i, u = (pk.moveaxis(t, axis, -1).reshape((*part.shape[:-1], 1, count))
+            for t in (index, updates))  # fmt: skip
+    rows = kept(node, "rows", x.device, np.arange(places, dtype=np.int32)[:, None])
+    reduction, other, text_ = _CHOICES[kind]
+    wide = part.reshape((*part.shape, 1))
+    operands = {"u": u, "i": i, "r": rows} | ({"x": wide} if "x" in other else {})
+    found = pk.reduction(f"u if i == r else {other}", reduction, axis=-1, **operands)
+    found = pk.moveaxis(pk.elementwise(text_, x=part, u=found), -1, axis)
+    if found.shape == x.shape:
+        return found
+    y = x.copy()
+    y[region] = found
+    return y
 
 
 def _places(node: Node, index: Any, sizes: tuple[int, ...]) -> Any:
@@ -91,16 +123,38 @@ def gather_nd(node: Node, x: Any, index: Any) -> Any:
 @op("ScatterND", either=(1,))
 def scatter_nd(node: Node, x: Any, index: Any, updates: Any) -> Any:
     kind = text(node, "reduction", "none")
-    if kind not in ("none", "add"):
+    if kind not in ("none", "add", *_CHOICES):
         raise refuse(node, f"reduction {kind}")
     depth = index.shape[-1]
     sizes = x.shape[:depth]
     places = _on_device(node, x, _places(node, index, sizes))
     rows, width = math.prod(sizes), math.prod(x.shape[depth:])
     wide = pk.broadcast_to(places.reshape(-1, 1), (places.size, width))
+    if kind in _CHOICES:
+        flat = x.reshape(rows, width), updates.reshape(places.size, width)
+        return _chosen(node, kind, flat[0], 0, wide, flat[1]).reshape(x.shape)
     function: Any = pk.scatter if kind == "none" else pk.scatter_add
     y = function(x.reshape(rows, width), 0, wide, updates.reshape(places.size, width))
     return y.reshape(x.shape)
+
+
+@op("TensorScatter")
+def tensor_scatter(node: Node, past: Any, updates: Any, first: Any = None) -> Any:
+    """A cache with rows from places of their own on, one for each batch."""
+    axis = node.attributes.get("axis", -2) % past.ndim
+    size, length = past.shape[axis], updates.shape[axis]
+    row = np.arange(size, dtype=np.int32).reshape(
+        [-1 if a == axis else 1 for a in range(past.ndim)]
+    )
+    steps = kept(node, "steps", past.device, row)
+    if first is None:
+        first = kept(node, "first", past.device, np.zeros(past.shape[0], np.int32))
+    first = first.reshape([-1 if a == 0 else 1 for a in range(past.ndim)])
+    place = "(t - f + n) % n" if text(node, "mode", "linear") == "circular" else "t - f"
+    at = pk.elementwise(f"n + {place} if {place} >= 0 and {place} < m else t", t=steps, f=first,
+                        n=size, m=length)  # fmt: skip
+    both = pk.concatenate([past, updates], axis)
+    return pk.gather(both, axis, pk.broadcast_to(at, past.shape))
 
 
 @op("ReverseSequence")

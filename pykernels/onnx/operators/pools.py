@@ -39,7 +39,7 @@ def _sum(x: Any, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int
 
 
 def _windows(node: Node, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """What is in front of each axis, behind it, and the sizes of the result."""
+    """The padding before each axis and after it, and the sizes of the result."""
     kernel = node.attributes["kernel_shape"]
     steps, gaps = spaced(node, len(sizes))
     around = pads(node, sizes, kernel)
@@ -49,7 +49,7 @@ def _windows(node: Node, sizes: Sequence[int]) -> tuple[list[int], list[int], li
     for a, (n, k, step, gap) in enumerate(zip(sizes, kernel, steps, gaps, strict=True)):
         room = n + front[a] + behind[a] - (k - 1) * gap - 1
         count = (-(-room // step) if up else room // step) + 1
-        if up and (count - 1) * step >= n + front[a]:  # no window begins behind the image
+        if up and (count - 1) * step >= n + front[a]:  # no window begins after the image
             count -= 1
         found.append(count)
         # If sizes are rounded up, add space so that the last window fits.
@@ -220,16 +220,15 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
 def local_response_norm(node: Node, x: Any) -> Any:
     given = node.attributes
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    if given["size"] % 2 == 0:  # of an even size, ONNX has the extra channel behind, torch in front
+    if given["size"] % 2 == 0:  # torch adds the other channel
         raise refuse(node, "an even size")
     return pk.local_response_norm(x, given["size"], alpha, beta, k)
 
 
 @op("GridSample")
 def grid_sample(node: Node, x: Any, grid: Any) -> Any:
-    if x.ndim != 4:
-        raise refuse(node, f"{x.ndim - 2} axes of space")
-    modes = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest"}
+    modes = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest", "cubic": "bicubic",
+             "bicubic": "bicubic"}  # fmt: skip
     mode: Any = text(node, "mode", "linear")
     if mode not in modes:
         raise refuse(node, f"mode {mode}")

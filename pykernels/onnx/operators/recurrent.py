@@ -59,7 +59,8 @@ def _parts(
     def ours(name: str, array: Any) -> Tensor:
         if not isinstance(array, np.ndarray):
             rows = pk.split(array[side], gates)
-            return pk.concatenate([rows[i] for i in order])
+            found: Any = pk.concatenate([rows[i] for i in order])
+            return found  # type: ignore[no-any-return]
         parts = np.split(array[side], gates)
         found = np.concatenate([parts[i] for i in order])
         return kept(node, f"{name}{side}", x.device, found)

@@ -134,7 +134,7 @@ def _by_axis(node: Node, x: Any, rows: list[_Axis], how: _Options) -> Any:
 
 
 def _places(row: _Axis, how: _Options) -> Array:
-    """Where each element of the result lies in the old axis."""
+    """The position of each element of the result in the old axis."""
     i = np.arange(row.new, dtype=np.float64)
     kind, n, m, s = how.coordinates, row.old, row.new, row.scale
     if kind == "half_pixel":

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pykernels.device import Device, Tensor
 
 from ..errors import ModelError
@@ -53,8 +55,16 @@ def text(node: Node, name: str, default: str) -> str:
 
 
 def kept(node: Node, name: str, device: Device, array: Array) -> Tensor:
-    """A constant array of the entry on the device, uploaded by the first call."""
+    """A constant array of the entry on the device, uploaded by the first call. Where that is in a
+    capture, the array is written behind it."""
     if name not in node.kept:
-        node.kept[name] = device.tensor(array)
+        if node.later is None:
+            node.kept[name] = device.tensor(array)
+        else:
+            if array.dtype == np.float64:
+                array = array.astype(np.float32)
+            kind: Any = array.dtype.name
+            node.kept[name] = device.empty(array.shape, kind)
+            node.later.append((node.kept[name], array))
     found: Tensor = node.kept[name]
     return found

@@ -13,7 +13,7 @@ from .table import op, refuse, text
 
 
 def pads(node: Node, size: Sequence[int], kernel: Sequence[int]) -> list[int]:
-    """The padding of an image: (before each axis, then after each axis)."""
+    """The padding of an image: the numbers before each axis, then the numbers after each axis."""
     mode = text(node, "auto_pad", "NOTSET")
     if mode == "NOTSET":
         return list(node.attributes.get("pads", [0] * 2 * len(size)))

@@ -17,8 +17,8 @@ __all__ = ["partials", "places", "vector_dst"]
 def places(
     caps: Caps, c: Call, choice: AttentionChoice, blocks: RowBlocks, heads: int, columns: int
 ) -> dict[str, int]:
-    """Params with the sizes and the order of blocks, of a dispatch for `heads` KV heads whose
-    values are `columns` workgroups wide."""
+    """Params with the sizes and the order of blocks, for a dispatch of `heads` KV heads whose
+    values need `columns` workgroups."""
     d = c.dims
     run, spread, rest = 1, 1, 0
     if c.band.hides:

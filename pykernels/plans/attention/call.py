@@ -43,7 +43,7 @@ class Call:
     in_one_piece: bool = False  # sums of matrix units are as long as they happen to be
 
     def rules(self) -> dict[str, float]:
-        """Params that say which keys count, and how much."""
+        """Params for the visible keys and the scales of logits."""
         return {
             "band_low": self.band.low,
             "band_high": self.band.highest if self.lengths is None else self.band.high,
@@ -87,7 +87,7 @@ def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 
 
 def in_vectors(view: View, nbytes: int = 16) -> bool:
-    """True if rows are whole vectors of so many bytes, aligned to them."""
+    """True if rows consist of whole vectors of `nbytes` bytes and are aligned to them."""
     return view.vectorizable(nbytes // view.dtype.itemsize)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pykernels._generated.bodies import attention_decode, attention_decode_quant, flash_attn
@@ -22,7 +21,7 @@ DIRECT = flash_attn.CONFIGS["keys128"]
 
 
 def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
-    """The dispatches of a call in at most so many splits of the keys."""
+    """The dispatches of a call, with at most `splits` splits of the keys."""
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
     first_key, last_key = _ends(c)
@@ -60,10 +59,11 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
 
 
 def decode_blocks(
-    caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str, blocks: Sequence[View]
-) -> list[Step] | None:
+    caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str,
+    blocks: tuple[View, View, View, View],
+) -> list[Step] | None:  # fmt: skip
     """The same of keys and values in blocks, without a mask: planes of low and scales, (B, Hkv,
-    ...). None where heads are too deep."""
+    ...). None if heads are too deep."""
     first_key, last_key = _ends(c)
     group = _lane_group(caps, c.dims, last_key - first_key, splits)
     if not group:

@@ -22,10 +22,11 @@ from .tiles import tiles
 __all__ = ["HEADS", "choose", "plan", "steps_of"]
 
 OP = "flash_attn"
-# The axis of the query heads, which becomes two: KV heads, and the query heads of a KV head.
+# The axis of the query heads, which becomes two: The number of KV heads, and of the query heads
+# that share a KV head.
 HEADS = {"q": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1}
-# What a call may be cut along where a tensor is larger than one binding: batches, KV heads, query
-# heads of one KV head (these come later, since KV heads reach further), and queries.
+# The axes along which a call may be cut if a tensor is larger than one binding: batches, KV heads,
+# query heads of one KV head (after KV heads, because cutting these saves more), and queries.
 AXES = (
     {"q": 0, "k": 0, "v": 0, "mask": 0, "lengths": 0, "lse": 0, "dst": 0},
     {"q": 1, "k": 1, "v": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1},

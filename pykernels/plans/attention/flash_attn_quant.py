@@ -1,11 +1,12 @@
-"""flash_attn of keys and values in blocks: few rows straight from the blocks, more rows from numbers
-made of them."""
+"""flash_attn of keys and values in blocks: few rows straight from the blocks, more rows from
+numbers made of them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import NamedTuple
 
+from pykernels.dtypes import DTypeName
 from pykernels.errors import ShapeError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
@@ -128,7 +129,7 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call, blocks: _Blocks) -> list[St
     def steps(part: Part) -> list[Step]:
         _, kv_head, member, query = part.first
         own = {n: ungrouped(x, HEADS[n]) if n in HEADS else x for n, x in part.views.items()}
-        q, held = own["q"], blocks._replace(**{n: own[n] for n in PLANES})
+        q, held = own["q"], _Blocks(blocks.kind, *[own[n] for n in PLANES])
         batch, heads = held.k_low.shape[:2]
         d = c.dims._replace(batch=batch, heads=q.shape[1], kv_heads=heads, queries=q.shape[2])
         call = replace(
@@ -153,7 +154,7 @@ def _steps(caps: Caps, scratch: Scratch, call: Call, blocks: _Blocks) -> list[St
         found = decode_blocks(caps, scratch, call, choice.splits, blocks.kind.name, blocks[1:])
         if found is not None:
             return found
-    dtype = "float16" if choice.body.startswith(MMA) else "float32"
+    dtype: DTypeName = "float16" if choice.body.startswith(MMA) else "float32"
     steps: list[Step] = []
     numbers = []
     for view, low, scales in ((call.k, *blocks[1:3]), (call.v, *blocks[3:])):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import attention_mma
 from pykernels.plans.copy.padded import padded
+from pykernels.plans.cost import tile_of
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.mma import UNIT, words
 from pykernels.steps import Caps, Scratch, Step, cdiv
@@ -20,7 +21,7 @@ __all__ = ["matrix"]
 def matrix(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> list[Step]:
     """The dispatches of a call in tiles of matrix units."""
     assert caps.matrix is not None
-    tile = choice.body.split("/")[1]
+    tile = tile_of(choice.body)
     d, own = c.dims, TILES[tile]
     before: list[Step] = []
     q, k, v = (_units(caps, scratch, x, before) for x in (c.q, c.k, c.v))

@@ -1,4 +1,5 @@
-"""Which body computes a call of flash_attn, in how many splits of the keys: pure functions."""
+"""Chooses the body of a call of flash_attn and the number of splits of the keys, by pure
+functions."""
 
 from __future__ import annotations
 
@@ -195,8 +196,8 @@ def tail_of(
 def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """The time until a tail is done, in tiles.
 
-    Short splits run beside the long splits, as many as end before these do. The others begin then,
-    on the whole device.
+    Short splits run beside the long splits, as many as end before these do. The other blocks begin
+    after it, on the whole device.
     """
     long_end, short_end = long + ends, (tiles - long) / splits + ends
     each = int(long_end // short_end)

@@ -1,4 +1,4 @@
-"""Which tile flash_attn_backward takes, and the sizes of its windows: pure functions."""
+"""Chooses the tile of flash_attn_backward and the sizes of its windows, by pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tile of attention_mma takes halves on matrix units, and how long its sums may be."""
+"""Chooses the tile of attention_mma for float16 on matrix units, and the length of its sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TILES = attention_mma.CONFIGS
 # `longest_sum`, because weights are rounded to halves, which adds 2^-11 to the bound
 # (docs/design/attention.md).
 LONGEST = 8.0
-EMULATED = "emulated"  # small enough for tests on software drivers, and for nothing else
+EMULATED = "emulated"  # only for tests on software drivers, which need small tiles
 
 
 def tile_of(caps: Caps, d: Dims) -> str:

@@ -28,8 +28,8 @@ __all__ = ["tiles"]
 
 class _Part(NamedTuple):
     """Workgroups of one dispatch, from `first_rank` on: `ranks` for each split of the keys, the
-    first split of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before`
-    rows."""
+    first split of `long` tiles and the others of `short`. `out` and `sums` begin `rows_before` rows
+    later."""
 
     first_rank: int
     ranks: int
@@ -148,7 +148,7 @@ def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
 
 
 def _heads(x: View, d: Dims, kv_head: int, batches: int, heads: int) -> View:
-    """(batches, heads) of q, k or v from KV head `kv_head` on."""
+    """The (batches, heads) of q, k or v, starting at KV head `kv_head`."""
     group = x.shape[1] // d.kv_heads
     batch = kv_head // d.kv_heads
     head = kv_head - batch * d.kv_heads
@@ -178,6 +178,6 @@ def _direct(v: View) -> bool:
 
 
 def _kind(view: View) -> int:
-    """How pack_qk reads a tensor: bit 0 is set for f16, bit 1 for vectors of four."""
+    """The code by which pack_qk reads a tensor: bit 0 is set for f16, bit 1 for vectors of four."""
     runs = view.shape[3] % 4 == 0 and in_vectors(view, 8)
     return int(view.dtype.itemsize == 2) + 2 * int(runs)

@@ -47,7 +47,7 @@ class Windows:
 
     @property
     def pixels(self) -> int:
-        """Of all images."""
+        """The pixels of all images."""
         return self.dst.shape[0] * self.dst.shape[3] * self.dst.shape[4]
 
     @property

@@ -8,7 +8,7 @@ from pykernels._generated.bodies import conv2d_backward_weight as tile_body
 from pykernels._generated.bodies import conv_weight_direct, conv_weight_mma
 from pykernels.errors import ShapeError
 from pykernels.plans.copy import cpy
-from pykernels.plans.cost import split_k
+from pykernels.plans.cost import split_k, tile_of
 from pykernels.plans.groups import by_group
 from pykernels.plans.mma import UNIT, longest_sum
 from pykernels.steps import Caps, Scratch, Step, cdiv
@@ -223,7 +223,7 @@ def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) 
         partials.with_layout(
             (splits, s.groups, s.rows, s.cols), (*partials.strides[:3], partials.strides[5])
         ),
-        MMA=caps.matrix.dialect, TILE=choice.body.split("/")[1],
+        MMA=caps.matrix.dialect, TILE=tile_of(choice.body),
         DV=4 if s.channels % 4 == 0 else 1, cols=cols, own_channels=s.channels,
         splits=splits, slice=longest_sum(s.pixels, own.BK), across=cdiv(cols, own.BN),
         down=cdiv(s.rows, own.BM), channels=channels,

@@ -37,7 +37,7 @@ class Image(NamedTuple):
     first: tuple[int, int]
     size: tuple[int, int]
     multiple: int
-    even: Ints = ()  # axes of what is made that must lie evenly
+    even: Ints = ()  # axes of the result with one step from element to element
     chunk: int = 0  # channels of a chunk, if not all of a pixel
 
 
@@ -48,14 +48,14 @@ def is_halves(*views: View) -> bool:
 def span(
     out: tuple[int, int], stride: tuple[int, int], taps: tuple[int, int], step: tuple[int, int]
 ) -> tuple[int, int]:
-    """Rows and columns that so many windows reach over, `step` from one tap to the next."""
+    """The rows and columns that windows cover, with `step` from one tap to the next."""
     rows, cols = ((out[a] - 1) * stride[a] + (taps[a] - 1) * step[a] + 1 for a in (0, 1))
     return rows, cols
 
 
 def units(caps: Caps, scratch: Scratch, *images: Image) -> tuple[list[View], list[Step]]:
-    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, as it is
-    where it lies so; and the step that packs the others, two at the most."""
+    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, without a
+    copy if it has this layout; and the step that packs the other images, at most two."""
     own = [_as_it_is(image) for image in images]
     packed = [image for image, v in zip(images, own, strict=True) if v is None]
     if not packed:
@@ -114,7 +114,7 @@ def _merged(v: View, axes: Ints) -> tuple[Ints, Ints]:
 
 
 def _pairs(image: Image) -> int:
-    """2 where two pixels of a row are one word, whatever the row and the channel."""
+    """2 if two pixels of a row always form one word, for every row and channel."""
     v = image.v
     return 2 if v.shape[4] % 2 == 0 and v.vectorizable(2, 4) else 1
 

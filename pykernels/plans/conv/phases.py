@@ -1,4 +1,4 @@
-"""Transposed convolution by phases: what each pixel gets from the windows that met it.
+"""Transposed convolution by phases: each pixel sums over the windows that contain it.
 
 Pixel y of an axis meets the windows u and taps i with u s + i d - padding = y. With y = r + s q,
 tap i counts if s divides r + padding - i d; so each residue r has its own taps, each
@@ -43,8 +43,8 @@ def by_phases(
 ) -> list[Step]:  # fmt: skip
     """dst[n, g, o, y, x'] = activation(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
 
-    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW); `image` is what
-    the caller calls x.
+    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW); `image` is the
+    caller's name for x.
     """
     if dst.size == 0:
         return []
@@ -119,7 +119,7 @@ FEW_OUTPUTS = {(c.K, c.K): name for name, c in conv_few_outputs.CONFIGS.items()}
 
 
 def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
-    """Is this what conv_few_outputs has texts for?"""
+    """True if conv_few_outputs has texts for this call."""
     top, left = g.padding[0], g.padding[2]
     return (
         c.dst.shape[2] == 3

@@ -17,7 +17,7 @@ def reduce_step(
 ) -> Step:
     """conv_splitk_reduce: partials are (splits, rows, taps, channels), dst (rows, channels, taps).
 
-    Invocations share the splits of an element where the elements are few.
+    If there are few elements, several invocations share the splits of an element.
     """
     bits = 0
     while (

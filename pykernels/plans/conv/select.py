@@ -1,4 +1,4 @@
-"""Which body computes sums over windows, and in how many splits of K: pure functions."""
+"""Chooses the body for sums over windows and the number of splits of K, by pure functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_stem, implicit_gemm, implicit_gemm_3x3
-from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, waves
+from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, tile_of, waves
 from pykernels.plans.limits import MAX_ROUNDS, fits_tile
 from pykernels.steps import Candidate, Caps, cdiv, forced
 from pykernels.tuning import Tuning
@@ -27,7 +27,6 @@ __all__ = [
     "candidates",
     "choose",
     "packs",
-    "tile_of",
 ]  # fmt: skip
 
 # The tiles of implicit_gemm.wgsl (BM output channels, BN pixels), implicit_gemm_3x3.wgsl and
@@ -130,7 +129,7 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             continue
         most = max(1, min(s.depth // t.shortest, t.most))
         seconds, splits = min((_seconds(caps.tuning, s, body, n), n) for n in range(1, most + 1))
-        # A table that fills the device by a rule has no rates of its own.
+        # A table that fills the device by a rule has no rates.
         found.append(Candidate(ConvChoice(body, splits), None if t.fill else seconds))
     by_units = costs(caps, s.mma, False) if s.mma is not None else []
     for body in MMA_TILES:
@@ -149,11 +148,6 @@ def packs(caps: Caps, operations: int) -> bool:
     if given is not None and given.pack is not None:
         return given.pack
     return operations >= caps.tuning.conv.pack_from
-
-
-def tile_of(body: str) -> str:
-    """The tile's name in the body's text."""
-    return body.split("/")[1]
 
 
 def _candidates(caps: Caps, s: ConvShape) -> list[str]:

@@ -1,11 +1,12 @@
-"""Sums over windows on matrix units: which tile, in how many splits, and what that costs."""
+"""Sums over windows on matrix units: chooses the tile and the number of splits, by the expected
+time."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_weight_mma, implicit_gemm_mma
-from pykernels.plans.cost import copy_seconds, splitk_seconds
+from pykernels.plans.cost import copy_seconds, splitk_seconds, tile_of
 from pykernels.plans.mma import Tile, has_tile, seconds, splits_of
 from pykernels.steps import Caps, cdiv
 
@@ -37,7 +38,7 @@ class MmaCost(NamedTuple):
 
 
 def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
-    """What each tile and number of splits is expected to take, packing included."""
+    """The expected time of each tile and number of splits, packing included."""
     t = caps.tuning
     bodies = TILES_WEIGHT if by_weight else TILES
     tables = t.conv.conv_weight_mma if by_weight else t.conv.implicit_gemm_mma
@@ -45,7 +46,7 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
     nbytes, copy = 4 * s.sums, t.device.copy
     found = []
     for body, own in bodies.items():
-        tile = body.split("/")[1]
+        tile = tile_of(body)
         if has_tile(caps, own):
             table, size = tables[tile], Tile(tile, own.BM, own.BN)
             tiles = s.groups * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)

@@ -1,4 +1,4 @@
-"""Which body computes the gradient of weights, and in how many splits: pure functions."""
+"""Chooses the body for the gradient of weights and the number of splits, by pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = conv_weight_direct.CONFIGS["taps9"]
 
 
 class WeightGradShape(NamedTuple):
-    """What a choice depends on, apart from the device."""
+    """The numbers that a choice depends on, apart from the device."""
 
     groups: int
     rows: int  # output channels of a group
@@ -92,7 +92,7 @@ def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
 
 
 def _seconds(t: Tuning, s: WeightGradShape, tile: str, splits: int) -> float:
-    """An estimate: each unit works off its workgroups, slowly where they are few."""
+    """An estimate: a multiprocessor works through its workgroups, and is slower if they are few."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
     each = cdiv(_tiles(s, tile) * splits, units)

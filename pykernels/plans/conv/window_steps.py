@@ -72,7 +72,8 @@ def implicit_gemm(
     caps: Caps, scratch: Scratch, c: Windows, tile: str, form: tuple[str, int],
     splits: int, native: Weights | None,
 ) -> list[Step]:  # fmt: skip
-    """implicit_gemm: `tile` is its configuration, `form` how it loads, in what vectors."""
+    """implicit_gemm: `tile` is its configuration; `form` is the form of its loads and their vector
+    width."""
     own, (load, vec) = gemm_body.CONFIGS[tile], form
     splits, each = _split(caps, c, c.depth, splits, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
@@ -118,16 +119,16 @@ def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split
 
 
 class Target(NamedTuple):
-    """Where sums go: to dst, or as partials to scratch, with the step that finishes them."""
+    """The target of sums: dst, or scratch for partial sums and the step that adds them."""
 
-    out: View  # axes of dst, behind that of splits
+    out: View  # axes of dst, after the axis of splits
     bias: View | None  # what the body adds itself
     epilogue: dict[str, int]  # params of the body
     after: list[Step]
 
 
 def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool = False) -> Target:
-    """`direct`: has the body texts for any dst? A residual is added where sums are finished."""
+    """`direct`: has the body texts for any dst? A residual is added when sums are complete."""
     direct = direct or c.x.dtype.itemsize <= c.dst.dtype.itemsize
     if splits == 1 and direct and c.residual is None:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
@@ -140,7 +141,7 @@ def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool =
 
 
 def _unsplit(t: Target) -> View:
-    """What a body writes that has no splits: with the axes of dst."""
+    """The target of a body without splits: dst, with its own axes."""
     return t.out.with_layout(t.out.shape[1:], t.out.strides[1:])
 
 
@@ -205,7 +206,8 @@ def stem(caps: Caps, scratch: Scratch, c: Windows, name: str) -> list[Step]:
 
 
 def stem_config(c: Windows, rows: int) -> str:
-    """The configuration of conv_stem for tiles of so many rows, "" if it is not for this call."""
+    """The configuration of conv_stem for tiles of `rows` rows, "" if it does not support this
+    call."""
     square = c.w.shape[3] == c.w.shape[4] and c.stride[0] == c.stride[1] and c.tap == (1, 1)
     same = c.w.dtype is c.x.dtype and c.x.dtype.itemsize <= c.dst.dtype.itemsize
     if not square or not same:

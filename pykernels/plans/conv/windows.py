@@ -1,15 +1,16 @@
-"""Which body computes a call of `Windows`: conv2d, its input gradient, conv_transpose2d."""
+"""Plans calls of `Windows`: conv2d, its input gradient, conv_transpose2d."""
 
 from __future__ import annotations
 
 from pykernels._generated.ops import ACTIVATIONS
+from pykernels.plans.cost import tile_of
 from pykernels.plans.matmul import mul_mat
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Ints, View, merge_axes
 
 from . import matrix
 from .call import Windows
-from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
+from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs
 from .select_mma import TILES as TILES_MMA
 from .window_steps import (
     Weights,
@@ -26,7 +27,7 @@ __all__ = ["shape_of", "steps"]
 
 
 def shape_of(caps: Caps, c: Windows) -> ConvShape:
-    """What the choice of a body depends on."""
+    """The numbers that the choice of a body depends on."""
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
@@ -69,7 +70,7 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
-    """A 1x1 convolution as a matrix product, where pixels lie evenly in its images."""
+    """A 1x1 convolution as a matrix product, if the pixels of its images have one step."""
     if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.origin != (0, 0):
         return None
     if c.x.shape[3:] != c.dst.shape[3:]:
@@ -114,7 +115,7 @@ def _merged(shape: Ints, views: list[View], axes: Ints) -> tuple[Ints, list[Ints
 
 
 def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
-    """How a tile loads the image, and its vectors: see implicit_gemm.wgsl."""
+    """The form in which a tile loads the image, and its vector width: see implicit_gemm.wgsl."""
     tile = TILES[body]
     n = 4 * tile.BN // tile.threads  # k that one invocation loads
     if native or c.w.shape[2] % BK:
@@ -123,7 +124,7 @@ def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
 
 
 def _vectors_3x3(c: Windows) -> int:
-    """Pixels of a vector where implicit_gemm_3x3.wgsl may read the image so, else 0."""
+    """The pixels in a vector if implicit_gemm_3x3.wgsl can read the image in vectors, else 0."""
     if c.w.shape[3:] != (3, 3):
         return 0
     height, width = c.dst.shape[3:]

@@ -19,7 +19,7 @@ from .tiles import block_sides, tile_sides
 __all__ = ["plan"]
 
 SHORTEST = 32  # bytes of rows that lanes share
-LONG = 64  # a side from which a tile pays, however short the other one is
+LONG = 64  # a tile pays from this side on, even if the other side is short
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
@@ -122,7 +122,7 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
     if src.dtype == dst.dtype:
         wide, wide_dst = runs(src, dst)
-        if src.ndim > 1 and wide.shape[-1] == 1:  # runs of one element: others may be transposed
+        if src.ndim > 1 and wide.shape[-1] == 1:  # longer runs are not transposed
             src, dst = _without_last(wide), _without_last(wide_dst)
             kinds = {"src_kind": 0, "dst_kind": 0}
     tile = _tile_axis(src, dst, caps.tuning.copy.tile_side)
@@ -156,8 +156,8 @@ def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step
 
 
 def _tile_axis(src: View, dst: View, least: int) -> int | None:
-    """The axis along which src is contiguous, where dst is along its last: both of `least` or more,
-    or one of them long."""
+    """The axis along which src is contiguous, if dst is contiguous along its last: both have size
+    `least` or more, or one of them is long."""
     last = dst.ndim - 1
     item_s, item_d = src.dtype.itemsize, dst.dtype.itemsize
     if "int64" in (src.dtype.name, dst.dtype.name) and src.dtype != dst.dtype:
@@ -173,8 +173,8 @@ def _tile_axis(src: View, dst: View, least: int) -> int | None:
 
 
 def _block(src: View, dst: View) -> int:
-    """The side of blocks whose rows are vectors on both sides, of 16 bytes where it can be; 0 where
-    there are none."""
+    """The side of blocks whose rows are vectors in src and in dst, of 16 bytes if possible; 0 if
+    there are no such blocks."""
     size = src.dtype.itemsize
     # A store of rows that are narrower than 8 elements leaves parts of sectors.
     if src.dtype != dst.dtype or size not in (2, 4) or dst.shape[-1] < 8:

@@ -14,7 +14,7 @@ __all__ = ["padded"]
 def padded(
     caps: Caps, scratch: Scratch, v: View, multiple: int, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
-    """A copy, of another dtype where `name` says so, and the steps that make it.
+    """A copy, with another dtype if `name` asks for one, and its steps.
 
     Rows are the last axis, padded to a multiple of elements; the padding is uninitialised. An axis
     along which the view repeats is copied once and repeats again.

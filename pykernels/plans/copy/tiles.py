@@ -8,7 +8,7 @@ from pykernels.steps import cdiv
 
 __all__ = ["Sides", "block_sides", "tile_sides"]
 
-# Bits of the number of banks of workgroup memory, in elements of so many bytes.
+# The logarithm of the number of banks of workgroup memory, for elements of `size` bytes.
 BANKS = {1: 5, 2: 5, 4: 5, 8: 4, 16: 3}
 
 
@@ -22,8 +22,8 @@ class Sides(NamedTuple):
 
 
 def tile_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
-    """2^bits elements of a matrix: few idle ones, then as square as possible, but no side shorter
-    than 16 where the matrix is not."""
+    """A tile of 2^bits elements of a matrix: few of them idle, then as square as possible, with no
+    side below 16 unless the matrix is that small."""
     tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
     cols = max(
         range(min(4, wide), bits - min(4, tall) + 1),
@@ -55,7 +55,8 @@ def _used(size: int, side: int) -> int:
 
 
 def _permuted(rows: int, cols: int, banks: int) -> Sides:
-    """Neighbours along rows lie in neighbouring banks; the shifts spread those along columns."""
+    """Neighbours along rows lie in neighbouring banks; the shifts do the same for neighbours along
+    columns."""
     if rows >= banks:
         return Sides(rows, cols, max(banks - cols, 0), 0)
     return Sides(rows, cols, 0, banks - rows)

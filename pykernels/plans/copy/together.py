@@ -14,7 +14,7 @@ from pykernels.wgsl.texts import Text, add_texts
 
 __all__ = ["MOST", "Copies", "copies"]
 
-MOST = 20  # tensors of a launch: so many have room in its params
+MOST = 20  # tensors of a launch, limited by the size of its params
 _MAIN = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -83,7 +83,7 @@ class Copies:
 
 @functools.lru_cache(maxsize=MOST)
 def copies(count: int) -> Copies:
-    """The kernel of so many tensors."""
+    """The kernel for `count` tensors."""
     return Copies(count)
 
 

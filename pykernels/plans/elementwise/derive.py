@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 DY, Y, SHARE = "#dy", "#y", "#share"  # names that a caller cannot give
-ZERO = "0.0 * dy"  # the text of rows whose gradient is zero wherever there is one
+ZERO = "0.0 * dy"  # the text of rows whose gradient is zero at each point
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,8 @@ class Derived:
 
 @functools.lru_cache(maxsize=1024)
 def tree_of(kernel: Kernel) -> Tree:
-    """What a kernel of the family computes, or one of reductions of an expression reduces."""
+    """The expression that a kernel of the family computes, or that a reduction of an expression
+    reduces."""
     program = kernel.source
     if program is not None:
         root = _renamed(program.root)
@@ -122,7 +123,8 @@ def expression_of(root: Node) -> Expression:
 def _follow(
     t: Typed, dy: Node, y: Node | None, name: str, terms: list[Node], constants: dict[str, float]
 ) -> None:  # fmt: skip
-    """Add what flows to an input through a node; `y` is its value where that is an input."""
+    """Add the gradient that reaches an input through a node; `y` is its value where that is an
+    input."""
     node = t.node
     if t.kind != "f32" or isinstance(node, Number):
         return
@@ -143,7 +145,7 @@ def _follow(
         local = parse(row.name, text)
         whole = {"dy": dy, "y": named(node), **values, **numbers}
         if y is not None and not any(i in local.inputs for i in row.inputs):
-            whole["y"] = y  # it reads no input of the row: so none need be kept
+            whole["y"] = y  # it reads no input of the row, so the tape keeps none
         _follow(a, _put(local.root, local.numbers, whole, constants), None, name, terms, constants)
 
 

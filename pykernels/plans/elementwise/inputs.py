@@ -32,7 +32,7 @@ class Inputs:
 
     @staticmethod
     def of(op: str, root: Typed, tensors: Mapping[str, str]) -> Inputs:
-        """Those over tensors of these dtypes, each in its `native`; LimitError for too many."""
+        """The inputs for tensors of these dtypes, each in its `native`; LimitError for too many."""
         most = MAX_INPUTS - bool(exponents(root))  # the page of faults is a binding too
         if len(tensors) > most:
             raise LimitError(
@@ -43,7 +43,7 @@ class Inputs:
 
     @property
     def shorts(self) -> dict[str, str]:
-        """How the kernel's tensors are stored, by their names in it."""
+        """The storage types of the kernel's tensors, by their names."""
         return {f"x{i}": short for i, short in enumerate(self.tensors.values())}
 
     @property
@@ -65,7 +65,7 @@ class Inputs:
         """The choices for one tensor: how it is stored, where that may change, and its vectors."""
         number = x.removeprefix("x")
         found = [Axis(f"V_{number}", (1, 4))]
-        if self.shorts[x] == "f16":  # as f32 where the device has no f16
+        if self.shorts[x] == "f16":  # as f32 if the device has no f16
             found = [Axis(f"T_{number}", ("f16", "f32")), *found]
         return found
 
@@ -110,6 +110,7 @@ class Inputs:
 
 
 def stored_dtypes(short: str) -> Any:
-    """The dtypes of a tensor that is stored so; f16 as f32 where the device has no f16."""
+    """The dtypes of tensors with this storage type; f16 computes as f32 if the device has no
+    f16."""
     name = next(d.name for d in DTYPES.values() if d.short == short)
     return (name, "float32") if short == "f16" else (name,)

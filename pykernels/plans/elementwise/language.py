@@ -76,7 +76,7 @@ def parse(op: str, text: str) -> Expression:
     """The expression of a text.
 
     Raises:
-        ArgumentError: a ValueError that shows the place where the text is no expression.
+        ArgumentError, which is a ValueError: the text is no expression. The error shows the place.
     """
     return _Parser(op, text).parsed()
 
@@ -169,7 +169,7 @@ class _Parser:
         return self._apply(node, _OPERATORS[type(node.op)], [value])
 
     def _check_row(self, node: ast.expr, count: int) -> None:
-        """Operations in a row are one in the other, too: x < y < z is (x < y) and (y < z)."""
+        """A chain of operations is nested, too: x < y < z is (x < y) and (y < z)."""
         if count > MAX_DEPTH:
             self._wrong(node, f"more than {MAX_DEPTH} operations in a row")
 

@@ -31,7 +31,7 @@ LEVELS = (2, 4, 6)  # of an index space; fewer leave room for params
 _START = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
-# Where a tile begins: the groups along both levels, then the levels between and outside them.
+# The start of a tile: the groups along both levels, then the levels between and outside them.
 _TILE = """\
   var g = group_id(wg);
   if (g >= p.groups) { return; }
@@ -105,7 +105,7 @@ class Program:
         self._texts = add_texts(self._body.name, self)  # an equal program's, if there is one
 
     def _described(self, name: str) -> Interface:
-        """What its head is made from: for each tensor axes of its dtype, vectors and reading."""
+        """The interface for its head: for each tensor, axes of dtype, vector width and reading."""
         axes = [Axis("TILE", (0, 1, 4)), Axis("LEVELS", LEVELS)]
         reads = ("", "row", "col", "one")
         for x in self._inputs.shorts:
@@ -290,7 +290,7 @@ def _checked(number: str) -> str:
 
 
 def _stored(root: Typed) -> str:
-    """How the result is stored, by a short name."""
+    """A short name for the storage type of the result."""
     return "f16" if strong(root.dtype) == "float16" else root.kind
 
 

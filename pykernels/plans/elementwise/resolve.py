@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# What is taken where an operation has no text for a type, in order.
+# The types to try, in order, if an operation has no text for a type.
 _UP = {"bool": ("i32", "f32"), "i32": ("f32",), "u32": ("f32",), "f32": ()}
 _NARROW = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16}
 _NATIVE = ("float32", "float16", "int32", "uint32", "bool")
@@ -54,7 +54,7 @@ def computed(dtype: str) -> str:
 
 
 def native(dtype: str) -> DTypeName:
-    """The dtype that a kernel reads and writes in place of one: itself, where it is no other."""
+    """The dtype that a kernel reads and writes in place of a dtype; often the same."""
     if dtype in _NATIVE:
         return dtype  # type: ignore[return-value]
     return "float32" if dtype == "bfloat16" else "int32"
@@ -108,16 +108,17 @@ class Limit(NamedTuple):
 
 
 def narrowed(t: Typed) -> str:
-    """The dtype of up to 16 bits to which the result of an operation wraps, "" for none."""
+    """The dtype of up to 16 bits that the result of an operation wraps to, "" if it does not
+    wrap."""
     if not isinstance(t.node, Call) or t.node.name in CASTS or t.dtype not in _NARROW:
         return ""
     return t.dtype
 
 
 def limits(root: Typed) -> tuple[Limit, ...]:
-    """The numbers that meet integers of up to 16 bits, whose results wrap: with a number that does
-    not fit they would mean nothing. Comparisons are of 32 bits and take any. And the exponents of
-    integers, none of which is negative."""
+    """The numbers that are combined with integers of up to 16 bits: they must fit, because results
+    wrap. Comparisons compute in 32 bits, so they take any number. Also the exponents of integers,
+    which must not be negative."""
     found = [limit for a in root.args for limit in limits(a)]
     name = root.node.name if isinstance(root.node, Call) else ""
     if name == "pow" and root.kind != "f32":
@@ -147,7 +148,7 @@ def _source(node: Input | Number) -> str | int:
 
 
 def exponents(root: Typed) -> tuple[Typed, ...]:
-    """The exponents of integers that only the device knows, and that may be negative."""
+    """Exponents of integers that are known only on the device and may be negative."""
     found = [e for a in root.args for e in exponents(a)]
     if isinstance(root.node, Call) and root.node.name == "pow" and root.kind == "i32":
         exponent = root.args[1]
@@ -170,7 +171,7 @@ def _given(
 
 
 def converted(typed: Typed, kind: str) -> Typed:
-    """A number becomes another one; all else goes through a conversion."""
+    """A number is converted at once; other nodes get a conversion."""
     if typed.kind == kind:
         return typed
     if typed.dtype.startswith("weak ") and not isinstance(typed.node, Call):

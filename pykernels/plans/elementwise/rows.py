@@ -1,7 +1,7 @@
 """The plan of operations on each element: one dispatch of a body of the build, as a rule.
 
-Calls that read a tensor across its memory take a program, which goes through tiles; what no
-binding holds, and axes that are too many, make several parts.
+Calls that read a tensor across its memory run a program that goes through tiles. A call is cut into
+parts if a tensor does not fit a binding, or if there are too many axes.
 """
 
 from __future__ import annotations

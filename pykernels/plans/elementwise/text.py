@@ -29,7 +29,7 @@ _CASTS = {
     ("i32", "u32"): "bitcast<U>(x)",
     ("u32", "i32"): "bitcast<I>(x)",
 }
-# A value in 32 bits as an integer of fewer bits has it, to which it wraps.
+# A value of 32 bits, wrapped to an integer type of fewer bits.
 _WRAPS = {
     "uint8": "x & V(255)",
     "uint16": "x & V(65535)",
@@ -65,7 +65,7 @@ def functions(root: Typed, vec: int) -> list[str]:
         row, kind = OPS[t.node.name], _computing(t)
         texts = {row.name: row.texts[class_of(kind)]}
         todo = list(texts.values())
-        while todo:  # those helpers that this type's text calls, and those that they call
+        while todo:  # the helpers that this type's text calls, directly or through other helpers
             text = todo.pop()
             called = [h for h in row.helpers if h not in texts and _calls(text, HELPERS[h])]
             texts |= {h: HELPERS[h] for h in called}
@@ -111,7 +111,7 @@ def value(
 
 
 def _computing(t: Typed) -> str:
-    """The type that an operation computes in: that of its values, whatever its result is."""
+    """The type that an operation computes in: the type of its operands, not of its result."""
     assert isinstance(t.node, Call)
     row = OPS[t.node.name]
     values = (a.kind for a, n in zip(t.args, row.inputs, strict=True) if n not in row.conditions)

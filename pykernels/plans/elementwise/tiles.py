@@ -1,4 +1,4 @@
-"""How elementwise calls are cut into tiles, where they read a tensor across its memory.
+"""Cuts elementwise calls into tiles if they read a tensor across its memory.
 
 One level of the index space runs along the output's memory, another one along an input's. Tiles of
 both levels read and write whole sectors: blocks of 4 x 4 elements where all tensors have whole
@@ -29,14 +29,14 @@ class Tiling:
     """Blocks of `block` x `block` elements over two levels."""
 
     block: int
-    reads: dict[str, Reads]  # of each tensor, where blocks are read
+    reads: dict[str, Reads]  # position of each tensor from which blocks are read
     sizes: Ints  # both levels, those between them, and what a step along the other one counts
     steps: Ints  # of each tensor along the other level, in elements
     groups: int
 
 
 def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
-    """The tiles of a call, or None where it needs none. The output is the last of `views`."""
+    """The tiles of a call, or None if it needs no tiles. The output is the last of `views`."""
     if it.levels < 2 or it.dims[0] < MIN:
         return None
     other = next(
@@ -59,7 +59,7 @@ def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
 
 
 def _worth(it: Nd, other: int) -> bool:
-    """Does some tensor lie along the other level and not along the first?"""
+    """True if a tensor lies along the other level and not along the first."""
     return any(s[other] == 1 and abs(s[0]) > 1 for s in it.strides.values())
 
 

@@ -1,4 +1,4 @@
-"""fill: a contiguous view is memset's work, any other goes element by element."""
+"""fill: memset fills a contiguous view; other views are filled element by element."""
 
 from __future__ import annotations
 

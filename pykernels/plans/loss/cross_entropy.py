@@ -30,7 +30,7 @@ __all__ = ["CrossEntropyChoice", "choose", "plan"]
 
 BATCH = cross_entropy_rows.CONFIGS["batch8"].N
 WORDS = 6  # of the state of a piece
-ROUNDS = 8  # of a piece, at least: what the state costs is little beside them
+ROUNDS = 8  # least elements of a piece, so that the cost of its state is small
 MOST_ROUNDS = 4096  # of one invocation
 
 
@@ -63,7 +63,8 @@ def plan(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> list[Step]:
-    """One dispatch for the losses of rows, two where rows are cut, and one for what they sum to."""
+    """One dispatch for the losses of rows, or two if rows are cut; then one for their sum or
+    mean."""
     op = "cross_entropy"
     check_classes(op, x, target, weight)
     lead, classes = x.shape[:-1], x.shape[-1]

@@ -1,4 +1,4 @@
-"""The gradient of losses of classes by their input: what cross_entropy and nll_loss share."""
+"""The gradient of losses of classes by their input, for cross_entropy and nll_loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nll_loss: one element of each row, then the sum or mean of those."""
+"""nll_loss: one element of each row, then the sum or mean of these elements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> list[Step]:
-    """One dispatch for the losses of rows, and one for what they sum to."""
+    """One dispatch for the losses of rows, and one for their sum or mean."""
     op = "nll_loss"
     check_classes(op, x, target, weight)
     lead, classes = x.shape[:-1], x.shape[-1]

@@ -1,4 +1,5 @@
-"""The sum or the mean of losses that a first step has left in a column, with what they count."""
+"""The sum or the mean of the losses that a first step has written to a column, with their
+weights."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def check_outputs(
     dst: View,
     reduction: str,
 ) -> None:
-    """The shapes of what is written for rows of this shape; ArgumentError for no reduction."""
+    """The shapes of the results for rows of this shape; ArgumentError for no reduction."""
     if not isinstance(reduction, str) or reduction not in ("none", "mean", "sum"):
         raise ArgumentError(
             f"[{op}] reduction must be 'none', 'mean' or 'sum' but is {reduction!r}"
@@ -53,7 +54,8 @@ def total(
 ) -> list[Step]:
     """Losses (count, 2) in scratch become dst (), f32: one dispatch, some for many losses.
 
-    The second column has what a loss counts in the mean, whose sum goes to `sums`.
+    The second column has the weight of each loss in the mean; the sum of the weights goes to
+    `sums`.
     """
     steps = []
     while losses.shape[0] > TERMS:
@@ -71,7 +73,7 @@ def total(
 
 
 def delivered(caps: Caps, scratch: Scratch, dst: View) -> tuple[View, list[Step]]:
-    """Where f32 results go that dst gets in its own dtype, and the copy that brings them there."""
+    """The tensor for f32 results, and the copy that converts them to the dtype of dst."""
     if dst.dtype.name == "float32":
         return dst, []
     wide = scratch.empty(dst.shape, "float32")

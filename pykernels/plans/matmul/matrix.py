@@ -1,4 +1,5 @@
-"""Operands of products on matrix units: units of eight halves, copied where there are none."""
+"""Operands of products on matrix units: 16-byte units of eight halves, from a copy if the operand
+has none."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pykernels.errors import ArgumentError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.copy.padded import padded
-from pykernels.plans.cost import copy_seconds, split_k
+from pykernels.plans.cost import copy_seconds, split_k, tile_of
 from pykernels.plans.mma import words
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Tiles, View
@@ -61,7 +61,7 @@ __all__ = ["choose", "plan"]
 ALONG_K = 2  # k in a vector of an operand with k last
 BK = TILES["mul_mat/32"].BK  # as of the other; gemm_tile takes two smaller tiles in turn
 # precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
-# such sums there are, the less their errors matter.
+# such sums there are, the smaller is the effect of their errors.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
 
 
@@ -125,7 +125,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     if narrow or (alike and few_columns(caps, p.shape._replace(halves=half))):
         p = p.swapped()
     split = not half and (precision == "split" or SPLIT_UNASKED)
-    # A result of halves is rounded by more than what a sum in one piece loses.
+    # Rounding a result to float16 costs more than summing in one piece.
     whole_sums = fast or (half and precision is None and p.dst.dtype.name == "float16")
     longest = 0 if whole_sums else longest_slice(p.shape.depth)
     shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, longest=longest)
@@ -150,7 +150,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
 
 
 def _load(v: View) -> tuple[View, int, bool]:
-    """How a tile loads an operand: the view, its vectors, and True if k is the row."""
+    """The load of an operand by a tile: the view, its vector width, and True if k is the row."""
     if v.vectorizable(ALONG_K):
         return v, ALONG_K, False
     if transposed(v).vectorizable(4):
@@ -212,7 +212,7 @@ def _small_copy(
 
 def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> list[Step]:
     s, own = p.shape, TILES[body]
-    tile = body.split("/")[1]
+    tile = tile_of(body)
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
     k = split_k(s.depth, splits, BK)
     out, is_partial, after = target(caps, scratch, p, k)
@@ -256,7 +256,7 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
 
     if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
         p = p.swapped()
-        if choice.tail.rows:  # in rows of the other operand
+        if choice.tail.rows:  # counted in rows of the other operand
             choice = choose(caps, p.shape)
     if cost_of_a(p.a) == math.inf:
         return _tiled(caps, scratch, p, "mul_mat/64", choice.splits)
@@ -350,7 +350,7 @@ def _gemm_mma(
     if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # the splits are one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
         return [step for part in parts for step in _gemm_mma(caps, scratch, part, choice, longest)]
-    tile = choice.body.split("/")[1]
+    tile = tile_of(choice.body)
     s, own = p.shape, MMA_TILES[tile]
     a, b = halves(caps, scratch, p.a), halves(caps, scratch, p.b)
     k = split_k(s.depth, choice.splits, own.BK)

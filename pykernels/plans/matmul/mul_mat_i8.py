@@ -9,7 +9,7 @@ from pykernels._generated.bodies import gemm_mma_i8, gemv_i8, mul_mat_i8, splitk
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy.padded import padded
-from pykernels.plans.cost import Split, split_k
+from pykernels.plans.cost import Split, split_k, tile_of
 from pykernels.plans.parts import Part, in_levels
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Ints, Tiles, View, merge_axes
@@ -85,7 +85,7 @@ def plan(
 
 
 def _repeated(name: str, v: View | None, shape: Ints, dst: View, axis: int) -> View | None:
-    """A scale over dst, along whose `axis` it repeats."""
+    """A scale as a view with the shape of dst; it repeats along `axis`."""
     if v is None:
         return None
     if not broadcasts(v.shape, shape):
@@ -152,7 +152,7 @@ def _shape(views: Views) -> GemmShape:
 
 
 def _steps(caps: Caps, scratch: Scratch, views: Views) -> list[Step]:
-    """One product whose views have few enough batch axes."""
+    """One product, for views with at most MAX_BATCH_AXES batch axes."""
     s = _shape(views)
     if s.depth == 0:
         return [_reduce(caps, scratch.empty((1,), "int32"), views, 0)]
@@ -216,7 +216,7 @@ def _tiled(
         loads[name] = load
     k = split_k(s.depth, splits, 4 * own.BK)
     out, given, after = _target(caps, scratch, views, k)
-    tile = body.split("/")[1]
+    tile = tile_of(body)
     step = mul_mat_i8.step(
         caps, _spread(operands["a"], out), _spread(operands["b"], out), given.get("a_scale"),
         given.get("b_scale"), given.get("bias"), out,
@@ -242,7 +242,7 @@ def _gemm_mma(
             v, copied = padded(caps, scratch, v, VECTOR)
             before += copied
         operands[name] = v
-    tile = body.split("/")[1]
+    tile = tile_of(body)
     own = TILES_I8[tile]
     k = split_k(s.depth, splits, own.BK)
     out, given, after = _target(caps, scratch, views, k)

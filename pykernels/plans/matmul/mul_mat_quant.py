@@ -18,7 +18,7 @@ from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, LimitError, ShapeError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
-from pykernels.plans.cost import split_k
+from pykernels.plans.cost import split_k, tile_of
 from pykernels.plans.mma import words
 from pykernels.plans.parts import fits_binding, narrow
 from pykernels.plans.quant import dequantize
@@ -273,7 +273,7 @@ def _tiled(
     caps: Caps, w: Weights, b: View, p: Product, out: View, s: QuantShape, choice: QuantChoice,
     depth: int, is_partial: bool,
 ) -> Step:  # fmt: skip
-    tile = choice.body.split("/")[1]
+    tile = tile_of(choice.body)
     own = TILES[tile]
     return gemm_quant.step(
         caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,
@@ -288,8 +288,8 @@ def _matrix(
     depth: int, is_partial: bool,
 ) -> Step:  # fmt: skip
     """On matrix units."""
-    body, tile = choice.body.split("/")
-    if body == FEW:
+    tile = tile_of(choice.body)
+    if choice.body.startswith(FEW):
         return gemm_mma_quant_few.step(
             caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,
             MMA=caps.matrix.dialect if caps.matrix is not None else "", ROWS=tile,

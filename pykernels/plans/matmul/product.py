@@ -83,7 +83,7 @@ def folded(p: Product) -> Product:
 
 
 def levels(p: Product) -> int:
-    """Batch axes that are left after merging, where no two tensors help."""
+    """The batch axes that are left after merging."""
     lead = p.dst.shape[:-2]
     views = [v for v in (p.a, p.b, p.bias, p.residual, p.dst) if v is not None]
     return len(merge_axes(lead, [v.strides[: len(lead)] for v in views])[0])
@@ -149,7 +149,7 @@ def broadcasts(shape: Ints, target: Ints) -> bool:
 def aligned(
     a: View, b: View, bias: View | None, residual: View | None, dst: View, activation: int
 ) -> Product:
-    """All views over the same leading axes. Where a repeats along one, that axis is cut in two."""
+    """All views over the same leading axes. An axis along which a repeats is cut in two."""
     lead = b.shape[:-2]
     a = a.as_rank(b.ndim)
     counts = tuple(n if n != 1 else 1 for n in a.shape[:-2])

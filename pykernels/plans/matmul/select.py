@@ -1,4 +1,4 @@
-"""Which body computes a matrix product, and in how many splits of K: pure functions."""
+"""Chooses the body of a matrix product and the number of splits of K, by pure functions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MMA = "gemm_mma"
 SPLIT = "gemm_split"
 FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products of so few rows
 FEW = {f"mul_mat/{tile}" for tile in FEW_ROWS}
-# Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
-# invocations do not split k.
+# The rows of the smaller operand that gemv holds, at most `most`; and the columns of a workgroup
+# whose invocations do not split k.
 HELD = gemv.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
@@ -62,7 +62,8 @@ class GemmShape(NamedTuple):
 
 
 class GemmTail(NamedTuple):
-    """Rows of tiles at the end of a large product whose K is cut, and in how many splits."""
+    """The rows of tiles at the end of a large product whose K is cut, and their number of
+    splits."""
 
     rows: int = 0
     splits: int = 1
@@ -198,8 +199,8 @@ def _resident_workgroups(t: Tuning) -> int:
 def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
     """Whole tiles, all tiles in splits, or whole tiles in whole waves and a tail in splits.
 
-    Or long splits that fill whole waves except for the room of one short split of each tile. The
-    long splits start first.
+    The other candidate: long splits fill whole waves, except for the place that the one short split
+    of each tile needs. The long splits start first.
     """
     resident, own = _resident_workgroups(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
@@ -224,7 +225,7 @@ def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
     tiles = _tiles(s, GEMM)
     # The time of a wave of workgroups, for each k and for its start.
     each = product_seconds(rows, cols, 1, resident // units, units, own.rate)
-    if tail.rows:  # its splits fill the free places; the others come after them
+    if tail.rows:  # its splits fill the free places; the other tiles follow
         in_tail = tail.rows * cdiv(s.cols, cols)
         whole = cdiv(tiles - in_tail, resident)
         later = max(tiles - whole * resident, 0) * tail.splits

@@ -1,4 +1,4 @@
-"""Which body computes a product of bytes, in how many splits of K, and how operands are loaded:
+"""Chooses the body of a product of bytes, the number of splits of K and the loads of operands, by
 pure functions."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pykernels._generated.bodies import gemv_i8, mul_mat_i8
 from pykernels.plans.cost import copy_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.plans.mma import Tile
-from pykernels.steps import Caps, cdiv, forced
+from pykernels.steps import Candidate, Caps, cdiv, forced
 from pykernels.tensors.layout import View
 from pykernels.tuning import Tuning
 
@@ -19,7 +19,7 @@ from .select import GemmShape, gemv_splits, k_splits, lane_bits
 
 __all__ = [
     "BYTES", "GEMV", "HELD", "MMA", "NARROW", "PACKED", "ROWS_RUN", "TILES", "VECTOR", "WORDS",
-    "Int8Choice", "choose", "gemv_load", "in_words", "lanes", "tile_load",
+    "Int8Choice", "candidates", "choose", "gemv_load", "in_words", "lanes", "tile_load",
 ]  # fmt: skip
 
 GEMV = "gemv_i8"
@@ -62,12 +62,39 @@ def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
         )
         return Int8Choice(f"{MMA}/{tile}", splits)
     own = t.mul_mat_i8.tiles
-    large = TILES["mul_mat_i8/64"]
-    if "mul_mat_i8/64" in t.bodies and fits_tile(caps, large.threads, large.BM, large.BN, large.BK):
+    if _may_large(caps):
         splits = _splits(caps.tuning, s, "64")
         if splits * _groups(s, "64") >= own["64"].least:
             return Int8Choice("mul_mat_i8/64", splits)
     return Int8Choice("mul_mat_i8/32", _splits(caps.tuning, s, "32"))
+
+
+def candidates(caps: Caps, s: GemmShape, signed: bool = True) -> list[Candidate]:
+    """All bodies in the splits that the table gives them, or why they are excluded; there is no
+    model of their times but for matrix units."""
+    t, few = caps.tuning, min(s.rows, s.cols)
+    narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
+    large = "" if _may_large(caps) else "not in the tuning table, or too large"
+    found = [
+        Candidate(Int8Choice(GEMV, gemv_splits(t.matmul.gemv_i8, s)), None, narrow),
+        Candidate(Int8Choice("mul_mat_i8/32", _splits(t, s, "32"))),
+        Candidate(Int8Choice("mul_mat_i8/64", _splits(t, s, "64")), None, large),
+    ]
+    for tile, own in mma.TILES_I8.items():
+        if not mma.may_i8(caps, tile, signed):
+            why = "the device was not opened with such matrix units"
+            found.append(Candidate(Int8Choice(f"{MMA}/{tile}"), None, why))
+            continue
+        known = [Tile(tile, own.BM, own.BN)]
+        seconds, _, splits = mma.best(t, t.matmul.gemm_mma_i8, known, *s[:4])
+        found.append(Candidate(Int8Choice(f"{MMA}/{tile}", splits), seconds))
+    return found
+
+
+def _may_large(caps: Caps) -> bool:
+    tile = TILES["mul_mat_i8/64"]
+    fits = fits_tile(caps, tile.threads, tile.BM, tile.BN, tile.BK)
+    return "mul_mat_i8/64" in caps.tuning.matmul.bodies and fits
 
 
 def _groups(s: GemmShape, name: str) -> int:
@@ -81,7 +108,7 @@ def _splits(t: Tuning, s: GemmShape, name: str) -> int:
 
 
 def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
-    """How a tile of this body loads an operand."""
+    """The load of an operand by a tile of this body."""
     own = t.matmul.mul_mat_i8
     if in_words(v):
         return WORDS
@@ -95,7 +122,7 @@ def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
 
 
 def gemv_load(v: View) -> str:
-    """How gemv_i8 loads its large operand; WORDS means whole vectors of words."""
+    """The load of the large operand by gemv_i8; WORDS means whole vectors of words."""
     if v.vectorizable(VECTOR):
         return WORDS
     return ROWS_RUN if transposed(v).vectorizable(4) else BYTES

@@ -1,4 +1,4 @@
-"""Which tile multiplies on matrix units, and in how many splits of K."""
+"""Chooses the tile on matrix units and the number of splits of K."""
 
 from __future__ import annotations
 

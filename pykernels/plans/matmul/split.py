@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import gemm_split, split_halves
-from pykernels.plans.cost import split_k
+from pykernels.plans.cost import split_k, tile_of
 from pykernels.plans.mma import UNIT
 from pykernels.plans.reduce import reduction
 from pykernels.steps import Caps, Scratch, Step, cdiv
@@ -41,7 +41,7 @@ def product(
     if levels(p) >= Tiles.LEVELS:  # the splits are one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
         return [step for part in parts for step in product(caps, scratch, part, choice, longest)]
-    tile = choice.body.split("/")[1]
+    tile = tile_of(choice.body)
     s, own = p.shape, SPLIT_TILES[tile]
     if p.a.dtype.itemsize == 4:
         a = _planes(caps, scratch, p.a, k_rows=True)

@@ -26,7 +26,7 @@ def plan(
         return []
     limit = src.shape[at]
     watch = Watch("index", limit, index.shape, dst.shape) if check else None
-    if limit == 0:  # every index is out of range: what is read of this is not used
+    if limit == 0:  # every index is out of range, so the values read here are not used
         shape = (*src.shape[:at], 1, *src.shape[at + 1 :])
         src = scratch.empty((1,), src.dtype.name).with_layout(shape, (0,) * src.ndim)
     steps: list[Step] = []

@@ -16,7 +16,7 @@ MOST_AXES = 6
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, offsets: View, dst: View) -> list[Step]:
-    """One dispatch; none where nothing is to be written."""
+    """One dispatch; none if nothing is written."""
     wanted = (cdiv(src.size, CHUNK) + 1,)
     if offsets.shape != wanted:
         raise ShapeError(f"[nonzero] offsets must have shape {wanted} but has {offsets.shape}")

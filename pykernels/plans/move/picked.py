@@ -33,7 +33,7 @@ class Share:
 
 
 def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> int:
-    """The axis from the front; `name` says which of src and dst the index picks from."""
+    """The axis from the front; `name` is the tensor that the index picks from, src or dst."""
     side, other = (src, dst) if name == "src" else (dst, src)
     if not -side.ndim <= axis < side.ndim:
         raise ShapeError(f"[{op}] axis {axis} does not exist in shape {side.shape}")
@@ -61,8 +61,8 @@ def shares(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, at: int, name: str,
     watch: Watch | None, table: bool = False,
 ) -> list[Share]:  # fmt: skip
-    """The steps: one, if each view fits one binding and few axes are left; else any axis is cut,
-    but the picked one of the picked side, which is `name`. `table`: each part needs one of its
+    """The steps: one, if each view fits one binding and few axes are left. Otherwise axes are cut,
+    but never the picked axis of the picked side `name`. `table`: each part needs one of its
     indices."""
     rest = "dst" if name == "src" else "src"
     views = {"src": src, "index": index, "dst": dst}
@@ -106,8 +106,8 @@ def shares(
 
 
 def _is_far(caps: Caps, side: View, at: int) -> bool:
-    """Does a side reach through more than a binding along the picked axis, while its elements along
-    that axis are fewer?"""
+    """True if one side spans more than a binding along the picked axis although its elements there
+    would fit."""
     if fits_binding(caps, side):
         return False
     line = side
@@ -126,7 +126,7 @@ def _compact(side: View, slot: int, at: int) -> View:
 
 
 def _picked(side: View, index: View, at: int) -> View:
-    """The side with the axis `at` as its last one, behind those of index, where it has size 1."""
+    """The side with the axis `at` at the end, after the axes of index."""
     shape = (*index.shape[:at], 1, *index.shape[at + 1 :], side.shape[at])
     strides = (*side.strides[:at], 0, *side.strides[at + 1 :], side.strides[at])
     return side.with_layout(shape, strides)

@@ -19,8 +19,9 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
     check: bool = True, distinct: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """A dispatch behind those of last_index; none for an empty src, more where a tensor is larger
-    than one binding: then what is further along the axis comes later."""
+    """The dispatches of last_index and one more; none for an empty src, several if a tensor is
+    larger than one binding. Then later dispatches write elements that are further along the
+    axis."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("scatter", src, index, dst, axis, "dst")

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import scatter_integers, segment_sum
 from pykernels.plans.copy import cpy
+from pykernels.plans.sort.sorted_index import moved, sorted_index
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
 
 from .picked import check as check_views
 from .picked import shares
-from .sorted_index import moved, sorted_index
 
 __all__ = ["plan"]
 
@@ -22,8 +22,8 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """Of integers one dispatch; of floats those of the sort, and one for each round of sums, which
-    leaves two elements of each piece."""
+    """One dispatch for integers. For floats the dispatches of the sort, and one for each round of
+    sums; a round leaves two elements of each piece."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("scatter_add", src, index, dst, axis, "dst")

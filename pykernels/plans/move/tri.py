@@ -39,8 +39,8 @@ def plan(
 def _step(caps: Caps, part: Part, upper: bool, diagonal: int) -> Step:
     src, dst = part.views["src"], part.views["dst"]
     item = src.dtype.itemsize
-    # One past the last element of the first row that lies at or before the diagonal: with `upper`
-    # the diagonal itself is on the other side.
+    # The end of the elements of the first row up to the diagonal, the diagonal included; with
+    # `upper` it is not included.
     height, width = dst.shape[-2], dst.shape[-1]
     shift = diagonal + part.first[-2] - part.first[-1] + (0 if upper else 1)
     shift = min(max(shift, -height), width)

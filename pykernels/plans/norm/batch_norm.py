@@ -1,4 +1,4 @@
-"""batch_norm: one pass with what is known of each channel."""
+"""batch_norm: one pass with the given statistics of each channel."""
 
 from __future__ import annotations
 

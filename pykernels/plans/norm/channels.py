@@ -128,7 +128,7 @@ def sums_of_images(
     over = of_channels(weight, x.shape, groups)
     own, room = row_sums(caps, scratch, norm, dy, x, found, over)
     steps += own
-    every = tuple(range(x.ndim))  # of a sum: the last axis is that of pieces
+    every = tuple(range(x.ndim))  # of a sum; the last axis counts pieces
     rest = tuple([a for a in every if a not in kept])
     sums = sums_alike(scratch, found, rest)
     for which in (0, 1):

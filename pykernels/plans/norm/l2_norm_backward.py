@@ -20,6 +20,6 @@ def plan(
     dst: View,
     eps: float,
 ) -> list[Step]:
-    """One pass for rows that registers hold, and the sums of what it leaves."""
+    """One pass for rows that fit into registers, then the sums of its partial results."""
     norm = Norm("l2_norm_backward", False, eps, l2=True)
     return rows_backward.plan(caps, scratch, norm, dy, x, None, None, None, None, dst)

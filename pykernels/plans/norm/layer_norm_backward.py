@@ -24,6 +24,6 @@ def plan(
     dst: View,
     eps: float,
 ) -> list[Step]:
-    """One pass for rows that registers hold, and the sums of what it leaves."""
+    """One pass for rows that fit into registers, then the sums of its partial results."""
     norm = Norm("layer_norm_backward", True, eps)
     return rows_backward.plan(caps, scratch, norm, dy, x, weight, ds, dweight, dbias, dst)

@@ -23,6 +23,6 @@ def plan(
     dst: View,
     eps: float,
 ) -> list[Step]:
-    """One pass for rows that registers hold, and the sums of what it leaves."""
+    """One pass for rows that fit into registers, then the sums of its partial results."""
     norm = Norm("rms_norm_backward", False, eps)
     return rows_backward.plan(caps, scratch, norm, dy, x, weight, ds, dweight, None, dst)

@@ -17,7 +17,7 @@ from .statistics import Affine, Norm, affine, check_affine, dense, repeat, stati
 __all__ = ["close", "config", "nowhere", "plan"]
 
 SINGLE = ("row16", "row256", "row4096")  # configurations that take single elements, too
-FAR = 32  # from so many bytes between columns, each column is a memory access of its own
+FAR = 32  # with so many bytes between columns, each column needs a separate memory access
 SHORT = 64  # up to so many columns lanes then take neighbouring rows
 
 
@@ -25,7 +25,7 @@ def plan(
     caps: Caps, scratch: Scratch, norm: Norm, x: View, residual: View | None, weight: View | None,
     bias: View | None, summed: View | None, dst: View,
 ) -> list[Step]:  # fmt: skip
-    """The dispatches of one norm: of each of its parts, where it is cut into some."""
+    """The dispatches of one norm, part by part if it is cut."""
     given = {"x": x, "residual": residual, "summed": summed, "dst": dst}
     views = {n: v.as_rank(max(v.ndim, 1)) for n, v in given.items() if v is not None}
     x = views["x"]
@@ -89,8 +89,8 @@ def close(
     caps: Caps, scratch: Scratch, given: Mapping[str, View], written: tuple[str, ...],
     before: list[Step], after: list[Step],
 ) -> dict[str, View]:  # fmt: skip
-    """The views, those whose columns lie far apart in temporaries: `before` has the copies to
-    those, `after` the copies of what is written."""
+    """The views, with temporaries in place of views whose columns lie far apart. `before` has the
+    copies to the temporaries, `after` the copies of results from them."""
     views = dict(given)
     for name, v in given.items():
         step, cols = abs(v.strides[-1]), v.shape[-1]

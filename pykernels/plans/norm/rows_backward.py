@@ -37,7 +37,7 @@ def plan(
     caps: Caps, scratch: Scratch, norm: Norm, dy: View, x: View, weight: View | None,
     ds: View | None, dweight: View | None, dbias: View | None, dst: View,
 ) -> list[Step]:  # fmt: skip
-    """The dispatches of one gradient: of each of its parts, where it is cut into some."""
+    """The dispatches of one gradient, part by part if it is cut."""
     given = {"dy": dy, "x": x, "ds": ds, "dst": dst}
     views = {n: v.as_rank(max(v.ndim, 1)) for n, v in given.items() if v is not None}
     x = views["x"]

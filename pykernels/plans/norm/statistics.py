@@ -81,7 +81,7 @@ def check_affine(op: str, size: int, **given: View | None) -> None:
 
 
 def as_float(caps: Caps, scratch: Scratch, view: View, steps: list[Step]) -> View:
-    """The view, or a copy in float32, made by what is appended to `steps`."""
+    """The view, or a copy in float32, whose steps are appended to `steps`."""
     if view.dtype.name == "float32":
         return view
     near = scratch.empty(view.shape, "float32")
@@ -105,7 +105,8 @@ def dense(
 def affine(
     caps: Caps, scratch: Scratch, weight: View | None, bias: View | None, steps: list[Step]
 ) -> Affine:
-    """Weight and bias in float32 with the same strides, made by what is appended to `steps`."""
+    """Weight and bias in float32 with the same strides; the steps that copy them are appended to
+    `steps`."""
     weight = as_float(caps, scratch, weight, steps) if weight else None
     bias = as_float(caps, scratch, bias, steps) if bias else None
     if weight is None or bias is None or weight.strides == bias.strides:

@@ -22,12 +22,12 @@ __all__ = ["column_sums", "pick", "row_sums", "sums_alike", "total", "zeros"]
 ROWS = norm_sums_rows.CONFIGS["batch4"]
 COLUMNS = norm_sums_columns.CONFIGS["batch4"]
 ACROSS = 64  # columns of a workgroup, unless they are short
-NARROW = 8  # columns of a workgroup where units would be idle otherwise
+NARROW = 8  # columns of a workgroup if multiprocessors would be idle otherwise
 STATISTICS = ("pivot", "offset", "squares")
 
 
 def total(caps: Caps, scratch: Scratch, x: View, axes: Ints, dst: View) -> list[Step]:
-    """The sums of x, float32, over some axes, in the dtype of dst; 0 of none."""
+    """The sums of x, float32, over some axes, in the dtype of dst; 0 for no elements."""
     if dst.dtype.name == "float32":
         return reduction.plan(caps, scratch, x, dst, axes, name="sum")
     near = scratch.empty(dst.shape, "float32")
@@ -127,7 +127,7 @@ def column_sums(
 def _columns(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], count: float
 ) -> tuple[Step, View]:
-    """The sums of what bindings hold: (batches, 2, pieces, cols)."""
+    """The sums of a part that fits into bindings: (batches, 2, pieces, cols)."""
     lead, strides = merge_axes(views["x"].shape[:-1], [v.strides[:-1] for v in views.values()])
     cols = views["x"].shape[-1]
     v = {

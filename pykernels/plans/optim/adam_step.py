@@ -51,8 +51,8 @@ def plan(
 
 
 def powers(name: str, beta: float) -> tuple[float, float, float]:
-    """beta, 1 - beta and the natural logarithm of beta; of 0 a number whose exponential is 0 beside
-    1. In float64: 1 - 0.999 in f32 is off by 1e-5."""
+    """beta, 1 - beta and the natural logarithm of beta. For beta 0 the logarithm is a number whose
+    exponential vanishes beside 1. In float64: 1 - 0.999 in f32 is off by 1e-5."""
     if not 0.0 <= beta < 1.0:
         raise ArgumentError(f"[adam_step] {name} must be in [0, 1) but is {beta}")
     return beta, 1.0 - beta, math.log2(beta) * LN2 if beta > 0.0 else -100.0

@@ -1,4 +1,4 @@
-"""What all steps ask of their arguments."""
+"""The checks of arguments that all steps share."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["cut"]
 
 
 def cut(caps: Caps, shape: Ints, views: Mapping[str, View]) -> list[dict[str, View]]:
-    """The views of each part, all of one shape; none where that has no elements."""
+    """The views of each part, all of one shape; no parts if the shape has no elements."""
     if 0 in shape:
         return []
     axes = [{name: axis for name in views} for axis in range(len(shape))]

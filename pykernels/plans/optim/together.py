@@ -1,15 +1,16 @@
 """Steps of several parameters in one dispatch: texts made from those of one parameter.
 
-A text of `adam_step` or `sgd_step` reads and writes its tensors by a few functions. A made text is
-the built one with a window of each gradient and parameter, and with one window for the states of
-all of them. Its arithmetic is that of the built text, so the bits are, too.
+A text of `adam_step`, `sgd_step` or `optimizer_step` reads and writes its tensors by a few
+functions. A made text is the built one with a window of each gradient and parameter, and with one
+window for the states of all of them. Its arithmetic is that of the built text, so its
+results have the same bits.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykernels.errors import LimitError
 from pykernels.plans.slots import branches, groups, placing, vector, words
@@ -19,12 +20,16 @@ from pykernels.wgsl.head import features, head
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.texts import Text, add_texts, of_body
 
-__all__ = ["MOST", "Together", "padded", "together"]
+__all__ = ["MOST", "Form", "Together", "padded", "together"]
 
-MOST = 14  # parameters of a launch: so many have room in its params
+MOST = 14  # parameters of a launch, limited by the size of its params
 PADDING = 64  # elements: states begin at multiples of 256 bytes, where any binding may begin
 # The states of a parameter as a built text calls them, in the order of their memory.
-STATES = {"sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq")}
+STATES = {
+    "sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq"),
+    "optimizer_step": ("first", "second", "third"),
+}  # fmt: skip
+DTYPES: dict[str, Any] = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
 _START = """\
   let i = group_id(wg) * 256u + li;
   if (i >= p.total) { return; }
@@ -33,54 +38,76 @@ _MEMBER = re.compile(r"\bp\.(\w+)")
 
 
 def padded(size: int) -> int:
-    """The elements between the first ones of neighbouring states."""
+    """The distance in elements between the starts of neighbouring states."""
     return cdiv(size, PADDING) * PADDING
 
 
+class Form(NamedTuple):
+    """What the text of a kernel of several parameters depends on, besides their number.
+
+    Attributes:
+        states: how many each parameter has.
+        rate, skip: is there a tensor of the learning rate, a flag?
+        flag: decoupled or nesterov.
+        rule: of `optimizer_step`.
+        params, grads: f32 or f16.
+    """
+
+    states: int
+    rate: bool
+    skip: bool
+    flag: bool = False
+    rule: str = ""
+    params: str = "f32"
+    grads: str = "f32"
+
+
 class Together:
-    """The kernel of a step of `count` parameters, all of float32 and in one piece.
+    """The kernel of a step of `count` parameters, each in one piece.
 
     It takes the settings, for Adam the count of steps, then `rate` and `skip` if it has them, the
     gradients, the states, if there are `states`, and the parameters. The option `starts` says where
     in the states those of each parameter begin: a parameter's states are neighbours, `padded`.
-    `flag` is decoupled or nesterov.
+
+    Attributes:
+        name: a kernel of one parameter.
+        count: how many parameters.
     """
 
-    def __init__(
-        self, name: str, count: int, states: bool, rate: bool, skip: bool, flag: bool
-    ) -> None:
-        self.name, self.count = name, count
-        self._of = "sgd_step" if name == "sgd_step" else "adam_step"  # the built body
-        self._states, self._flag = states, flag
+    def __init__(self, name: str, count: int, form: Form) -> None:
+        self.name, self.count, self._form = name, count, form
+        self._of = "adam_step" if name == "adamw_step" else name  # the built body
         numbers = {"settings": "f32"}
-        numbers |= {} if self._of == "sgd_step" else {"count": "i32"}
-        numbers |= {"rate": "f32"} if rate else {}
-        numbers |= {"skip": "u32"} if skip else {}
+        numbers |= {"count": "i32"} if self._of == "adam_step" else {}
+        numbers |= {"rate": "f32"} if form.rate else {}
+        numbers |= {"skip": "u32"} if form.skip else {}
         self._numbers = tuple(numbers)
-        grads = [f"grad_{k}" for k in range(count)]
-        self._vectors = (*grads, *(("state",) if states else ()), *self._params)
+        vectors = {f"grad_{k}": form.grads for k in range(count)}
+        vectors |= {"state": "f32"} if form.states else {}
+        vectors |= {f"param_{k}": form.params for k in range(count)}
+        self._vectors = vectors
         specs = [TensorSpec(n, "in", short, (), index=False) for n, short in numbers.items()]
         specs += [
-            TensorSpec(n, "in" if n in grads else "out", "f32", (), vec="VEC", index=False)
-            for n in self._vectors
+            TensorSpec(n, "in" if n[0] == "g" else "out", short, (), vec="VEC", index=False)
+            for n, short in vectors.items()
         ]
         self._interface = Interface(
             name=name, axes=(Axis("VEC", (1, 4)),), tensors=tuple(specs),
             params=tuple([Param(n, "u32") for n in words(count)]),
         )  # fmt: skip
-        kind = "".join(str(int(x)) for x in (states, rate, skip, flag))
+        kind = f"{form.rule}-{form.params}-{form.grads}-{form.states}"
+        kind += "".join(str(int(x)) for x in (form.rate, form.skip, form.flag))
         self._body = Body(f"optim-{name}-{count}-{kind}", ("VEC",), "I" * (2 * count), (), "")
-        dtypes: dict[str, Any] = {"f32": "float32", "i32": "int32", "u32": "uint32"}
         self.kernel = Kernel(
             name=name,
             family="optim",
             args=tuple(
-                [Arg(s.name, s.role, (dtypes[s.dtype],), in_place=s.role == "out") for s in specs]  # type: ignore[arg-type]
+                [Arg(s.name, s.role, (DTYPES[s.dtype],), in_place=s.role == "out") for s in specs]  # type: ignore[arg-type]
             ),
             scalars=(),
             plan=self.plan,
             nbytes=_moved,
-            operations=functools.partial(_operations, 16 if self._of == "adam_step" else 8, count),
+            operations=functools.partial(_operations, 8 if name == "sgd_step" else 16, count),
             options=("starts",),
             source=self,
         )
@@ -100,8 +127,9 @@ class Together:
             raise LimitError("gradients, states and parameters must lie in one piece")
         vec = vector(tensors, sizes, starts)
         bound = [Bound(n, "in", named[n], 4, 4) for n in self._numbers]
-        for n, v in zip(self._vectors, tensors, strict=True):
-            bound.append(Bound(n, "in" if n[0] == "g" else "out", v, 4 * vec, 4 * vec))
+        for (n, short), v in zip(self._vectors.items(), tensors, strict=True):
+            unit = vec * (2 if short == "f16" else 4)
+            bound.append(Bound(n, "in" if n[0] == "g" else "out", v, unit, unit))
         values = tuple([n // vec for n in (*sizes, *starts)])
         return [Step(self._body, (vec,), tuple(bound), (), values, groups(sizes, vec))]
 
@@ -115,8 +143,12 @@ class Together:
         return Text(top + self._main(int(vector)), tuple(features(self._interface, axes)))
 
     def _main(self, vec: int) -> str:
-        momentum = f" MOMENTUM={self._states}" if self._of == "sgd_step" else ""
-        built = of_body(self._of).body(f"T=f32 G=f32{momentum} VEC={vec} mode=read")
+        form = self._form
+        rule = f"RULE={form.rule} " if form.rule else ""
+        momentum = f" MOMENTUM={bool(form.states)}" if self._of == "sgd_step" else ""
+        built = of_body(self._of).body(
+            f"{rule}T={form.params} G={form.grads}{momentum} VEC={vec} mode=read"
+        )
         if _START not in built:
             raise LimitError(f"the text of {self._of} begins in another way")
         place = "  let i = place(group_id(wg), li);\n  if (i >= here) { return; }\n"
@@ -132,7 +164,7 @@ class Together:
         lines = ["fn grad_index(i: u32) -> u32 { return i; }"]
         lines += ["fn param_index(i: u32) -> u32 { return i; }"]
         read = {"grad_load": "grad_K_load(p.grad_K_off + i)"}
-        read["param_read"] = "param_K_mem[p.param_K_off + i]"
+        read["param_read"] = f"{value}(param_K_mem[p.param_K_off + i])"
         for name, text in read.items():
             lines += [f"fn {name}(i: u32) -> {value} {{"]
             lines += [*branches(self.count, f"return {text};"), "}"]
@@ -140,7 +172,7 @@ class Together:
         lines += [*branches(self.count, "param_K_store(p.param_K_off + i, v);"), "}"]
         unit = PADDING // vec
         behind = f"((here + {unit - 1}u) / {unit}u * {unit}u)"
-        for n, state in enumerate(STATES[self._of] if self._states else ()):
+        for n, state in enumerate(STATES[self._of][: self._form.states]):
             lines += [
                 f"fn {state}_index(i: u32) -> u32 {{ "
                 f"return p.state_off + start + {n}u * {behind} + i; }}",
@@ -155,7 +187,7 @@ class Together:
         """A member of Params, or the constant that it is here."""
         name = found[1]
         if name in ("decoupled", "nesterov"):
-            return f"{int(self._flag)}u"
+            return f"{int(self._form.flag)}u"
         if name == "settings_ws":
             return "1u"
         if name.startswith("has_"):
@@ -166,9 +198,9 @@ class Together:
 
 
 @functools.lru_cache(maxsize=256)
-def together(name: str, count: int, states: bool, rate: bool, skip: bool, flag: bool) -> Together:
+def together(name: str, count: int, form: Form) -> Together:
     """The kernel of these numbers."""
-    return Together(name, count, states, rate, skip, flag)
+    return Together(name, count, form)
 
 
 def _moved(*views: View, starts: Any = ()) -> int:

@@ -1,4 +1,4 @@
-"""pack_blocks: a dispatch for each part that bindings hold."""
+"""pack_blocks: one dispatch for each part that fits into bindings."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def read(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
-    """Planes as `bound` makes them, of views of any layout: steps copy them where they must."""
+    """Planes as `bound` makes them, from views of any layout, with steps that copy a view if
+    necessary."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
     steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, view, copy)]
@@ -47,7 +48,7 @@ def written(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
-    """The same of planes that a plan writes: the steps come after its own."""
+    """The same for planes that a plan writes; the copies follow the plan's own steps."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
     steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, copy, view)]
@@ -99,7 +100,7 @@ def in_fours(view: View) -> tuple[View, int]:
 
 
 def has_fours(view: View) -> bool:
-    """Are all its rows vectors of four elements?"""
+    """True if all its rows are vectors of four elements."""
     return view.padded and view.vectorizable(4)
 
 
@@ -163,7 +164,7 @@ def _halve(caps: Caps, kind: BlockType, piece: Piece, width: int, found: list[Pi
     blocks = piece.scales.shape[1]
     if batches > 1:
         cuts = [_of_batches(piece, at, n) for at, n in _sides(batches, 1)]
-    elif fits and rows > ROWS:  # rows lie apart: fewer of them are less bytes, fewer blocks not
+    elif fits and rows > ROWS:  # rows are strided: fewer need fewer bytes
         cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, 64 if rows > 64 else ROWS)]
     elif blocks > 1:
         cuts = [_of_blocks(kind, piece, width, at, n) for at, n in _sides(blocks, 1)]

@@ -137,8 +137,10 @@ def _step(
         table = table.with_layout((*table.shape[:-1], pairs // 4), (*table.strides[:-1], 16))
     low, scales = views.get("low"), views.get("scales")
     if low is None or scales is None:
-        none = scratch.empty((4,), "uint32")
-        low = scales = none.with_layout((*lead, 1, 1, 1), (0,) * (len(lead) + 3))
+        low, scales = (
+            scratch.empty((4,), "uint32").with_layout((*lead, 1, 1, 1), (0,) * (len(lead) + 3))
+            for _ in range(2)
+        )
     queries, turned = sizes
     return body.step(
         caps, x, views["positions"], table, scales, low, dst, TYPE=call.kind.name, V=vec,

@@ -51,7 +51,7 @@ class BlockType:
     share: int = 1  # rows that share a word of a record: 2 of halves, 4 of bytes
     step: int = 32  # numbers with one scale
     offset: bool = False  # is a number scale * q + offset, in place of scale * q?
-    made: bool = False  # can numbers be quantised to it?
+    made: bool = False  # True: numbers can be quantised to it
     halves: bool = False  # has gemv_quant_half texts for it?
 
 

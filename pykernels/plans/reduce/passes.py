@@ -23,9 +23,9 @@ LANES = COLUMNS.threads  # of a workgroup
 # One lane adds at most this many terms one after the other, so that its sum keeps its bits.
 TERMS = 128
 ACROSS = 64  # columns of a workgroup, unless they are short
-NARROW = 8  # columns of a workgroup where units would be idle otherwise
+NARROW = 8  # columns of a workgroup if multiprocessors would be idle otherwise
 NARROW_ROWS = 1024  # below which they are
-STATES = 8192  # that a workgroup combines where there are few results, at the most
+STATES = 8192  # most states that a workgroup combines if there are few results
 
 
 class ReductionChoice(NamedTuple):
@@ -226,7 +226,7 @@ def _states(room: View, lead: Ints, states: int) -> View:
 
 
 def _kind(dst: View) -> int:
-    """How results are stored: as words, as halves of floats or integers, or as bytes."""
+    """The storage of results: words, halves of floats or integers, or bytes."""
     if dst.dtype.itemsize == 2:
         return 1 if dst.dtype.kind == "f" else 2
     return 3 if dst.dtype.itemsize == 1 else 0

@@ -34,11 +34,11 @@ from .values import Values, finish_of, results
 
 __all__ = ["ReductionProgram"]
 
-_NUMBERS = {"norm": 2.0}  # what a reduction's own number is where an expression is reduced
+_NUMBERS = {"norm": 2.0}  # the reduction's own number when an expression is reduced
 
 
 class _Kind(NamedTuple):
-    """One of the two bodies: its module, its index space, and where a value lies in it."""
+    """One of the two bodies: its module, its index space, and the position of a value in it."""
 
     built: Any
     iterate: str
@@ -146,7 +146,7 @@ class _MadeBody:
             name, tuple([a.name for a in self._interface.axes]), built.values, inputs.members,
             inputs.args_format,
         )  # fmt: skip
-        self._texts = add_texts(name, self)  # those of an equal expression, if there are any
+        self._texts = add_texts(name, self)  # the texts of an equal expression, if there are any
 
     def _most_levels(self, op: str) -> int:
         """The levels of the index space for which Params has room; LimitError where it has none."""
@@ -209,7 +209,7 @@ class _MadeBody:
         )
 
     def _base(self) -> str:
-        """Where a row, or a batch, begins in each tensor."""
+        """The position of a row, or of a batch, in each tensor."""
         first, names = self._kind.first, [*self._inputs.shorts]
         members = ", ".join([f"{x}: u32" for x in names])
         found = ", ".join([f"{x}_{first}(i)" for x in names])

@@ -149,7 +149,7 @@ def _bounded(
                 steps += _bounded(caps, scratch, part, result_of, axes, result)
             return steps
         if result.op == "position" and a != first_reduced:
-            continue  # its chunks are not one after the other
+            continue  # its chunks do not follow one another in memory
         size = _chunk(caps, x, a)
         if size and 4 * result.words * dst.size * cdiv(n, size) <= caps.max_binding:
             return _in_chunks(caps, scratch, x, dst, axes, result, a, size)

@@ -103,7 +103,7 @@ def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
 
 
 def finish_of(name: str, dtype: DTypeName, number: float) -> str:
-    """Which finish a kernel takes: that of its name, but for norms, and sums of bool."""
+    """The finish of a kernel: the finish of its name, except for norms and sums of bool."""
     if name == "sum" and dtype == "bool":
         return "count_nonzero"
     if name != "norm":

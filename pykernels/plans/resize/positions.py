@@ -1,4 +1,4 @@
-"""Where the pixels of an image of another size lie: exact fractions."""
+"""The positions of the pixels of a resized image, as exact fractions."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _step(
 
 
 class Turn(NamedTuple):
-    """The table, counted in vectors where there are some, and params that bodies share."""
+    """The table, counted in vectors if the body reads vectors, and params that bodies share."""
 
     table: View
     sizes: dict[str, int]

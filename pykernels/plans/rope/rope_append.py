@@ -30,7 +30,7 @@ def plan(
     outputs = {"cache": heads_first(cache), "dst": heads_first(dst)}
     queries, turned = dst.shape[-3], dst.shape[-3] + cache.shape[-3] // 2
     watch = Watch("positions", limit, positions.shape, tokens)
-    # A call is cut into parts of queries and parts of keys and values, or not at all.
+    # If bindings are too small, queries are cut into parts, and keys and values are cut into parts.
     views = {**rest, **{name: v for name, v in outputs.items() if v.size}}
     axes = _axes(views, len(tokens))
     near = len(in_levels(Part(views, (0,) * len(axes)), axes, Rows.LEVELS)) == 1

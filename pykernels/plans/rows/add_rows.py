@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import segment_rows
 from pykernels.errors import ShapeError
-from pykernels.plans.move.sorted_index import sorted_index
 from pykernels.plans.parts import parts
+from pykernels.plans.sort.sorted_index import sorted_index
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch

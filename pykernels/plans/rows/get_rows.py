@@ -32,7 +32,7 @@ def plan(
     check_rows("get_rows", src, index, dst, rows)
     if dst.size == 0:
         return []
-    if limit == 0:  # every index is out of range: what is read of this is not used
+    if limit == 0:  # every index is out of range, so the values read here are not used
         src = scratch.empty((1, src.shape[-1]), src.dtype.name)
     watch = Watch("index", limit, shape, rows) if check else None
     src, index, dst = spread("get_rows", lead, (src, index, dst), (2, 1, 2))

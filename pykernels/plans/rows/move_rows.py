@@ -21,7 +21,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 
 class Move(NamedTuple):
-    """How rows are moved: the axes and params of the step."""
+    """A move of rows: the axes and params of the step."""
 
     S: int
     D: int
@@ -104,10 +104,9 @@ def shares(
 ) -> list[Share]:  # fmt: skip
     """The steps of views that `spread` made: one, if each of them fits one binding.
 
-    Else rows, columns, leading axes and the rows that the index picks are cut. Only steps with the
-    first picked rows and the first columns report indices out of range, so each index is reported
-    once. `table`: each
-    part needs one of its indices.
+    Otherwise rows, columns, leading axes and the rows that the index picks are cut. Only steps with
+    the first picked rows and the first columns report indices out of range, so each index is
+    reported once. `table`: each part needs one of its indices.
     """
     views = {"src": src, "index": index, "dst": dst}
     if table and not fits_binding(caps, table_of(index)):

@@ -21,8 +21,8 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True,
     distinct: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """A dispatch behind those of last_index; none for an empty src, more where a tensor is larger
-    than one binding: then later rows come later."""
+    """The dispatches of last_index and one more; none for an empty src, several if a tensor is
+    larger than one binding. Then later dispatches write later rows."""
     if src.ndim < 2 or dst.ndim != src.ndim or dst.shape[:-2] != src.shape[:-2]:
         raise ShapeError(
             "[set_rows] src and dst must have two or more axes, all but the last two the same, but "

@@ -26,8 +26,8 @@ FEW_TILES = 4
 MOST_PIECES = FEW_TILES * TILE.threads * TILE.N1
 # Fewer neighbouring rows than these do not fill a cache line: rows are read with their own step.
 LEAST_ACROSS = 16
-# One invocation walks along so many elements; along LONG_WALK where rows alone fill the device. Its
-# sums are taken one block after the other.
+# One invocation walks along so many elements; along LONG_WALK where rows alone fill the device. The
+# blocks are summed one after the other.
 SHORT_WALK, LONG_WALK = 128, 1024
 
 
@@ -142,7 +142,7 @@ def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: 
 def _columns_in_parts(
     caps: Caps, scratch: Scratch, x: View, dst: View, rows: int, cols: int, product: int
 ) -> list[Step]:
-    """As _columns, so many pieces of all rows at a time that one binding holds them."""
+    """As _columns, with so many pieces of all rows at a time that they fit one binding."""
     last = x.ndim - 1
     bits = min((rows - 1).bit_length(), THREADS.bit_length() - 1)
     blocks = cdiv(rows, 1 << bits)

@@ -23,7 +23,7 @@ class Close(NamedTuple):
 
 
 def close(caps: Caps, scratch: Scratch, views: Mapping[str, View]) -> Close:
-    """The same call with each row of a view in one place, where it could not be cut between rows.
+    """The same call with contiguous copies of rows, if the call could not be cut between rows.
 
     `dst` is the written tensor.
     """

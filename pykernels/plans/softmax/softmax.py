@@ -35,7 +35,7 @@ def plan(
     sinks: View | None,
     dst: View,
 ) -> list[Step]:
-    """The dispatches of one softmax: of each of its parts, where it is cut into some."""
+    """The dispatches of one softmax, part by part if it is cut."""
     heads = x.shape[-3] if x.ndim >= 3 else 1
     if sinks is not None and sinks.shape != (heads,):
         raise ShapeError(f"[softmax] sinks must have shape ({heads},) but has {sinks.shape}")
@@ -55,7 +55,7 @@ def plan(
 
 
 class _Heads(NamedTuple):
-    """Which head a row is of: row r is of head first + r / head_rows % heads (axis -3)."""
+    """The head of a row: row r belongs to head first + r / head_rows % heads (axis -3)."""
 
     heads: int
     head_rows: int
@@ -89,7 +89,7 @@ def _parts(
 
 
 def _heads_of(part: Part, head: _Heads, row_axes: int) -> _Heads:
-    """The heads of a part, whose last axes are one of heads, `row_axes`, and the columns."""
+    """The heads of a part; its last axes are an axis of heads, the `row_axes`, and the columns."""
     if head.heads == 1:
         return head
     shape = part.views["dst"].shape

@@ -1,4 +1,4 @@
-"""bincount: zeros, then atomic additions; through workgroup memory where that holds all counts."""
+"""bincount: zeros, then atomic additions, in workgroup memory if all counts fit into it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
-    """Two dispatches, one without elements, none without counts and elements."""
+    """Two dispatches; one if there are no elements; none if there are no counts either."""
     if dst.ndim != 1:
         raise ShapeError(f"[bincount] dst must have one axis but has shape {dst.shape}")
     bins = dst.shape[0]

@@ -1,5 +1,5 @@
-"""bincount_weights: a sort by as many bits as the bins have, and sums over what lies together
-then."""
+"""bincount_weights: a sort by as many bits as the bins need, then sums over elements of the same
+bin."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pykernels._generated.bodies import bincount_sums as body
 from pykernels.dtypes import DTYPES
 from pykernels.errors import LimitError, ShapeError
 from pykernels.plans.limits import MAX_ROUNDS
-from pykernels.plans.move.sorted_index import sorted_index
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View
 from pykernels.wgsl.watch import Watch
+
+from .sorted_index import sorted_index
 
 __all__ = ["plan"]
 

@@ -1,4 +1,4 @@
-"""median: a sort, and the middle of what it gives."""
+"""median: a sort, then the middle of the sorted elements."""
 
 from __future__ import annotations
 

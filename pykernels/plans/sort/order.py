@@ -19,8 +19,8 @@ BLOCK = sort_rows.CONFIGS["block2048"].SIZE
 TILE = sort_scatter.CONFIGS["tile2048"].PER * sort_scatter.CONFIGS["tile2048"].threads
 DIGITS = 16
 DIGIT_BITS = 4
-# So many pieces of a row are merged in one dispatch. Each element bisects all of them: calls with
-# more work than MOST_MERGED elements times pieces are sorted sooner by radix.
+# The number of pieces of a row that one dispatch merges. Each element bisects all of them: calls
+# with more work than MOST_MERGED elements times pieces are sorted sooner by radix.
 PIECES, MOST_MERGED = 16, 1 << 22
 # The counts of so many tiles of a row are added up by each workgroup of sort_scatter, in less time
 # than the dispatches of a scan need.
@@ -56,7 +56,7 @@ def ordered(
 
 
 def merges(x: View) -> bool:
-    """Are rows longer than a block merged from pieces?"""
+    """True if rows longer than a block are merged from pieces."""
     pieces = cdiv(x.shape[-1], BLOCK)
     return 1 < pieces <= PIECES and x.size * pieces <= MOST_MERGED
 
@@ -91,7 +91,8 @@ def tiled(length: int) -> int:
 
 
 def front(items: View, shape: tuple[int, ...], like: View) -> View:
-    """The first columns of each row of words, in the dtype of another view: its bits come first."""
+    """The first columns of each row of words, as a view with the dtype of `like`, whose bits are
+    the lowest bits of a word."""
     return items.with_layout(shape, items.strides, like.dtype)
 
 
@@ -124,7 +125,8 @@ def short_rows(
 def _near(
     caps: Caps, scratch: Scratch, values: View | None, index: View | None
 ) -> tuple[View | None, View | None, list[Step]]:
-    """Both as sorting writes them, and what copies them to where the caller wants them."""
+    """Temporaries for the sorted keys and items, and the steps that copy them to the caller's
+    views."""
     after: list[Step] = []
     if values is not None and _apart(values):
         far = values
@@ -185,7 +187,8 @@ def passes(
     last: View | None = None,
 ) -> tuple[list[Step], View, View]:
     """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and where the keys
-    and the items are then. `has_items`: the items are written; else they are positions."""
+    and the items are then. `has_items`: the caller's items are sorted with the keys; otherwise the
+    items are positions."""
     steps: list[Step] = []
     length = items.shape[-1]
     rows, tiles = items.size // length, length // TILE

@@ -1,8 +1,8 @@
 """Tensors as numpy, DLPack and Python's own protocols see them.
 
-numpy's functions of tensors run on the device, or raise: `functions` and `ufuncs` say which. What
-makes an array of a tensor copies it to the host; under a tape that records the tensor it raises, as
-gradients would be lost in silence.
+numpy's functions of tensors run on the device, or raise: `functions` and `ufuncs` say which. A
+protocol that makes an array of a tensor copies it to the host. It raises if a tape records the
+tensor, because gradients would be lost silently.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 
 
 class Interop(Handle):
-    """What other libraries ask of an array."""
+    """The protocols by which other libraries use an array."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
-        """`np.exp(t)`, `array + t`, `np.add.reduce(t)`: on the device, where we have them."""
+        """`np.exp(t)`, `array + t`, `np.add.reduce(t)`: on the device, if pykernels has the
+        function."""
         return array_ufunc(ufunc, method, inputs, named)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        """`np.sum(t)`, `np.concatenate([t, u])`: on the device, where we have them."""
+        """`np.sum(t)`, `np.concatenate([t, u])`: on the device, if pykernels has the function."""
         if not all(issubclass(kind, (Interop, np.ndarray)) for kind in types):
             return NotImplemented
         return array_function(func, args, kwargs)
@@ -84,7 +85,7 @@ class Interop(Handle):
         return (1, 0)
 
     def _exported(self, form: str) -> NDArray:
-        """The elements on the host, for somebody who may not know that this ends gradients."""
+        """The elements on the host, for callers that may not expect the end of gradients."""
         if any(tape.needs(self) for tape in recording_tapes()):
             raise TapeError(
                 f"[tape] {form} of a tensor that the tape records would have no gradient: compute "

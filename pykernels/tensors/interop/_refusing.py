@@ -1,4 +1,4 @@
-"""What is said of numpy's functions, and of their arguments, that tensors have not."""
+"""The errors for numpy's functions, and for their arguments, that tensors do not support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def refuse(name: str) -> TypeError:
 
 
 def lacks(name: str, argument: str, value: Any, usual: Any) -> None:
-    """TypeError for an argument that we do not have, unless it says what is usual."""
+    """TypeError for an argument that pykernels lacks, unless it has its default value."""
     given = value is not None and value is not np._NoValue
     if given and not (type(value) is type(usual) and value == usual):
         raise TypeError(

@@ -21,7 +21,7 @@ __all__ = ["FUNCTIONS"]
 Axis = int | tuple[int, ...] | None
 
 
-# -- what a tensor tells --------------------------------------------------------------------------
+# -- facts of a tensor --------------------------------------------------------------------------
 
 
 def _shape(a: Any) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def _atleast(ndim: int) -> Callable[..., Any]:
 
 
 def _with_axes(a: Any, ndim: int) -> Any:
-    """At least 1, 2 or 3 axes, by numpy's rules: the third one goes behind."""
+    """At least 1, 2 or 3 axes, by numpy's rules: the third axis is added at the end."""
     if ndim == 3 and a.ndim == 2:
         return a[:, :, None]
     if ndim == 3 and a.ndim == 1:

@@ -1,7 +1,8 @@
-"""numpy's functions of tensors: the list of what runs on the device, and of what reads.
+"""numpy's functions of tensors: lists of functions that run on the device, and of functions that
+read.
 
-A row says how ours is called: its name, then numpy's arguments in their order. `a>b`: ours calls it
-b. `a=value`: ours lacks it, so that only this value, or None, may be given.
+A row is a call of our function: its name, then numpy's arguments in their order. `a>b`: ours calls
+it b. `a=value`: ours lacks it, so that only this value, or None, may be given.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ ROWS: Mapping[str, str] = {
 }
 # Several calls or views of ours, by numpy's names.
 COMPOSED: Mapping[str, Callable[..., Any]] = composed.FUNCTIONS
-# What looks at elements on the host: asking for it is asking for a read, as `.numpy()` is.
+# Functions that need the elements on the host, so that a call is a read, like `.numpy()`.
 READERS = frozenset({
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "save",
     "savetxt", "savez", "savez_compressed",
@@ -91,7 +92,7 @@ READERS = frozenset({
 
 
 class _Row(NamedTuple):
-    """A row as it is used."""
+    """A parsed row."""
 
     ours: str
     arguments: tuple[str, ...]  # numpy's names in their order

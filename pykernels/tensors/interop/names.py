@@ -1,4 +1,4 @@
-"""Names of torch, numpy and jax that this package has not, and what is said here instead."""
+"""Names of torch, numpy and jax that this package lacks, and the names to use instead."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LAYERS = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss":
 
 
 def instead(name: str, functions: Collection[str], dtypes: Collection[str]) -> str:
-    """What to say for a name, or ""; layers of torch are functions here, dtypes are texts."""
+    """A hint for a name, or "". Layers of torch are functions here, and dtypes are texts."""
     if name in INSTEAD:
         return INSTEAD[name]
     dtype = _DTYPES.get(name, name)

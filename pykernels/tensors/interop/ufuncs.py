@@ -1,4 +1,4 @@
-"""numpy's ufuncs of tensors: those that layer two has, called and reduced."""
+"""numpy's ufuncs of tensors that layer two has, as calls and as reductions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._refusing import lacks, refuse
 
 __all__ = ["array_ufunc"]
 
-# What we call otherwise, and what reducing with a function is.
+# Functions with another name here, and the reductions of ufuncs.
 _OTHERWISE = {"positive": "copy"}
 _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",

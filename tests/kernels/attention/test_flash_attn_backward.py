@@ -10,6 +10,7 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.plans.attention.select_backward import AttentionGradChoice
+from tests.conftest import FULL
 from tests.harness import Array, caps, forms, random_form
 from tests.kernels.attention.attention_gradients import F16, F32, AttentionGradCalls
 
@@ -69,23 +70,27 @@ def masks(rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, Array]:
     }
 
 
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"causal": True}, {"causal": "top-left"}, {"window": (3, 10)}, {"window": (None, 0)},
+    {"causal": True, "window": (7, None), "softcap": 2.0}, {"softcap": 30.0, "scale": 1.5},
+    {"max_bias": 8.0}, {"max_bias": 4.0, "causal": "bottom-right", "scale": -0.2},
+]  # fmt: skip
+
+
 @pytest.mark.sample
 @pytest.mark.parametrize("tile", CHOICES)
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"causal": True}, {"causal": "top-left"}, {"window": (3, 10)}, {"window": (None, 0)},
-     {"causal": True, "window": (7, None), "softcap": 2.0}, {"softcap": 30.0, "scale": 1.5},
-     {"max_bias": 8.0}, {"max_bias": 4.0, "causal": "bottom-right", "scale": -0.2}],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_options(dev: pk.Device, options: dict[str, Any], tile: str) -> None:
-    """Causality, windows, soft cap and ALiBi, with masks of every kind and sinks."""
+    """Causality, windows, soft cap and ALiBi, with masks of each kind and sinks: a mask with one
+    of the shapes, in turn from case to case; in the full mode with all of them."""
     calls = AttentionGradCalls(dev)
-    for h, hkv, s, t in ((4, 4, 40, 70), (6, 2, 70, 40), (5, 1, 65, 65)):
+    turn = OPTIONS.index(options)
+    for i, (h, hkv, s, t) in enumerate(((4, 4, 40, 70), (6, 2, 70, 40), (5, 1, 65, 65))):
         calls.add((2, h, hkv, s, t, 12, 20), **options)
-        for name, mask in masks(calls.rng, (2, h, s, t)).items():
+        for n, (name, mask) in enumerate(masks(calls.rng, (2, h, s, t)).items()):
             sinks = calls.rng.normal(0, 2, h).astype(F32) if name in ("f32", "bool") else None
-            calls.add((2, h, hkv, s, t, 12, 20), mask=mask, sinks=sinks, **options)
+            if FULL or (n + turn) % 3 == i:
+                calls.add((2, h, hkv, s, t, 12, 20), mask=mask, sinks=sinks, **options)
     with force(dev, CHOICES[tile]):
         calls.check()
 

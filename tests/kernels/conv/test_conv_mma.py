@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels._generated.bodies import implicit_gemm_mma
 from pykernels.dtypes import dtype_of
 from pykernels.forcing import force, with_forced
 from pykernels.kernels import conv2d, conv2d_backward_weight
@@ -277,7 +278,7 @@ def test_precision_says_how_sums_are_bounded(units: pk.Device) -> None:
         for precision in (None, "high", "fast"):
             given = [units.tensor(t) for t in (x, w)]
             out = units.empty(want.shape)
-            found[precision] = pk.conv2d(*given, precision=precision, out=out).numpy()  # type: ignore[arg-type]
+            found[precision] = pk.conv2d(*given, precision=precision, out=out).numpy()  # type: ignore[call-overload]
     np.testing.assert_array_equal(found[None], found["high"])
     error = np.abs(found["fast"] - want)
     assert (np.abs(found["high"] - want) <= window_budget(want, 9 * 912)).all()
@@ -318,13 +319,13 @@ def _bodies(n: int, c: int, h: int, o: int, k: int = 3, given: Caps = CAPS, dtyp
 def test_sums_in_one_piece(k: int, dst: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only "fast" takes them, but for products of halves (1 x 1 windows), where None does."""
     slices: list[int] = []
-    make = matrix.implicit_gemm_mma.step
+    make = implicit_gemm_mma.step
 
     def noted(*views: Any, **params: Any) -> Any:
         slices.append(params["slice"])
         return make(*views, **params)
 
-    monkeypatch.setattr(matrix.implicit_gemm_mma, "step", noted)
+    monkeypatch.setattr(implicit_gemm_mma, "step", noted)
     x, w, y = (
         _view(0, 4, 512, 32, 32), _view(1, 512, 512, k, k), _view(2, 4, 512, 32, 32, dtype=dst)
     )  # fmt: skip

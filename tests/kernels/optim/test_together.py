@@ -24,6 +24,12 @@ KINDS: list[tuple[str, dict[str, Any], int, int]] = [  # with the numbers and st
     ("SGD", {"momentum": 0.9, "nesterov": True}, 1, 1),
     ("Adam", {"weight_decay": 0.1}, 2, 1),
     ("AdamW", {"betas": (0.3, 0.9)}, 2, 1),
+    ("Adam", {"amsgrad": True}, 1, 1),
+    ("RMSprop", {"weight_decay": 0.1}, 1, 1),
+    ("RMSprop", {"centered": True, "momentum": 0.9}, 1, 1),
+    ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.5}, 1, 1),
+    ("NAdam", {"decoupled_weight_decay": True, "weight_decay": 0.1}, 1, 1),
+    ("Lion", {}, 1, 1),
 ]
 VECTORS = [(8, 4), (64,), (300, 4), (2, 2), (1028,)]  # read in fours
 ODD = [(5,), (3, 7), (), (257,)]
@@ -38,7 +44,8 @@ def launches(dev: pk.Device, call: Any) -> int:
     """Of steps, without those that count."""
     with dev.profile() as p:
         call()
-    return sum("adam" in r.kernel or "sgd" in r.kernel for r in p.records)
+    kinds = ("adam", "sgd", "optimizer_step")
+    return sum(any(kind in r.kernel for kind in kinds) for r in p.records)
 
 
 @pytest.mark.parametrize("at", range(len(KINDS)))
@@ -107,13 +114,45 @@ def test_what_needs_a_launch_of_its_own(dev: pk.Device) -> None:
     shared = pk.Adam(views, 0.1)
     assert launches(dev, lambda: shared.step(some(dev, shapes, 1))) == 4
     assert launches(dev, lambda: pk.SGD(ours).step([ours[1], *grads[1:]])) == 4
-    half = [*some(dev, shapes[:2]), dev.ones((8, 4), "float16")]
-    mixed = pk.SGD(half, momentum=0.9)
     contiguous = some(dev, shapes, 2)
-    assert launches(dev, lambda: mixed.step(contiguous[:3])) == 2
     with caps(dev, max_binding=1100):  # holds the states of two
         small = pk.Adam(ours, 0.1)
         assert launches(dev, lambda: small.step(contiguous)) == 2
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW", "RMSprop"])
+def test_weights_and_gradients_of_float16(dev: pk.Device, kind: str) -> None:
+    """Those of the same dtypes share a launch."""
+    if not dev.features & {"shader-f16"}:
+        pytest.skip("no shader-f16")
+    args = {"momentum": 0.9} if kind != "AdamW" else {}
+    shapes, kinds = [*VECTORS[:2], *ODD[:2]], (("float16", "float16"), ("float16", "float32"))
+    for weights, gradients in (*kinds, ("float32", "float16")):
+        ours, plain = ([t.astype(weights) for t in some(dev, shapes)] for _ in range(2))
+        one = getattr(pk, kind)(ours, 0.1, **args)
+        each = [getattr(pk, kind)(w, 0.1, **args) for w in plain]
+        for seed in (1, 2):
+            grads = [t.astype(gradients) for t in some(dev, shapes, seed)]
+            count = launches(dev, lambda o=one, g=grads: o.step(g))
+            assert count == (2 if dev.limits[BUFFERS] >= 8 else 4)
+            for optimizer, g in zip(each, grads, strict=True):
+                optimizer.step(g)
+        for a, b in zip(ours, plain, strict=True):
+            assert_same_bits(a.numpy(), b.numpy(), f"{kind} {weights} {gradients}")
+    mixed = pk.SGD([*some(dev, [(8, 4)] * 2), dev.ones((8, 4), "float16")], momentum=0.9)
+    assert launches(dev, lambda: mixed.step(some(dev, [(8, 4)] * 3, 1))) == 2
+
+
+def test_averages_share_launches(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(dev.limits, BUFFERS, Limits().max_storage_buffers)
+    params = some(dev, VECTORS)
+    averages, each = pk.EMA(params, 0.9), [pk.EMA(p, 0.9) for p in params]
+    for p in params:
+        kernels.fill(p, 3.0)
+    assert launches(dev, averages.update) == cdiv(len(VECTORS), 3)
+    for i, one in enumerate(each):
+        one.update()
+        assert_same_bits(averages.tensors[i].numpy(), one.tensors[0].numpy())
 
 
 def test_copies_and_what_is_added_later(dev: pk.Device) -> None:

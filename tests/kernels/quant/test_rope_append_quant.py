@@ -1,4 +1,4 @@
-"""Caches of keys and values in blocks: rows appended, set and copied, views, and what is refused."""
+"""Caches of keys and values in blocks: rows appended, set and copied, views, and refusals."""
 
 from __future__ import annotations
 
@@ -215,7 +215,8 @@ def test_caches_reject(dev: pk.Device) -> None:
         (lambda: pk.set_rows(x, places, cache), pk.ShapeError, "all but the rows the same"),
         (lambda: pk.set_rows(x[:4], places[:2], cache), pk.ShapeError, "index must repeat to"),
         (lambda: pk.set_rows(x[:4].astype("int32"), places, cache), pk.DTypeError, "src must be"),
-        (lambda: pk.set_rows(dev.zeros((4, 3, 256)), places, file), pk.ArgumentError, "not in q4_k"),
+        (lambda: pk.set_rows(dev.zeros((4, 3, 256)), places, file), pk.ArgumentError,
+         "not in q4_k"),
         (lambda: pk.copyto(file, x), pk.ArgumentError, "q4_k is read from files"),
         (lambda: pk.copyto(cache, x), pk.ShapeError, "must broadcast to"),
         (lambda: pk.copyto(x, cache), pk.ShapeError, r"must have shape \(8, 3, 32\)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,7 @@ def test_bincount_in_a_captured_program(dev: pk.Device) -> None:
 
 # -- rules ----------------------------------------------------------------------------------------
 
-BAD = {
+BAD: dict[str, tuple[Any, str]] = {
     "negative": ([1, -3, 2], r"-3"), "too large": ([1, 2, 9, 4], r"9"),
     "unsigned": (np.array([1, 2**32 - 1], np.uint32), r"4294967295"),
 }  # fmt: skip

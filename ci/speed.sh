@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What is promised of speed on a GPU and was not measured there yet, beside torch, each with its
+# command: bash ci/speed.sh [--list] [TEXT]
+#
+# --list prints the commands. TEXT: those that contain it. About half an hour; each output is shown
+# and kept in bench/results/speed/. BENCH_PYTHON names a Python that has pykernels, torch and numpy:
+# nothing is installed then. A command that fails does not stop the others.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+commands() {
+    cat <<'END'
+host:        -m bench.latency --functions
+latency:     -m bench.latency
+sweep:       -m pykernels bench --sweep all --csv bench/results/speed/sweep.csv --plot bench/results/speed/sweep.svg
+tune:        -m pykernels tune --restart
+check:       -m pykernels tune --check 100
+precision:   -m bench.precision
+columns16:   -m pykernels bench mul_mat --shape 4096x16x4096 --config 'mul_mat/16x64 splits=16' --config 'mul_mat/64 splits=6'
+rows64:      -m pykernels bench mul_mat --shape 64x14336x4096 --config 'gemm_tile splits=7' --config 'mul_mat/64 splits=2'
+networks:    -m bench.networks
+units:       -m bench.networks --engine dawn-matrix
+END
+}
+
+if [[ ${1:-} == --list ]]; then
+    commands | grep -F -- "${2:-}"
+    exit
+fi
+if [[ -n ${BENCH_PYTHON:-} ]]; then
+    python=$BENCH_PYTHON
+else
+    # shellcheck source=ci/setup.sh
+    . ci/setup.sh
+    setup_venv
+    setup_package
+fi
+mkdir -p bench/results/speed
+failed=0
+while IFS=: read -r name words; do
+    eval "arguments=($words)" # the lines above, with their quotes
+    printf '\n== %s: python %s\n' "$name" "${arguments[*]}"
+    "$python" "${arguments[@]}" 2>&1 | tee "bench/results/speed/$name.txt" || failed=1
+done < <(commands | grep -F -- "${1:-}")
+exit "$failed"

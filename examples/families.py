@@ -1,0 +1,218 @@
+"""Families of language models as rows of a table, their shapes, and the names of their weights.
+
+Names are those of GGUF files: `blk.3.attn_q.weight`. A weight of a product is (outputs, inputs).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Family(NamedTuple):
+    """What a family does unlike the plain one, which is llama."""
+
+    arch: str = "llama"  # the name in GGUF files
+    norm: Literal["rms", "layer"] = "rms"
+    gate: Literal["silu", "gelu_tanh", ""] = "silu"  # "": no gate, gelu_tanh between two products
+    rotary: bool = True  # else positions are learned
+    style: Literal["normal", "neox"] = "neox"  # of rotary pairs, in a GGUF file
+    biases: bool = False  # of all products
+    qkv_bias: bool = False
+    qk_norm: bool = False  # of each head of queries and keys
+    post_norms: bool = False  # of what attention and the rest add
+    scaled: bool = False  # embeddings times sqrt(width)
+    every: int = 1  # of so many layers the first has the window, if there is one
+
+
+FAMILIES = {
+    "gpt2": Family("gpt2", norm="layer", gate="", rotary=False, biases=True, qkv_bias=True),
+    "llama": Family(style="normal"),  # and Mistral (a window) and Mixtral (experts)
+    "qwen2": Family("qwen2", qkv_bias=True),
+    "qwen3": Family("qwen3", qk_norm=True),
+    "qwen3moe": Family("qwen3moe", qk_norm=True),
+    "gemma2": Family("gemma2", gate="gelu_tanh", post_norms=True, scaled=True, every=2),
+}
+
+
+class Config(NamedTuple):
+    """A network. `rope_factor`: how many times longer than `trained` positions its context is
+    (Llama 3.1 on); `style`: of its rotary pairs; "" is that of the family's GGUF files."""
+
+    family: str
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    hidden: int
+    vocabulary: int
+    context: int
+    eps: float = 1e-5
+    rope_base: float = 10000.0
+    rope_factor: float = 1.0
+    trained: int = 8192
+    head: int = 0  # columns of a head; 0: width / heads
+    window: int = 0  # keys that a query sees, itself among them; 0: all before it
+    experts: int = 0
+    used: int = 0  # experts of a token
+    attention_cap: float = 0.0  # soft cap of scores
+    final_cap: float = 0.0  # soft cap of logits
+    style: str = "neox"
+
+    @property
+    def depth(self) -> int:
+        """Of a head."""
+        return self.head or self.width // self.heads
+
+    @property
+    def row(self) -> Family:
+        """What the family does."""
+        return FAMILIES[self.family]
+
+    def window_of(self, layer: int) -> int:
+        """The window of a layer."""
+        return self.window if layer % self.row.every == 0 else 0
+
+
+SHAPES = {
+    "gpt2": Config("gpt2", 12, 768, 12, 12, 3072, 50257, 1024),
+    "llama-3.2-1b": Config(
+        "llama", 16, 2048, 32, 8, 8192, 128256, 131072, rope_base=500000.0, rope_factor=32.0
+    ),
+    "llama-3.1-8b": Config(
+        "llama", 32, 4096, 32, 8, 14336, 128256, 131072, rope_base=500000.0, rope_factor=8.0
+    ),
+    "tiny-gpt2": Config("gpt2", 2, 32, 4, 4, 64, 97, 64),
+    "tiny-llama": Config("llama", 2, 32, 4, 2, 48, 97, 4096, rope_base=100.0, rope_factor=4.0,
+                         trained=16),
+    "wide-llama": Config("llama", 2, 256, 8, 4, 512, 97, 4096, style="normal"),
+    "small-gpt2": Config("gpt2", 2, 64, 2, 2, 96, 97, 64),
+    "small-llama": Config("llama", 2, 64, 4, 2, 96, 97, 4096, rope_base=100.0, rope_factor=4.0,
+                          trained=16, head=32, style="normal"),
+    "small-mistral": Config("llama", 2, 64, 2, 2, 96, 97, 4096, window=4, style="normal"),
+    "small-mixtral": Config("llama", 2, 64, 2, 1, 96, 97, 4096, experts=4, used=2, style="normal"),
+    "small-qwen2": Config("qwen2", 2, 64, 4, 2, 96, 97, 4096, head=32, eps=1e-6),
+    "small-qwen3": Config("qwen3", 2, 64, 4, 2, 96, 97, 4096, head=32, eps=1e-6),
+    "small-qwen3moe": Config("qwen3moe", 2, 64, 4, 2, 32, 97, 4096, head=32, experts=4, used=2),
+    "small-gemma2": Config("gemma2", 3, 64, 4, 2, 96, 97, 4096, head=32, eps=1e-6, window=4,
+                           attention_cap=5.0, final_cap=3.0),
+}  # fmt: skip
+
+
+def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight by name. The head is that of embeddings, where there is no
+    output.weight."""
+    c, row = config, config.row
+    wide, hidden, q, kv = c.width, c.hidden, c.heads * c.depth, c.kv_heads * c.depth
+    found: dict[str, tuple[int, ...]] = {"token_embd.weight": (c.vocabulary, wide)}
+    if not row.rotary:
+        found["position_embd.weight"] = (c.context, wide)
+
+    def norm(name: str, size: int = wide) -> None:
+        found[f"{name}.weight"] = (size,)
+        if row.norm == "layer":
+            found[f"{name}.bias"] = (size,)
+
+    def product(name: str, outputs: int, inputs: int, bias: bool = row.biases) -> None:
+        found[f"{name}.weight"] = (outputs, inputs)
+        if bias:
+            found[f"{name}.bias"] = (outputs,)
+
+    for i in range(c.layers):
+        at = f"blk.{i}."
+        norm(f"{at}attn_norm")
+        if c.family == "gpt2":
+            product(f"{at}attn_qkv", q + 2 * kv, wide)
+        else:
+            for name, size in (("q", q), ("k", kv), ("v", kv)):
+                product(f"{at}attn_{name}", size, wide, row.qkv_bias)
+        if row.qk_norm:
+            norm(f"{at}attn_q_norm", c.depth)
+            norm(f"{at}attn_k_norm", c.depth)
+        product(f"{at}attn_output", wide, q)
+        norm(f"{at}ffn_norm")
+        if row.post_norms:
+            norm(f"{at}post_attention_norm")
+            norm(f"{at}post_ffw_norm")
+        if c.experts:
+            product(f"{at}ffn_gate_inp", c.experts, wide)
+            for name in ("gate", "up"):
+                found[f"{at}ffn_{name}_exps.weight"] = (c.experts, hidden, wide)
+            found[f"{at}ffn_down_exps.weight"] = (c.experts, wide, hidden)
+        else:
+            for name in ("gate", "up") if row.gate else ("up",):
+                product(f"{at}ffn_{name}", hidden, wide)
+            product(f"{at}ffn_down", wide, hidden)
+    norm("output_norm")
+    return found
+
+
+def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
+    """Normal weights that keep the variance, near 1 in norms and near 0 as biases; float32."""
+    rng = np.random.default_rng(seed)
+    weights: dict[str, Array] = {}
+    for name, shape in shapes_of(config).items():
+        w = rng.standard_normal(shape, np.float32)
+        if len(shape) == 1:
+            w *= 0.1
+            if name.endswith("weight"):
+                w += 1.0
+        elif not name.startswith("position"):
+            w *= shape[-1] ** -0.5
+        weights[name] = w
+    return weights
+
+
+def rope_factors(config: Config) -> Array | None:
+    """What frequencies are divided by, one for each pair, None for 1 (Llama 3.1: long waves by
+    the factor, short ones not at all, those between by some of both)."""
+    if config.rope_factor == 1.0:
+        return None
+    w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
+    turns = config.trained * w / (2 * math.pi)  # within the positions that it was trained with
+    kept = np.clip((turns - 1) / (4 - 1), 0, 1)
+    found: Array = 1 / ((1 - kept) / config.rope_factor + kept)
+    return found
+
+
+# Names in Hugging Face's checkpoints of gpt2 and llama, by those of GGUF files.
+_GPT2 = {
+    "attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn",
+    "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj",
+}  # fmt: skip
+_LLAMA = {
+    "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+    **{f"attn_{n}": f"self_attn.{n}_proj" for n in "qkv"}, "attn_output": "self_attn.o_proj",
+    **{f"ffn_{n}": f"mlp.{n}_proj" for n in ("gate", "up", "down")},
+}  # fmt: skip
+
+
+def named(config: Config, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Weights by the names of GGUF files, of checkpoints with other names, too."""
+    if "token_embd.weight" in weights:
+        return weights
+    gpt2 = config.family == "gpt2"
+    found: dict[str, Any] = {}
+    tops = (
+        {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
+        if gpt2
+        else {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
+    )
+    tops["output"] = "lm_head"
+    names = {ours: theirs for ours, theirs in tops.items()}
+    for i in range(config.layers):
+        at = f"h.{i}" if gpt2 else f"model.layers.{i}"
+        names |= {f"blk.{i}.{a}": f"{at}.{b}" for a, b in (_GPT2 if gpt2 else _LLAMA).items()}
+    for ours, theirs in names.items():
+        for part in ("weight", "bias"):
+            w = weights.get(f"{theirs}.{part}")
+            if w is not None:
+                # Products of gpt2 have weights (inputs, outputs).
+                turned = gpt2 and ours.startswith("blk") and w.ndim == 2
+                found[f"{ours}.{part}"] = w.T if turned else w
+    return found

@@ -1,0 +1,195 @@
+"""PYKERNELS_DEBUG=2 for kernels of the build and of packages: each index into storage is checked.
+
+A launch gets another output, a buffer for the first index that is outside, and bodies whose texts
+look at each index. In these texts most indices stand in the functions `x_load` and `dst_store` of
+the head; so these learn who called them, and what is reported is the line of that call.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pykernels.contract import PARAMS_BYTES
+from pykernels.errors import BufferStateError, IndexRangeError
+from pykernels.runtime.launch import launch
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.validate._rewrite import Rewriting
+from pykernels.validate._usage import Function
+from pykernels.wgsl.texts import Text, add_texts, made, of_body
+
+from .instrument import _CHECK, _ID, CHECKED_WORDS, MEMORY, Site
+
+__all__ = ["checked_launch"]
+
+_NAME = MEMORY.removesuffix("_mem")
+_UNIFORM = re.compile(r"@group\(0\) @binding\((\d+)\) var<uniform> p: Params;")
+_FAULTS = re.compile(r"@group\(0\) @binding\((\d+)\) (?=var<storage, read_write> faults_mem)")
+_ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
+
+
+class _Told(NamedTuple):
+    """What is said of a text with checks."""
+
+    body: str
+    key: str
+    lines: list[str]
+    sites: tuple[Site, ...]
+
+    def place(self, site: Site) -> str:
+        """The line of a site: in its source, where the body knows that, and in the text."""
+        where = getattr(made(self.body), "where", lambda key, line: "")(self.key, site.line)
+        of = f"line {site.line} of the text {self.body} {self.key}"
+        return f"{where} ({of})" if where else of
+
+
+# A site is known on the device by the number of its text times MOST_SITES, plus its own number.
+_texts: list[_Told] = []
+MOST_SITES = 4096
+
+
+class _Checked:
+    """The texts of a body with checks."""
+
+    def __init__(self, body: Body, members: int) -> None:
+        self._of, self._members = body, members
+        self.body = replace(body, name=f"{body.name} checked {members}")
+        self._held = add_texts(self.body.name, self)
+
+    def get(self, key: str) -> Text | None:
+        """The text of a variant."""
+        name = self._of.name
+        text = (made(name) or of_body(name)).get(key)
+        if text is None:
+            return None
+        found, sites = _rewritten(text.wgsl, self._members, len(_texts) * MOST_SITES)
+        _texts.append(_Told(name, key, text.wgsl.split("\n"), sites))
+        return text._replace(wgsl=found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked_body(body: Body, members: int) -> _Checked:
+    return _Checked(body, members)
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked_kernel(kernel: Kernel) -> Kernel:
+    """The kernel with the buffer as its first argument."""
+
+    def plan(caps: Caps, scratch: Scratch, memory: View, *rest: Any) -> list[Step]:
+        return [_step(s, memory) for s in kernel.plan(caps, scratch, *rest)]
+
+    arg = Arg(_NAME, "out", ("uint32",), in_place=True)
+    return replace(
+        kernel, args=(arg, *kernel.args), plan=plan, nbytes=_without_first(kernel.nbytes),
+        operations=_without_first(kernel.operations),
+    )  # fmt: skip
+
+
+def _without_first(count: Callable[..., int]) -> Callable[..., int]:
+    return lambda memory, *rest, **named: count(*rest, **named)
+
+
+def _step(step: Step, memory: View) -> Step:
+    members = 1 + len(step.words) + sum(1 + len(b.strides) for b in step.bound)
+    scalars = len(step.body.args) + step.body.faults
+    if 4 * (members + len(step.values) + scalars + 1) > PARAMS_BYTES:
+        return step  # no room for the index of another binding
+    checked = _checked_body(step.body, members)
+    bound = (*step.bound, Bound(_NAME, "out", memory, 4, 4))
+    return replace(step, body=checked.body, bound=bound)
+
+
+def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
+    """A text of the build with checks, the buffer's binding, and its member of Params."""
+    sites = Rewriting(text)
+    accessors = {f.name: f for f in sites.functions() if _ACCESSOR.fullmatch(f.name)}
+    found: list[Site] = []
+    for index in sites.indices("storage"):
+        function = _around(index.start, accessors.values())
+        number = "pk_site" if function else f"{first + len(found)}u"
+        if not function:
+            expression = sites.original(index.start, index.end)
+            found.append(Site(index.line, expression, name=index.name))
+        sites.insert(index.start, "pk_debug_at(u32(")
+        sites.insert(index.end, f"), {index.length}, {number})")
+    for name, function in accessors.items():
+        sites.insert(function.params[1], ", pk_site: u32")
+        for call in sites.calls(name):
+            sites.insert(call.end - 1, f", {first + len(found)}u")
+            expression = sites.original(call.start, call.end)
+            found.append(Site(call.line, expression, name=name.rpartition("_")[0]))
+    uniform = _UNIFORM.search(sites.usage.code)
+    params = re.search(r"struct Params \{", sites.usage.code)
+    assert uniform is not None and params is not None
+    last = int(uniform[1])
+    faults = _FAULTS.search(sites.usage.code)
+    own = last if faults is None else int(faults[1])
+    if faults is not None:
+        sites.replace(*faults.span(), f"@group(0) @binding({own + 1}) ")
+    sites.replace(*uniform.span(), f"@group(0) @binding({last + 1}) var<uniform> p: Params;")
+    at = params.end()
+    for _ in range(members):
+        at = sites.usage.code.index(",", at) + 1
+    sites.insert(at, f" {_NAME}_off: u32,")
+    _prepare(sites, own)
+    return sites.text(), tuple(found)
+
+
+def _around(at: int, functions: Iterable[Function]) -> Function | None:
+    return next((f for f in functions if f.body[0] <= at < f.body[1]), None)
+
+
+def _prepare(sites: Rewriting, binding: int) -> None:
+    for function in sites.functions():
+        if function.compute:
+            given = sites.builtin(function.name, "global_invocation_id")
+            if not given:
+                given, start = "pk_debug_given", function.params[0]
+                sites.insert(start, f"@builtin(global_invocation_id) {given}: vec3<u32>, ")
+            sites.insert(function.body[0], f" {_ID} = {given};")
+    declared = (
+        f"@group(0) @binding({binding}) var<storage, read_write> {MEMORY}: array<atomic<u32>>; "
+        f"var<private> {_ID}: vec3<u32>; "
+    )
+    sites.insert(len(sites.usage.code), f" {declared}{_CHECK}")
+
+
+def checked_launch(
+    context: Any, key: tuple[Any, ...], tensors: Sequence[Any], scalars: tuple[float, ...]
+) -> bool:
+    """Make a launch with checks and wait for it; False where it is to be made as it is.
+
+    Raises:
+        IndexRangeError: an index was outside of its binding.
+    """
+    kernel: Kernel = key[0]
+    if kernel.family == "raw" or kernel.args[0].name == _NAME:
+        return False
+    try:
+        context.refuse("debug", "inside a capture or a recorded pass")
+    except BufferStateError:
+        return False  # whose launches nobody can wait for
+    checked = _checked_kernel(kernel)
+    memory = context.facade.tensor(np.zeros(CHECKED_WORDS, np.uint32))
+    given = (memory, *tensors)
+    places = (checked, key[1], memory._location, *key[2:])
+    launch(places, given, scalars, True)
+    count, number, index, elements, x, y, z = memory.numpy()[:7].tolist()
+    if not count:
+        return True
+    index -= (index >> 31) << 32
+    told = _texts[number // MOST_SITES]
+    site = told.sites[number % MOST_SITES]
+    more = f"; {count - 1} more" if count > 1 else ""
+    raise IndexRangeError(
+        f"[{kernel.name}] {told.place(site)}, {told.lines[site.line - 1].strip()!r}: "
+        f"{site.label} has the index {index} into {site.name}, of {elements} elements; invocation "
+        f"({x}, {y}, {z}){more}"
+    )
