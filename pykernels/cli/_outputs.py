@@ -28,7 +28,7 @@ GIVEN = frozenset(
         "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
         "col2im",
-        "dequantize", "fill_where", "flash_attn_quant", "mul_mat_quant", "pack_blocks",
+        "dequantize", "fill_where", "flash_attn_quant", "mul_mat_id", "mul_mat_quant", "pack_blocks",
         "quantised_rows", "quantize",
         "unpack_blocks",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
