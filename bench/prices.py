@@ -54,8 +54,8 @@ _WHY = {
     ),
     "judges its arguments anew in each call: it has no short path yet": (
         "bincount", "binary_cross_entropy_with_logits", "clip_grad_value", "copy", "copyto",
-        "dequantize", "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "quantize",
-        "rms_norm_linear", "rope_append",
+        "dequantize", "expert_linear", "huber_loss", "interpolate", "kl_div", "l1_loss",
+        "mse_loss", "quantize", "rms_norm_linear", "rope_append",
         "smooth_l1_loss", "solve_triangular",
     ),
     "takes views of several arguments, or makes two results, in each call": (

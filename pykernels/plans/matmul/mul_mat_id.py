@@ -47,7 +47,7 @@ def plan(
     caps: Caps, scratch: Scratch, ids: View, b: View, w: View | None, low: View | None,
     scales: View | None, high: View | None, dst: View, quant: str | None = None,
 ) -> list[Step]:  # fmt: skip
-    """The order of the rows and the product; both for each piece of the experts that bindings hold."""
+    """The order of the rows and the product, for each piece of the experts that bindings hold."""
     if ids.ndim != 2 or b.ndim != 3 or dst.ndim != 3:
         raise ShapeError(
             f"[{_OP}] ids, b and dst must have 2, 3 and 3 axes but have {ids.ndim}, {b.ndim} "
