@@ -92,7 +92,7 @@ class Experts(NamedTuple):
         """The sum of the experts with the largest scores, each by its share of their softmax."""
         best, chosen = pk.top_k(self.scores(y), used)
         gate, up = (pk.expert_linear(y, w, chosen) for w in (self.gate, self.up))
-        z = pk.swiglu(gate, up) if activation == "silu" else pk.gelu(gate, "tanh") * up
+        z = pk.swiglu(up, gate) if activation == "silu" else pk.gelu(gate, "tanh") * up
         z = pk.expert_linear(z, self.down, chosen)
         return pk.reduction("share * z", "sum", axis=1, share=pk.softmax(best)[..., None], z=z)
 

@@ -66,7 +66,7 @@ MAIN = {
     "mul_mat_i8": ("i8>i32-4096x4096x4096", "i8>i32-1x4096x4096"),
     "rms_norm_linear": ("f16-16384x2048", "f16xu32>f16-16384x2048-q4_0"),
     "mul_mat_quant": ("u32xf16>f32-4096x4096x4096-q4_0", "u32xf16>f32-1x16384x16384-q4_0"),
-    "mul_mat_id": ("i32xu32xf16-8x512x2x4096x4096-q4_0", "i32xf16-8x512x2x4096x4096"),
+    "mul_mat_id": ("i32xf16xu32>f16-8x512x2x4096x4096-q4_0", "i32xf16>f16-8x512x2x4096x4096"),
 }  # fmt: skip
 
 

@@ -159,7 +159,8 @@ def _products(
             "sharing": shape[1] if slots == 1 else 1,
         }  # fmt: skip
         if some.kind is None:
-            found.append(gemm_id_float.step(caps, table, order, rows, *some.views, dst, **sizes))
+            (w,) = some.views
+            found.append(gemm_id_float.step(caps, table, order, rows, w, dst, **sizes))
         else:
             low, scales, *above = some.views
             found.append(
