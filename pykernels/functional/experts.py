@@ -39,10 +39,8 @@ def expert_linear(
         LimitError: more than 1024 experts, or more than 2^23 rows.
     """
     op = "expert_linear"
-    quantised = isinstance(w, QTensor)
-    kind = w.type if quantised else None
-    planes = (w.low, w.scales, w.high) if quantised else (None, None, None)
-    call = Call(KERNEL, x, w.low if quantised else w, experts, out=out)
+    kind = w.type if isinstance(w, QTensor) else None
+    call = Call(KERNEL, x, w.low if isinstance(w, QTensor) else w, experts, out=out)
     rows, ids = call.tensor("b", x), call.tensor("ids", experts)
     if w.ndim != 3 or ids.ndim != 2 or rows.ndim not in (2, 3):
         raise ShapeError(
@@ -59,6 +57,10 @@ def expert_linear(
     if dtype not in ("float32", "float16"):
         raise DTypeError(f"[{op}] out must be float32 or float16 but is {dtype}")
     result = call.out((*ids.shape, w.shape[1]), dtype)
-    given: tuple[Any, ...] = (call.tensor("w", w) if kind is None else None, *planes)
+    given: tuple[Any, ...]
+    if isinstance(w, QTensor):
+        given = None, w.low, w.scales, w.high
+    else:
+        given = call.tensor("w", w), None, None, None
     run(KERNEL, (ids, rows, *given, result), (), (kind,))
     return result
