@@ -139,6 +139,18 @@ def test_expert_linear(dev: pk.Device) -> None:
     assert pk.expert_linear(dev.zeros((0, 64)), q, np.zeros((0, 2), "i4")).shape == (0, 2, 24)
 
 
+@gpu
+@pytest.mark.parametrize("quant", ["", "q4_0"])
+def test_two_dispatches(dev: pk.Device, quant: str) -> None:
+    """The order of the rows, and the product: however many tokens and experts there are."""
+    w, x = dev.ones((8, 64, 64)), dev.ones((40, 64))
+    ids = dev.tensor(np.arange(80, dtype=np.int32).reshape(40, 2) % 8)
+    given: Any = pk.quantize(w, "q4_0") if quant else w
+    with dev.profile() as found:
+        pk.expert_linear(x, given, ids)
+    assert len(found.records) == 2
+
+
 def test_expert_linear_rejects(dev: pk.Device) -> None:
     x, w, ids = dev.ones((4, 32)), dev.ones((3, 8, 32)), np.zeros((4, 2), np.int32)
     call: Callable[..., Any] = pk.expert_linear
