@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels._generated.kernels.mul_mat_id import KERNEL
-from pykernels.call.arrays import Array, Call
+from pykernels.call.arrays import Array, Call, array_of
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
@@ -42,6 +42,7 @@ def expert_linear(
     kind = w.type if isinstance(w, QTensor) else None
     call = Call(KERNEL, x, w.low if isinstance(w, QTensor) else w, experts, out=out)
     rows, ids = call.tensor("b", x), call.tensor("ids", experts)
+    w = w if isinstance(w, QTensor) else call.tensor("w", array_of(op, "w", w))
     if w.ndim != 3 or ids.ndim != 2 or rows.ndim not in (2, 3):
         raise ShapeError(
             f"[{op}] x, w and experts must be (tokens, [slots,] k), (experts, n, k) and "
@@ -61,6 +62,6 @@ def expert_linear(
     if isinstance(w, QTensor):
         given = None, w.low, w.scales, w.high
     else:
-        given = call.tensor("w", w), None, None, None
+        given = w, None, None, None
     run(KERNEL, (ids, rows, *given, result), (), (kind,))
     return result
