@@ -139,9 +139,11 @@ def _reductions(g: Given) -> NamedCall:
 
 def _products(g: Given) -> NamedCall:
     x, v = g.x, g.v
+    experts, pairs = g.dev.rand((4, 16, 128), seed=12), g.rows.reshape(4, 1)
     return {
         "matmul": lambda: pk.matmul(x, v),
         "linear": lambda: pk.linear(x, g.y),
+        "expert_linear": lambda: pk.expert_linear(x[:4], experts, pairs),
         "dot": lambda: pk.dot(x, v),
         "einsum": lambda: pk.einsum("ij,jk->ik", x, v),
         "tensordot": lambda: pk.tensordot(x, v, 1),

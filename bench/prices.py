@@ -123,6 +123,7 @@ _WHY = {
         "copy",
         "copyto",
         "dequantize",
+        "expert_linear",
         "huber_loss",
         "interpolate",
         "kl_div",

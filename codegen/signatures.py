@@ -24,6 +24,7 @@ QUANTISED = {
     "embedding": ("weight", "QTensor"), "flash_attn": ("k v", "QTensor"),
     "get_rows": ("src", "QTensor"), "linear": ("w", "QTensor"), "matmul": ("b", "Transposed"),
     "rms_norm_linear": ("w", "QTensor"),
+    "expert_linear": ("w", "QTensor"),
 }  # fmt: skip
 BUILTINS = {"None", "bool", "bytes", "float", "int", "list", "object", "str", "tuple"}
 

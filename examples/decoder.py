@@ -98,7 +98,7 @@ class Decoder:
             y = self._attend(layer, qkv, cache, positions, lengths)
             h = self._add(layer.out, y, h, layer.after and layer.after[0])
             if isinstance(layer.feed, Experts):
-                h = self._choose(layer.feed, layer.between.of(h, eps), h)
+                h = h + layer.feed.of(layer.between.of(h, eps), self.config.used, gate)
             else:
                 up, down = layer.feed
                 act = gate or "gelu_tanh"
@@ -130,18 +130,6 @@ class Decoder:
         if after is None:
             return product(y, residual=h)
         return h + after.of(product(y), self.config.eps)
-
-    def _choose(self, experts: Experts, y: pk.Tensor, h: pk.Tensor) -> pk.Tensor:
-        """h and the sum of the chosen experts, each by its share of the chosen ones' softmax. All
-        of them compute; the others' share is 0."""
-        p = pk.softmax(experts.scores(y))
-        least = pk.top_k(p, self.config.used)[0][:, -1:]
-        p = pk.elementwise("where(p >= least, p, 0.0)", p=p, least=least)
-        p = p / pk.sum(p, axis=-1, keepdims=True)
-        for e, (up, down) in enumerate(zip(experts.up, experts.down, strict=True)):
-            z = down(up.gated(y, self.config.row.gate))
-            h = pk.elementwise("h + share * z", h=h, z=z, share=p[:, e : e + 1])
-        return h
 
     def _attend(
         self, layer: Layer, qkv: pk.Tensor, cache: Any, positions: pk.Tensor,

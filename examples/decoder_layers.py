@@ -81,11 +81,20 @@ class Product:
 
 
 class Experts(NamedTuple):
-    """The scores of experts, and of each its gate and up in one, and down."""
+    """The scores of experts, and the weights of all: gate and up, and down."""
 
     scores: Product
-    up: list[Product]
-    down: list[Product]
+    gate: Weight
+    up: Weight
+    down: Weight
+
+    def of(self, y: pk.Tensor, used: int, activation: Any) -> pk.Tensor:
+        """The sum of the experts with the largest scores, each by its share of their softmax."""
+        best, chosen = pk.top_k(self.scores(y), used)
+        gate, up = (pk.expert_linear(y, w, chosen) for w in (self.gate, self.up))
+        z = pk.swiglu(up, gate) if activation == "silu" else pk.gelu(gate, "tanh") * up
+        z = pk.expert_linear(z, self.down, chosen)
+        return pk.reduction("share * z", "sum", axis=1, share=pk.softmax(best)[..., None], z=z)
 
 
 class Layer(NamedTuple):
@@ -164,16 +173,7 @@ class Loader:
         )  # fmt: skip
 
     def _experts(self, at: str) -> Experts:
-        gate, up, down = (self.weights[f"{at}ffn_{n}_exps.weight"] for n in ("gate", "up", "down"))
-
-        def own(w: Any, e: int) -> Any:
-            return w._replace(shape=w.shape[1:], data=w.data[e]) if hasattr(w, "type") else w[e]
-
-        return Experts(
-            self._product(f"{at}ffn_gate_inp"),
-            [self._parts(own(gate, e), own(up, e)) for e in range(self.config.experts)],
-            [self._parts(own(down, e)) for e in range(self.config.experts)],
+        (gate,), (up,), (down,) = (
+            self.upload([self.weights[f"{at}ffn_{n}_exps.weight"]]) for n in ("gate", "up", "down")
         )
-
-    def _parts(self, *given: Any) -> Product:
-        return Product([(w, None) for w in self.upload(given)])
+        return Experts(self._product(f"{at}ffn_gate_inp"), gate, up, down)

@@ -41,7 +41,6 @@ FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
 ONCE = frozenset(
     f"tests/{name}.py"
     for name in (
-<<<<<<< HEAD
         "api/test_bad_arguments",
         "api/test_hostile_arguments",
         "api/test_indexing",
@@ -57,6 +56,7 @@ ONCE = frozenset(
         "bench/test_everyday",
         "bench/test_explain",
         "bench/test_own",
+        "bench/test_precision",
         "codegen/test_toy_kernel",
         "examples/test_decoder",
         "examples/test_mixed_precision",
@@ -100,28 +100,6 @@ ONCE = frozenset(
         "runtime/test_budget_calls",
         "runtime/test_placement",
         "tuning/test_tune",
-=======
-        "api/test_bad_arguments", "api/test_hostile_arguments", "api/test_indexing",
-        "api/test_making", "api/test_numpy_functions", "api/test_operators",
-        "api/test_out_aliases", "api/test_spellings", "api/test_words",
-        "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
-        "bench/test_precision",
-        "codegen/test_toy_kernel", "examples/test_mixed_precision", "examples/test_second_order",
-        "examples/test_own_kernels", "runtime/test_placement",
-        "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
-        "gradients/test_own_rules", "gradients/test_programs",
-        "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
-        "kernels/quant/test_nbits", "kernels/quant/test_types", "models/test_nodes",
-        "proofs/test_device_losses", "proofs/test_grid", "proofs/test_laws",
-        "onnx/test_contrib", "onnx/test_decisions", "onnx/test_decoders", "onnx/test_fuzz",
-        "onnx/test_model", "onnx/test_networks", "onnx/test_operators", "onnx/test_plans",
-        "onnx/test_quantized_networks", "runtime/test_budget_calls",
-        "bench/test_command", "examples/test_decoder", "own/test_load", "api/test_supports",
-        "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
-        "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
-        "gradients/test_windows", "kernels/loss/test_ctc_loss", "kernels/optim/test_muon",
-        "kernels/optim/test_optimisers", "kernels/resize/test_grid_sample", "tuning/test_tune",
->>>>>>> spots34-b
     )
 )
 # Facts that no driver changes, but perhaps an engine: the owner of a buffer, the state after an

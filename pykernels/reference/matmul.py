@@ -12,8 +12,9 @@ from pykernels.plans.quant.types import TYPES
 from .elementwise import OPS
 
 __all__ = [
-    "activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget", "mul_mat_quant",
-    "mul_mat_quant_budget", "rms_norm_linear", "rms_norm_linear_budget",
+    "activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget", "mul_mat_id",
+    "mul_mat_id_budget", "mul_mat_quant", "mul_mat_quant_budget", "rms_norm_linear",
+    "rms_norm_linear_budget",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -186,6 +187,39 @@ def mul_mat_quant_budget(
         most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
         bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
     return np.asarray(bound)
+
+
+def mul_mat_id(
+    ids: Array, b: Array, shape: tuple[int, ...], w: Array | None = None, low: Array | None = None,
+    scales: Array | None = None, high: Array | None = None, *, quant: str | None = None,
+) -> Array:  # fmt: skip
+    """Each row times the weights (M, K) of its expert, in float64."""
+    own = _experts(ids, b, shape, w, low, scales, high, quant)
+    wide = np.broadcast_to(b.astype(np.float64), (*shape[:2], b.shape[-1]))
+    return np.asarray(np.einsum("tsmk,tsk->tsm", own.astype(np.float64), wide))
+
+
+def mul_mat_id_budget(
+    ids: Array, b: Array, shape: tuple[int, ...], w: Array | None = None, low: Array | None = None,
+    scales: Array | None = None, high: Array | None = None, *, quant: str | None = None,
+) -> Array:  # fmt: skip
+    """That of f32 sums: (sqrt(K) + 4) 2^-23 sum|w||b|."""
+    own = np.abs(_experts(ids, b, shape, w, low, scales, high, quant).astype(np.float64))
+    wide = np.broadcast_to(np.abs(b.astype(np.float64)), (*shape[:2], b.shape[-1]))
+    return np.asarray((b.shape[-1] ** 0.5 + 4) * 2.0**-23 * np.einsum("tsmk,tsk->tsm", own, wide))
+
+
+def _experts(
+    ids: Array, b: Array, shape: tuple[int, ...], w: Array | None, low: Array | None,
+    scales: Array | None, high: Array | None, quant: str | None,
+) -> Array:  # fmt: skip
+    """The weights (T, S, M, K) of all rows."""
+    if quant is not None:
+        assert low is not None and scales is not None
+        w = _weights(low, scales, (low.shape[0], shape[-1], b.shape[-1]), high, quant)
+    assert w is not None
+    found: Array = w[np.clip(ids, 0, w.shape[0] - 1)]
+    return found
 
 
 def rms_norm_linear(

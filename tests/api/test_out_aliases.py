@@ -84,6 +84,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "einsum": (("ij,jk->ik", f(8, 8), f(8, 8)), {}),
     "embedding": ((f(5, 8), i(5, 5)), {}),
     "embedding_backward": ((f(5, 8), i(5, 5), 5), {}),
+    "expert_linear": ((f(5, 2, 16), f(3, 16, 16), i(3, 5, 2)), {}),
     "flash_attn": ((f(*Q), f(*Q), f(*Q)), {"mask": f(8, 8)}),
     "fold": ((f(1, 4, 9), (4, 4), 2), {}),
     "gather": ((f(4, 4), 0, i(4, 4, 4)), {}),

@@ -66,6 +66,7 @@ MAIN = {
     "mul_mat_i8": ("i8>i32-4096x4096x4096", "i8>i32-1x4096x4096"),
     "rms_norm_linear": ("f16-16384x2048", "f16xu32>f16-16384x2048-q4_0"),
     "mul_mat_quant": ("u32xf16>f32-4096x4096x4096-q4_0", "u32xf16>f32-1x16384x16384-q4_0"),
+    "mul_mat_id": ("i32xf16xu32>f16-8x512x2x4096x4096-q4_0", "i32xf16>f16-8x512x2x4096x4096"),
 }  # fmt: skip
 
 
@@ -144,6 +145,53 @@ def rms_norm_linear(
     tensors["dst"] = Operand((m // 2,), own)
     args = {"quant": quant, "activation": "silu", "gated": True}
     return Case("rms_norm_linear", tensors, args, (m, k), note=quant)
+
+
+def mul_mat_id(
+    shape: tuple[int, ...] = (8, 512, 2, 4096, 4096), dtype: str = "float16", out: str = "",
+    quant: str = "",
+) -> Case:  # fmt: skip
+    """Rows of experts (experts, tokens, slots, m, k); the slots of a token share its row."""
+    experts, tokens, slots, m, k = shape
+    block = type_of("bench", quant).block if quant else 16
+    k = -(-k // block) * block
+    own = cast(DTypeName, dtype)
+
+    def any_experts(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        return rng.integers(0, experts, shape, dtype=np.int32)
+
+    tensors = {
+        "ids": Operand((tokens, slots), "int32", values=any_experts),
+        "b": Operand((tokens, 1, k), own),
+    }
+    if quant:
+        low, scales, high = planes("bench", type_of("bench", quant), (experts, m, k))
+        tensors["low"] = Operand(low, "uint32", values=any_words)
+        tensors["scales"] = Operand(scales, "uint32", values=small_scales)
+        if high is not None:
+            tensors["high"] = Operand(high, "uint32", values=any_words)
+    else:
+        tensors["w"] = Operand((experts, m, k), own)
+    tensors["dst"] = Operand((tokens, slots, m), own)
+    dims, args = (experts, tokens, slots, m, k), {"quant": quant or None}
+    return Case("mul_mat_id", tensors, args, dims, note=quant, part=experts_part)
+
+
+def experts_part(tensors: dict[str, Any]) -> dict[str, Any]:
+    """About 16 tokens, and the first 64 columns."""
+    dst = tensors["dst"]
+    cols = min(64, dst.shape[2] // 4 * 4) or dst.shape[2]
+    t = slice(None, None, max(dst.shape[0] // 16, 1))
+    found = {"ids": tensors["ids"][t], "b": tensors["b"][t], "dst": dst[t, :, :cols]}
+    if "w" in tensors:
+        return {**found, "w": tensors["w"][:, :cols]}
+    low, scales = tensors["low"], tensors["scales"]
+    wide = -(-cols // 4) * 4
+    found["low"] = low[:, :, :, :wide]
+    found["scales"] = scales[..., : wide // (low.shape[3] // scales.shape[3])]
+    if "high" in tensors:
+        found["high"] = tensors["high"][..., :wide]
+    return found
 
 
 def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -244,6 +292,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     yield from of_bytes(edge)
     yield from of_blocks(edge)
     yield from behind_norms(edge)
+    yield from of_experts(edge)
 
 
 def of_bytes(edge: int) -> Iterator[Case]:
@@ -291,9 +340,17 @@ def behind_norms(edge: int) -> Iterator[Case]:
         yield rms_norm_linear(shape, dtype, quant=quant)
 
 
+def of_experts(edge: int) -> Iterator[Case]:
+    """The cases of mul_mat_id: a prompt and a token of Mixtral, in which 2 of 8 experts serve."""
+    wide = cut(4096, edge)
+    for tokens in (cut(512, edge), 1):
+        for dtype, quant in (("float16", "q4_0"), ("float16", ""), ("float32", "")):
+            yield mul_mat_id((8, tokens, 2, wide, wide), dtype, quant=quant)
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
-    if case.kernel == "rms_norm_linear":
+    if case.kernel in ("mul_mat_id", "rms_norm_linear"):
         raise Skipped("written for products alone")
     if case.kernel == "mul_mat_quant":
         raise Skipped("numpy has no quantised weights")
@@ -306,7 +363,7 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    if case.kernel == "rms_norm_linear":
+    if case.kernel in ("mul_mat_id", "rms_norm_linear"):
         raise Skipped("torch has no such function")
     if case.kernel == "mul_mat_quant":
         raise Skipped("torch does not read these blocks")
@@ -323,7 +380,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @onnx_peer
 def ort(case: Case) -> Node:
     """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
-    if case.kernel == "rms_norm_linear":
+    if case.kernel in ("mul_mat_id", "rms_norm_linear"):
         raise Skipped("ONNX has no such function")
     if case.kernel == "mul_mat_quant":
         raise Skipped("MatMulNBits takes weights in another layout")

@@ -1,0 +1,84 @@
+// Tiles of products whose rows choose their weights (mul_mat_id): BM rows of one expert x BN columns.
+//% set EACH = 4 if B == "f32" else 8
+// Loads of b in a half of 16 k: invocations of a row, and rows.
+//% set ACROSS = CFG.BK // EACH
+//% set ROWS = CFG.threads // ACROSS
+
+// Workgroup memory holds elements, not vectors: several invocations must not write components of one.
+//% macro memory()
+var<workgroup> a_tile: array<array<array<f32, 4>, ${CFG.BN // 4}>, ${CFG.BK}>;
+var<workgroup> b_tile: array<array<array<f32, 4>, ${CFG.BM // 4}>, ${CFG.BK}>;
+//% endmacro
+
+// The tile of workgroup g: `expert`, `count` rows, which are order[first] and on, and columns from col0.
+// A tile without rows is left, all of it at once.
+//% macro init()
+  let tile = tiles_load(p.tiles_off + g / p.across * p.tiles_ts);
+  let expert = tile.x;
+  let first = tile.y;
+  let count = tile.z;
+  if (count == 0u) { return; }
+  let col0 = (g % p.across) * ${CFG.BN}u;
+  let n = min(col0 + li, p.cols - 1u);
+  let b_k = (li & ${ACROSS - 1}u) * ${EACH}u;
+  let b_r = li / ${ACROSS}u;
+  let b_row = order_load(p.order_off + (first + min(b_r, count - 1u)) * p.order_rs) / p.sharing;
+  let b_from = p.b_off + b_row * p.b_rs + b_k / ${EACH}u;
+  var b_v: vec4<${B}>;
+//% endmacro
+
+//% macro load_rows(unit)
+    b_v = b_mem[b_from + ${unit}];
+//% endmacro
+
+//% macro store_rows()
+    if (b_r < ${CFG.BM}u) {
+//% set at = "[b_r >> 2u][b_r & 3u]"
+//% if B == "f32"
+//% for e in range(4)
+      b_tile[b_k + ${e}u]${at} = b_v[${e}];
+//% endfor
+//% else
+//% for e in range(4)
+      let h${e} = unpack2x16float(b_v[${e}]);
+      b_tile[b_k + ${2 * e}u]${at} = h${e}.x;
+      b_tile[b_k + ${2 * e + 1}u]${at} = h${e}.y;
+//% endfor
+//% endif
+    }
+//% endmacro
+
+//% macro vector(tile, k, at)
+vec4<f32>(${tile}[${k}][${at}][0], ${tile}[${k}][${at}][1], ${tile}[${k}][${at}][2], ${tile}[${k}][${at}][3])
+//%- endmacro
+
+//% macro multiply()
+//% for k in range(CFG.BK)
+    {
+//% for i in range(CFG.TM // 4)
+      let r${i} = ${vector("b_tile", k, "at_row + %du" % (i * CFG.LM))};
+//% endfor
+//% for j in range(CFG.TN // 4)
+      let q${j} = ${vector("a_tile", k, "at_col + %du" % (j * CFG.LN))};
+//% endfor
+${outer_product.fma_vectors(CFG.TM, CFG.TN, true)}
+    }
+//% endfor
+//% endmacro
+
+//% macro store()
+//% for i in range(CFG.TM)
+  {
+    let row = (at_row + ${(i // 4) * CFG.LM}u) * 4u + ${i % 4}u;
+    if (row < count) {
+      let to = p.dst_off + order_load(p.order_off + (first + row) * p.order_rs) * p.dst_rs;
+//% for j in range(CFG.TN // 4)
+      let m${j} = col0 + (at_col + ${j * CFG.LN}u) * 4u;
+//% for e in range(4)
+      if (m${j} + ${e}u < p.cols) { dst_store(to + (m${j} + ${e}u) * p.dst_ms, c${i}_${j}[${e}]); }
+//% endfor
+//% endfor
+    }
+  }
+//% endfor
+//% endmacro

@@ -1,0 +1,67 @@
+"""Products of rows with the weights of experts that they name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels._generated.kernels.mul_mat_id import KERNEL
+from pykernels.call.arrays import Array, Call, array_of
+from pykernels.device import Tensor
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
+from pykernels.tensors.quantised import QTensor
+
+__all__ = ["expert_linear"]
+
+
+@whole
+def expert_linear(
+    x: Array, w: Array | QTensor, experts: Array, *, out: Tensor | None = None
+) -> Tensor:
+    """A linear layer whose weights each row chooses: a mixture of experts.
+
+    result[t, s, :] = x[t, s, :] @ w[experts[t, s]].T, with float32 sums. Rows are sorted by expert
+    on the device, and nothing is read back. There is no gradient: a tape raises TapeError.
+
+    Args:
+        x: float32 or float16 (tokens, slots, k), or (tokens, k): one row for all slots of a token.
+        w: (experts, n, k): a QTensor, or float32 or float16 with k a multiple of 16.
+        experts: int32 or int64 (tokens, slots), the expert of each row, such as top_k of a router's
+            scores gives.
+        out: the Tensor (tokens, slots, n) to write to, float32 or float16; None makes one of x's
+            dtype.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an expert out of range.
+        ShapeError: other shapes.
+        DTypeError: other dtypes.
+        LimitError: more than 1024 experts, or more than 2^23 rows.
+    """
+    op = "expert_linear"
+    kind = w.type if isinstance(w, QTensor) else None
+    call = Call(KERNEL, x, w.low if isinstance(w, QTensor) else w, experts, out=out)
+    rows, ids = call.tensor("b", x), call.tensor("ids", experts)
+    w = w if isinstance(w, QTensor) else call.tensor("w", array_of(op, "w", w))
+    if w.ndim != 3 or ids.ndim != 2 or rows.ndim not in (2, 3):
+        raise ShapeError(
+            f"[{op}] x, w and experts must be (tokens, [slots,] k), (experts, n, k) and "
+            f"(tokens, slots) but have shapes {rows.shape}, {tuple(w.shape)} and {ids.shape}"
+        )
+    if rows.ndim == 2:
+        rows = rows[:, None]
+    if rows.shape[-1] != w.shape[-1] or rows.shape[:2] not in (ids.shape, (ids.shape[0], 1)):
+        raise ShapeError(
+            f"[{op}] x {rows.shape} fits neither experts {ids.shape} nor weights {tuple(w.shape)}"
+        )
+    dtype = call.asked_dtype or rows.dtype
+    if dtype not in ("float32", "float16"):
+        raise DTypeError(f"[{op}] out must be float32 or float16 but is {dtype}")
+    result = call.out((*ids.shape, w.shape[1]), dtype)
+    given: tuple[Any, ...]
+    if isinstance(w, QTensor):
+        given = None, w.low, w.scales, w.high
+    else:
+        given = w, None, None, None
+    run(KERNEL, (ids, rows, *given, result), (), (kind,))
+    return result
