@@ -29,7 +29,7 @@ def shape_of(caps: Caps, c: Windows) -> WinogradShape | None:
     nbytes = sum(v.size * v.dtype.itemsize for v in (c.x, c.w, c.dst))
     s = WinogradShape(
         n, c.x.shape[2], rows, height, width, nbytes, _channels_last(_of_one_group(c.dst)),
-        c.precision == "fast",
+        c.precision == "fast" and c.x.dtype.name == "float32",
     )  # fmt: skip
     return s if any(fits(caps, s, body) for body in TILES) else None
 
