@@ -20,6 +20,7 @@ precision:   -m bench.precision
 columns16:   -m pykernels bench mul_mat --shape 4096x16x4096 --config 'mul_mat/16x64 splits=16' --config 'mul_mat/64 splits=6'
 rows64:      -m pykernels bench mul_mat --shape 64x14336x4096 --config 'gemm_tile splits=7' --config 'mul_mat/64 splits=2'
 networks:    -m bench.networks
+winograd:    -m pykernels bench conv2d --shape 8x128x28x28x128x3x3x1x1x1 --config 'winograd/2' --config 'winograd/4'
 units:       -m bench.networks --engine dawn-matrix
 END
 }

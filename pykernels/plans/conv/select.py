@@ -152,11 +152,6 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             found.append(Candidate(ConvChoice(body, splits), seconds))
         else:
             found.append(Candidate(ConvChoice(body), None, "no such matrix units, or not float16"))
-    return found + _winograd(caps, s)
-
-
-def _winograd(caps: Caps, s: ConvShape) -> list[Candidate]:
-    found = []
     known = winograd_costs(caps, s.winograd) if s.winograd is not None else []
     for body in WINOGRAD_TILES:
         seconds = next((seconds for seconds, _, other in known if other == body), None)

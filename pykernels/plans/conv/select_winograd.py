@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels.plans.matmul.select import GEMM, GemmShape
-from pykernels.plans.matmul.select import candidates as products
+from pykernels.plans.matmul.select import GemmShape, gemm_seconds
 from pykernels.steps import Caps, cdiv
 
 __all__ = ["TILES", "WinogradCost", "WinogradShape", "costs", "fits", "sizes"]
@@ -80,15 +79,11 @@ def costs(caps: Caps, s: WinogradShape) -> list[WinogradCost]:
         if s.channels_last:
             rows, cols = cols, rows
         shape = GemmShape(own.products, rows, cols, s.channels, False)
-        known = [
-            c.seconds
-            for c in products(caps, shape)
-            if c.choice.body == GEMM and c.seconds is not None
-        ]
-        if not known:
+        work = gemm_seconds(caps, shape)
+        if work is None:
             continue
         between = own.image + own.weights + own.sums
-        product = max(known[0], between / t.device.copy)
+        product = max(work, between / t.device.copy)
         transforms = 2 * t.conv.dispatch + (s.nbytes + between) / t.device.copy
         found.append(WinogradCost(transforms + product, 1, body))
     return found
