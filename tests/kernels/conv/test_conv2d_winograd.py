@@ -73,7 +73,7 @@ def test_images_around_the_tiles(dev: pk.Device, body: str, kinds: tuple[str, st
             calls.add(
                 s, kinds=kinds, bias=bias, residual=residual, activation=activation, scale=-0.25
             )
-        form = {n: random_form(calls.rng, 4, repeats=n != "dst_form")
+        form: dict[str, Any] = {n: random_form(calls.rng, 4, repeats=n != "dst_form")
                 for n in ("x_form", "w_form", "dst_form", "residual_form")}  # fmt: skip
         calls.add(s, kinds=kinds, residual=F32, **form)
     with force(dev, ConvChoice(body)):
@@ -185,7 +185,7 @@ def test_only_if_asked_for_on_devices_whose_table_has_it() -> None:
         assert not {*NAMES} & {*names(x, w, x, caps, precision="fast")}
     half = [v.with_layout(v.shape, [s // 2 for s in v.strides], pk.dtypes.DTYPES[F16])
             for v in (x, w)]  # fmt: skip
-    assert not {*NAMES} & {*names(*half, half[0], precision="fast")}
+    assert not {*NAMES} & {*names(half[0], half[1], half[0], LARGE, precision="fast")}
 
 
 @pytest.mark.parametrize("body", TILES)
