@@ -152,16 +152,16 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             found.append(Candidate(ConvChoice(body, splits), seconds))
         else:
             found.append(Candidate(ConvChoice(body), None, "no such matrix units, or not float16"))
-    known = winograd_costs(caps, s.winograd) if s.winograd is not None else []
+    transformed = winograd_costs(caps, s.winograd) if s.winograd is not None else []
     for body in WINOGRAD_TILES:
-        seconds = next((seconds for seconds, _, other in known if other == body), None)
+        expected = next((c.seconds for c in transformed if c.body == body), None)
         if not _may_winograd(caps, s, body):
             why = "another window, steps or groups, or too much scratch memory"
         elif s.winograd is None or not s.winograd.asked:
             why = "precision 'fast' does not ask for it"
         else:
             why = "" if caps.tuning.conv.winograd.gain > 0 else "not in the tuning table"
-        found.append(Candidate(ConvChoice(body), seconds, why))
+        found.append(Candidate(ConvChoice(body), expected, why))
     return found
 
 
