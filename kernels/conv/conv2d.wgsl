@@ -11,7 +11,7 @@
 // less."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
 // operations = "2 * dst.size * (w.size // max(w.shape[0], 1))"
-// bodies = ["implicit_gemm", "implicit_gemm_3x3", "conv_stem", "conv_depthwise", "conv_direct", "conv_pack"]
+// bodies = ["implicit_gemm", "implicit_gemm_3x3", "conv_stem", "conv_depthwise", "conv_direct", "conv_pack", "winograd_pack", "winograd_output"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(O,)" }

@@ -24,10 +24,33 @@ __all__ = [
     "conv_transpose2d",
     "output_size",
     "window_budget",
+    "winograd_size",
 ]
 
 Array = np.ndarray[Any, Any]
 Pair = int | tuple[int, int]
+# A^T, G and B^T of Winograd's F(M x M, 3 x 3) by M, as in kernels/conv/lib/winograd.wgsl.
+WINOGRAD: dict[int, tuple[Array, Array, Array]] = {
+    2: (
+        np.array([[1, 1, 1, 0], [0, 1, -1, 1]]),
+        np.array([[-2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
+        np.array([[-1, 0, 1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]]),
+    ),
+    4: (
+        np.array([
+            [64, 64, 64, 64, 64, 0], [0, 48, -48, 96, -96, 0], [0, 36, 36, 144, 144, 0],
+            [0, 27, -27, 216, -216, 64],
+        ]) / 64,
+        np.array([
+            [192, 0, 0], [-128, -96, -72], [-128, 96, -72], [32, 48, 72], [32, -48, 72],
+            [0, 0, 243],
+        ]) / 243,
+        np.array([
+            [81, 0, -180, 0, 64, 0], [0, -108, -144, 48, 64, 0], [0, 108, -144, -48, 64, 0],
+            [0, -54, -36, 96, 64, 0], [0, 54, -36, -96, 64, 0], [0, 81, 0, -180, 0, 64],
+        ]) / 64,
+    ),
+}  # fmt: skip
 Padding = int | tuple[int, int] | tuple[int, int, int, int] | str
 
 
@@ -189,6 +212,31 @@ def window_budget(
         if activation != "relu":
             bound = bound + 16 * size
     return np.asarray(2.0**-23 * bound)
+
+
+def winograd_size(
+    x: Array, w: Array, side: int, *, padding: Padding = 0, layout: str = "NCHW"
+) -> Array:
+    """|A^T| (sum_c |G| |w| |G^T| * |B^T| |x| |B|) |A|, by which errors of Winograd's convolution
+    with tiles of side x side pixels are bounded: it takes the place of `size` in `window_budget`.
+
+    Stride and dilation are 1, and there is one group.
+    """
+    a, g, b = (np.abs(m) for m in WINOGRAD[side])
+    x = np.abs(_channels_first(x, layout).astype(np.float64))
+    sides = _Args.of(w.shape, 1, padding, 1).padding
+    rows, cols = output_size(x.shape[2:], (3, 3), _Args.of(w.shape, 1, padding, 1))
+    down, across = -(-rows // side), -(-cols // side)
+    more = down * side - rows, across * side - cols
+    x = np.pad(x, ((0, 0), (0, 0), (sides[0], sides[1] + more[0]), (sides[2], sides[3] + more[1])))
+    tiles = np.lib.stride_tricks.sliding_window_view(x, (side + 2, side + 2), axis=(2, 3))
+    tiles = tiles[:, :, ::side, ::side]
+    image = np.einsum("ti,ncyxij,uj->ncyxtu", b, tiles, b, optimize=True)
+    weights = np.einsum("ti,ocij,uj->octu", g, np.abs(w.astype(np.float64)), g, optimize=True)
+    sums = np.einsum("ncyxtu,octu->noyxtu", image, weights, optimize=True)
+    out = np.einsum("it,noyxtu,ju->noyixj", a, sums, a, optimize=True)
+    out = out.reshape(len(x), w.shape[0], down * side, across * side)[:, :, :rows, :cols]
+    return _finish(out, None, None, layout)
 
 
 def conv2d_backward_weight_budget(

@@ -160,6 +160,14 @@ class Direct:
 
 
 @dataclass(frozen=True, eq=False)
+class Winograd:
+    """winograd_pack, products, winograd_output."""
+
+    gain: float  # taken if its expected time is less than so much of every other; 0: never
+    room: int  # bytes of scratch memory, at the most
+
+
+@dataclass(frozen=True, eq=False)
 class ConvBackwardWeight:
     bodies: tuple[str, ...]  # as "64x64"
     rates: Mapping[str, float]
@@ -187,6 +195,7 @@ class Conv:
     product_pixels: int  # of an image from which 1 x 1 convolutions are products image by image
     conv_direct: Direct
     conv_stem: Stem
+    winograd: Winograd
     implicit_gemm: ImplicitGemm
     implicit_gemm_3x3: Mapping[str, Gemm3x3]
     implicit_gemm_3x3_start_k: int

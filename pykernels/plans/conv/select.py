@@ -13,6 +13,9 @@ from pykernels.tuning import Tuning
 
 from .select_mma import TILES as MMA_TILES
 from .select_mma import MmaShape, costs
+from .select_winograd import TILES as WINOGRAD_TILES
+from .select_winograd import WinogradShape, fits
+from .select_winograd import costs as winograd_costs
 
 __all__ = [
     "BK",
@@ -42,7 +45,9 @@ SMALLEST = "implicit_gemm/32x32"
 BK = TILES[SMALLEST].BK  # as of the others
 
 # The bodies that a choice names.
-BODIES = ("conv_few_outputs", "conv_direct", *STEM_TILES, *TILES, *TILES_3X3, *MMA_TILES)
+BODIES = (
+    "conv_few_outputs", "conv_direct", *STEM_TILES, *TILES, *TILES_3X3, *MMA_TILES, *WINOGRAD_TILES,
+)  # fmt: skip
 
 
 class ConvShape(NamedTuple):
@@ -57,6 +62,7 @@ class ConvShape(NamedTuple):
     fits_stem: bool = False  # may conv_stem?
     fits_few_outputs: bool = False  # may conv_few_outputs?
     mma: MmaShape | None = None  # the product that matrix units would do
+    winograd: WinogradShape | None = None  # 3 x 3 taps that Winograd's transforms can serve
 
 
 class ConvChoice(NamedTuple):
@@ -73,7 +79,9 @@ class ConvChoice(NamedTuple):
 def choose(caps: Caps, s: ConvShape) -> ConvChoice:
     """The body and the splits for one call."""
     given = forced(caps, ConvChoice, s)
-    if given is not None:
+    if given is not None and (
+        given.body not in WINOGRAD_TILES or _may_winograd(caps, s, given.body)
+    ):
         return given
     t = caps.tuning.conv
     many = s.groups * s.pixels
@@ -102,6 +110,11 @@ def choose(caps: Caps, s: ConvShape) -> ConvChoice:
     ]
     if s.mma is not None:
         found += costs(caps, s.mma, False)
+    if s.winograd is not None and s.winograd.asked and t.winograd.gain > 0:
+        found += [
+            (seconds / t.winograd.gain, splits, body)
+            for seconds, splits, body in winograd_costs(caps, s.winograd)
+        ]
     _, splits, body = min(found)
     return ConvChoice(body, splits)
 
@@ -139,7 +152,21 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             found.append(Candidate(ConvChoice(body, splits), seconds))
         else:
             found.append(Candidate(ConvChoice(body), None, "no such matrix units, or not float16"))
+    transformed = winograd_costs(caps, s.winograd) if s.winograd is not None else []
+    for body in WINOGRAD_TILES:
+        expected = next((c.seconds for c in transformed if c.body == body), None)
+        if not _may_winograd(caps, s, body):
+            why = "another window, steps or groups, or too much scratch memory"
+        elif s.winograd is None or not s.winograd.asked:
+            why = "precision 'fast' does not ask for it"
+        else:
+            why = "" if caps.tuning.conv.winograd.gain > 0 else "not in the tuning table"
+        found.append(Candidate(ConvChoice(body), expected, why))
     return found
+
+
+def _may_winograd(caps: Caps, s: ConvShape, body: str) -> bool:
+    return s.winograd is not None and fits(caps, s.winograd, body)
 
 
 def packs(caps: Caps, operations: int) -> bool:

@@ -8,10 +8,11 @@ from pykernels.plans.matmul import mul_mat
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Ints, View, merge_axes
 
-from . import matrix
+from . import matrix, winograd
 from .call import Windows
 from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs
 from .select_mma import TILES as TILES_MMA
+from .select_winograd import TILES as TILES_WINOGRAD
 from .window_steps import (
     Weights,
     depthwise,
@@ -38,7 +39,10 @@ def shape_of(caps: Caps, c: Windows) -> ConvShape:
     fits_stem = few and bool(stem_config(c, stem.BM)) and 2 * height * width >= block * blocks
     fits_3x3 = not native and _vectors_3x3(c) > 0
     mma = matrix.mma_shape(caps, c)
-    return ConvShape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem, mma=mma)
+    own = winograd.shape_of(caps, c)
+    return ConvShape(
+        c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem, mma=mma, winograd=own
+    )
 
 
 def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
@@ -50,8 +54,11 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     product = _product(caps, scratch, c)
     if product is not None:
         return product
-    choice = choose(caps, shape_of(caps, c))
+    shape = shape_of(caps, c)
+    choice = choose(caps, shape)
     body = choice.body
+    if body in TILES_WINOGRAD and shape.winograd is not None:
+        return winograd.winograd(caps, scratch, c, shape.winograd, body)
     if body == "conv_direct":
         return depthwise(caps, scratch, c) or direct(caps, scratch, c)
     tile = tile_of(body)

@@ -18,7 +18,8 @@ from . import select_mma as mma
 __all__ = [
     "BODIES",
     "FEW", "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
-    "candidates", "choose", "few_columns", "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
+    "candidates", "choose", "few_columns", "gemm_seconds", "gemv_splits", "k_splits", "lane_bits",
+    "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -189,6 +190,13 @@ def _large_choice(caps: Caps, s: GemmShape) -> GemmChoice | None:
             return choice
     many = plain is not None and plain.splits * _tiles(s, GEMM) >= t.matmul.gemm_tile.least
     return plain if many else None
+
+
+def gemm_seconds(caps: Caps, s: GemmShape) -> float | None:
+    """The expected seconds of gemm_tile in its best splits; None if the device may not run it."""
+    if not _may(caps, GEMM):
+        return None
+    return min(_gemm_seconds(caps.tuning, s, c) for c in _gemm_choices(caps.tuning, s))
 
 
 def _resident_workgroups(t: Tuning) -> int:

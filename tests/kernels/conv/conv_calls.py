@@ -193,8 +193,13 @@ class ConvCalls:
             assert_same_bits(got, want.astype(got.dtype) + np.zeros((), got.dtype), text)
             return
         activation = options.pop("activation", None)
-        size = run(np.abs(x * np.float64(scale)), np.abs(w.astype(np.float64)), **options)
+        size = self.size(c, x * np.float64(scale), w.astype(np.float64), options)
         bound = reference.window_budget(
             size, c.depth, *added, layout=options["layout"], activation=activation
         )
         assert_close(got, want, bound, text)
+
+    def size(self, c: Call, x: Array, w: Array, options: dict[str, Any]) -> Array:
+        """What the error of a call's sums is in proportion to."""
+        found: Array = getattr(reference, c.op)(np.abs(x), np.abs(w), **options)
+        return found
