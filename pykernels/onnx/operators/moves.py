@@ -9,9 +9,11 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.device import Device
+from pykernels.dtypes import DTYPES
+from pykernels.tensors.layout import contiguous_layout
 
 from ..graph import Array, Node, stored, stored_name
-from .table import kept, numbers, op, text
+from .table import kept, numbers, op, refuse, text
 
 
 @op("Reshape", host=(1,))
@@ -158,6 +160,23 @@ def cast(node: Node, x: Any, like: Any = None) -> Any:
     if kind.startswith("i"):
         low = pk.elementwise("(x ^ s) - s", x=low, s=1 << (bits - 1))
     return low.astype(stored_name(kind))
+
+
+@op("BitCast")
+def bit_cast(node: Node, x: Any) -> Any:
+    kind = node.dtypes[0]
+    if stored_name(kind) != kind:
+        raise refuse(node, f"the bits of {kind}, which the device stores in other bits")
+    y = x.copy()
+    return y._with(contiguous_layout(y.shape, DTYPES[kind]))
+
+
+@op("PRelu")
+def prelu(_: Node, x: Any, slope: Any) -> Any:
+    """The form before version 7, whose slopes are one or one for each channel (axis 1)."""
+    if slope.ndim == 1 and slope.size > 1:
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))
+    return pk.elementwise("where(x < 0.0, x * s, x)", x=x, s=slope)
 
 
 @op("EyeLike")
