@@ -25,7 +25,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   if (g >= p.groups) { return; }
   let lane = slot % 32u;
   let own_row = g * (WG / 32u) + slot / 32u;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row, store nothing
   let o_base = o_row(row);
   let do_base = do_row(row);
   var sum = 0.0f;
