@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from .tape import vjp as vjp
     from .tensors.quantised import QTensor as QTensor
 
-# Where the names live. The names of errors and functional come from their own __all__.
+# The module of each public name. The names of errors and functional come from the `__all__` of
+# these modules.
 _MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
@@ -92,13 +93,13 @@ def _is_module(name: str) -> bool:
     """True for a module of the package; `from pykernels import contract` asks `__getattr__`
     first."""
     if sys.is_finalizing():
-        return False  # nothing is found any more; loading the name says so
+        return False  # the import system is gone; loading the name reports it
     from importlib.util import find_spec
 
     return find_spec(f"{__name__}.{name}") is not None
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for granted
+if not TYPE_CHECKING:  # else a type checker would accept every name
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
@@ -119,7 +120,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
         if homes:
             dtypes = _load("dtypes").DTYPES
             hint = _load("tensors.interop.names").instead(name, _load("functional").__all__, dtypes)
-        # With what Python needs for its "Did you mean".
+        # With the attributes that Python needs for its "Did you mean".
         raise AttributeError(
             f"module 'pykernels' has no attribute {name!r}{hint and f': use {hint}'}",
             name=name, obj=sys.modules[__name__],

@@ -23,9 +23,10 @@
 // ///
 
 // One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns
-// each) times DOWN = 32 that share the splits. Each finds the maximum of its own values; then 4 of
-// the 32 combine eight each, and one combines these four. Short and with few barriers: at this size
-// latency and cold instructions are all.
+// each) times DOWN = 32 that share the splits. Each invocation finds the maximum of its own values;
+// then four of the 32 combine eight values each, and one invocation combines these four. The text
+// is short and has few barriers, because at this size latency and the first fetch of instructions
+// take most of the time.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}

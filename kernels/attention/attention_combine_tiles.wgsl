@@ -20,8 +20,8 @@
 // ///
 
 // 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
-// take neighbouring columns, four at a distance of 32 at a time, so that loads are on their way
-// together. Bound by one read of the partials and one write of the rows.
+// take neighbouring columns. Each invocation loads four columns, 32 apart, at a time, so that the
+// loads overlap. Memory bounds the time: one read of the partials and one write of the rows.
 ${combine.functions()}
 
 @compute @workgroup_size(WG)

@@ -41,14 +41,16 @@
 // share it are rows too), in DEPTH columns of dst, over one split of the keys, in tiles of BC. ACROSS
 // subgroups share 16 ACROSS rows: each multiplies its part of the keys, then of the columns.
 //
-// Fragments of q stay in registers. One array of workgroup memory holds in turn keys, their scores, p as
-// halves in the place of the scores, and values. Two lanes share a row of scores.
+// Fragments of q stay in registers. One array of workgroup memory holds, one after the other, keys,
+// their scores, the weights p as halves in the place of the scores, and values. Two lanes share a
+// row of scores.
 //
-// Matrix units cut what they add, so a sum must not run over many keys; and fragments cannot be scaled.
-// So where a row's maximum rises, or after `longest` tiles, they are added to `total`, the lanes' own
-// f32 sums, and start again: outside the loop over tiles, where the driver would move all of them in
-// each tile. Loops over `total` have a bound that the driver does not know, so that it
-// leaves them loops, and `total` out of the registers.
+// Matrix units truncate the terms that they add, so a sum must not run over many keys; and
+// fragments cannot be scaled. So if a row's maximum rises, or after `longest` tiles, the sums in
+// fragments are added to `total`, the f32 sums of each lane, and start again from 0. This is done
+// outside the loop over tiles, because inside it the driver would move all of `total` in each tile.
+// Loops over `total` have a bound that the driver does not know, so it does not unroll them and
+// keeps `total` out of the registers.
 //
 // Bounds, for unchecked compilation: rows of q, keys, and units of all rows are clamped to their counts;
 // mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane numbers
@@ -62,8 +64,8 @@ ${mask.functions(4)}
 //% else
 ${mask.band(4)}
 //% endif
-// How far a logit may stand above its row's maximum, and where that maximum lies among the weights, in
-// powers of two: halves then hold weights from 2^-21 of the maximum on as normal numbers.
+// By how many powers of two a logit may exceed its row's maximum (SLACK), and the power of two that
+// is the maximum's weight (LIFT): weights down to 2^-21 of the maximum are then normal halves.
 const SLACK = 8.0f;
 const LIFT = 7.0f;
 
@@ -122,7 +124,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       var s${n} = ${mma.result_unit("own + %du" % L.AT[n])} * factor;
 //% endfor
 
-      // A row's first maximum is that of its first tile; a later one counts where a logit stands far above.
+      // A row's first maximum is that of its first tile; later it changes only if a logit is far
+      // above it.
       var top4 = s0;
 //% for n in range(1, L.UNITS)
       top4 = max(top4, s${n});
@@ -134,7 +137,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${mma.any("any_rises", "(new_max > m + SLACK)", CFG.threads)}
       if (lane == 0u) { raised[warp] = select(0u, 1u, any_rises); }
 
-      // p = 2^(s - m), as halves, in the place of what this lane has read.
+      // p = 2^(s - m), as halves, in the place of the scores that this lane has read.
 //% for n in range(L.UNITS)
       s${n} -= m;
 //% endfor

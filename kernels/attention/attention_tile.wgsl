@@ -44,11 +44,11 @@
 // PK keys of p go to workgroup memory, and o += p v from chunks of 8 keys.
 //
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
-// middle of a chunk the next one is stored. The one after it is loaded there.
+// middle of a chunk the next chunk is stored and the chunk after it is loaded.
 //
-// The instructions of the loops besides multiply-adds, and the size of the text, decide the speed.
-// So the vectors of one invocation lie in an axis with a literal index, and one index into
-// workgroup memory, which is clamped once, serves all of them (for k and v alike).
+// The number of instructions in the loops besides multiply-adds, and the size of the text, decide
+// the speed. So the vectors of one invocation lie in an axis with a literal index, and one index
+// into workgroup memory, which is clamped once, serves all of them (for k and v alike).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
 // and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;
@@ -75,7 +75,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (tile_from < tile_to) { ${loader.load_next_qk(L, 0)} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${L.BC}u;
-    // Chunks of v: those of the first keys of all lanes, if no row sees the others.
+    // The number of chunks of v: only the chunks with the first keys of each lane, if no row sees
+    // the other keys.
     let chunks = select(${L.PARTS * L.WN}u, ${L.PARTS * L.WN // L.CV}u, key0 + ${L.BC // L.CV}u >= seen_to);
 
     // s = q k^T, two chunks a round.
@@ -110,7 +111,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${mask.hidden_chunks(L)}
     ${online_softmax.exponentiate(L.TR, L.CV)}
 
-    // o += p v, two chunks a round. The first one goes to stage 1: stage 0 is still being read.
+    // o += p v, two chunks a round. The first chunk goes to stage 1, because stage 0 is still being
+    // read.
     ${loader.store_p(L, 0)}
     ${loader.store_stage_v(L, 0, 1)}
     ${loader.load_next_v(L, "key0 + " ~ (32 if L.WA == 2 else 1) ~ "u")}

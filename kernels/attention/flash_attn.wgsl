@@ -54,10 +54,11 @@
 // ROWS rows that share a KV head and a split of the keys, so that k and v are read once. Three
 // phases: scores (LANES invocations a key, so PASS keys at a time), softmax of the split, sum of
 // the values (an invocation owns columns of v and every so many keys). attention_combine adds the
-// splits: dst and lse are scratch here, one of each for a split.
+// splits: here dst and lse are scratch, with one result of each for every split.
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
-// last; scores beyond the split are not read; stores are guarded or of clamped rows' own results.
+// last; scores beyond the split are not read; stores are guarded, or repeat the result of the
+// clamped row.
 //% set L = direct_loader
 ${L.memory()}
 
@@ -109,8 +110,8 @@ ${L.functions()}
   workgroupBarrier();  // red has been read
 //% endmacro
 
-// o += p v for the loaded values: key n0, and further keys at a fixed distance. One that no row
-// gives a weight counts as 0, whatever it is.
+// o += p v for the loaded values: key n0, and further keys at a fixed distance. A value that has no
+// weight in any row counts as 0, even if it is NaN.
 //% macro multiply_pv()
 //% for u in range(L.V_LOADS)
     {
@@ -148,7 +149,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${L.load_q()}
   workgroupBarrier();
 
-  // The sum that an invocation finishes in each pass: row and key, and what the row's logits need.
+  // The sum that an invocation finishes in each pass: its row and key, and the variables that the
+  // row's logits need.
   let which = li >> ${L.PASS_BITS}u;
   let own_key = li & ${L.PASS - 1}u;
   let own_row = which & ${L.ROWS - 1}u;

@@ -25,7 +25,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   if (g >= p.groups) { return; }
   let lane = slot % 32u;
   let own_row = g * (WG / 32u) + slot / 32u;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row, store nothing
   let o_base = o_row(row);
   let do_base = do_row(row);
   var sum = 0.0f;
@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   ${reduce.lanes("sum", "+", 32)}
   if ((lane == 0u) & (own_row < p.rows)) {
     let at = p.stats_off + (row / p.queries * p.padded + row % p.queries) * 2u;
-    // Without a key lse is -inf: as +inf it takes every weight to 0.
+    // lse of a row without keys is -inf; it is replaced by +inf, which makes every weight 0.
     let lse = lse_load(lse_row(row));
     stats_store(at, select(lse, -lse, bitcast<u32>(lse) == 0xff800000u));
     stats_store(at + 1u, sum);

@@ -18,8 +18,9 @@
 // ///
 
 // One workgroup moves a block of 32 x 32 through workgroup memory; neighbours read and write
-// neighbours on all three sides. `finite`: NaN and infinity in rows become 0. A hidden key must not
-// turn the zeros of a product into NaN, and a visible one has made the scores NaN already.
+// neighbours on all three sides. `finite`: NaN and infinity in rows become 0. A NaN of a hidden key
+// must not turn the zeros of a product into NaN, and a visible key with a NaN has made the scores
+// NaN already.
 var<workgroup> block: array<f32, 1056>;  // rows of 33, for the banks
 
 @compute @workgroup_size(256)

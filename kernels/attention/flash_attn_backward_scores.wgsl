@@ -28,10 +28,10 @@
 // invocation wrote in the first half. Registers for both halves would allow fewer workgroups. Keys
 // and queries past the end, and keys that a query may not see, get weight and gradient 0 by
 // selection, so that a NaN or infinity there has no effect. A tile that causality or the window
-// hides is not written, as it is never read.
+// hides is not written, because it is never read.
 //
-// Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
-// clamped to the last key and query; those of workgroup memory are lane numbers.
+// Bounds, for unchecked compilation: panels and windows consist of whole tiles; indices of the mask
+// are clamped to the last key and query; those of workgroup memory are lane numbers.
 //% set BM, BN, BK, TM, TN, LM, LN = CFG.BM, CFG.BN, CFG.BK, CFG.TM, CFG.TN, CFG.LM, CFG.LN
 //% set A_TILE = {"x": "a", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": BN, "BK": BK, "threads": CFG.threads}
 //% set B_TILE = {"x": "b", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": BM, "BK": BK, "threads": CFG.threads}
@@ -86,7 +86,8 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
   return Probability(e, select(e * derivative, vec4<f32>(), hidden));
 }
 
-// P = e^(x - lse), x of the sums c; with a soft cap their derivatives wait in `grads`.
+// P = e^(x - lse), with x from the sums c; if there is a soft cap, its derivatives are kept in
+// `grads` until the second half.
 //% macro store_weights()
   let step = p.across * ${BN // 4}u;
   let row0 = tile_row * ${BM}u + at_row * 4u;  // in the window
@@ -105,7 +106,7 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
     }
 //% endfor
   } else {
-    // A loop over an array: unrolled, it would be larger than the product.
+    // A loop over an array, because unrolled code would be larger than the product.
     var c = array<vec4<f32>, ${TM * TN // 4}>(
 //% for i in range(TM)
 //% for j in range(TN // 4)
@@ -126,7 +127,7 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
   }
 //% endmacro
 
-// dS = dP/dx * (dP - delta), dP in the sums c, in rows of queries and of keys.
+// dS = dP/dx * (dP - delta), with dP in the sums c; stored in rows of queries and in rows of keys.
 //% macro store_grads()
   let high = p.down * ${BM // 4}u;  // vectors of a row of `grads_t`
   let under = p.grads_t_off + (inside * p.across * ${BN}u + col0 * 4u) * high + row0 / 4u;
@@ -181,7 +182,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile_col = tile - tile_row * p.across;
   let query0 = p.first_query + tile_row * ${BM}u;
   let key0 = p.first_key + tile_col * ${BN}u;
-  // `sums` reads tiles of BN queries: all of one are written, or nothing.
+  // flash_attn_backward_sums reads tiles of BN queries: either all of a tile is written, or
+  // nothing.
   let lead = i32(key0) - i32(query0 & ${2 ** 32 - BN}u);
   if ((lead + ${BN - 1} < p.lowest) | (lead - ${BN - 1} > p.highest)) { return; }
   let own_head = p.first_head + inside;

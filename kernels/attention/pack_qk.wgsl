@@ -28,11 +28,11 @@
 // ///
 
 // One workgroup moves a tile of 64 positions x 64 depths, one invocation 4 x 4 of it, which it
-// transposes in registers: eight lanes read 128 bytes of a position, four store 64 of a depth. First
-// the tiles of q, then those of k, then those of v, which are not transposed.
+// transposes in registers: eight lanes read 128 bytes of a position, and four lanes store 64 bytes
+// of a depth. First the tiles of q, then those of k, then those of v, which are not transposed.
 //
-// Kinds: 0 and 1 are f32 and f16 of any strides, element by element; 2 and 3 the same where four
-// neighbouring depths are whole vectors.
+// Kinds: 0 and 1 are f32 and f16 with any strides, read element by element; 2 and 3 are f32 and f16
+// with four neighbouring depths in a whole vector.
 
 // The bits of elements i .. (kinds 2 and 3: four of them from i[0] on) of a tensor, rows 0 to 3.
 //% macro load(x)

@@ -22,7 +22,8 @@
 
 // Rows of the index space are pixels of all images (or four of them, V), columns are channels.
 // One workgroup sums 2^lane_bits channels over one split of the pixels: neighbouring invocations
-// take neighbouring channels, or with lane_bits = 0 neighbouring pixels; then a tree.
+// take neighbouring channels, or with lane_bits = 0 neighbouring pixels; then a tree adds up their
+// sums.
 //% set UNROLL, WG = CFG.UNROLL, CFG.threads
 //% set kind = "f32" if V == 1 else "vec4<f32>"
 var<workgroup> shared_sums: array<f32, ${WG}>;

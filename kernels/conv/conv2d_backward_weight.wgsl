@@ -40,13 +40,13 @@
 // ///
 
 // A product over pixels k of all images: output channels x (taps and channels of a window). One
-// workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in
-// workgroup memory; the next tiles are on their way to registers meanwhile. A column is
+// workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in workgroup
+// memory; meanwhile the next tiles are loaded into registers. A column is
 // tap * channels + channel; in form "fours" four neighbours are channels of one tap.
 //
 // Neighbouring invocations load neighbouring pixels (channels of one pixel, where they are read as
-// vectors), so they store to different rows of the tiles: a row is four floats longer than it need
-// be, so that these do not meet one bank.
+// vectors), so they store to different rows of the tiles: a row has four unused floats at its end,
+// so that these stores do not fall on one bank.
 //
 // Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x is
 // inside the image or that of its first pixel; k is clamped to `k_prologue` in the first tile and

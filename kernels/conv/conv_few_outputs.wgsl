@@ -23,13 +23,13 @@
 // ///
 
 // One workgroup computes 2 SY rows of 8 SX pixels of the three channels of one image. An invocation
-// has 2 x 8 of them: four neighbours of each residue. Its sums are over channels of `a`; the
-// weights of one channel serve all of its pixels. The invocations form SPLIT parts, and each part
-// has its own channels: a stage is SPLIT channels. At the end the sums of the parts meet in
+// has 2 x 8 of these pixels: four neighbours of each residue. Its sums are over channels of `a`;
+// the weights of one channel serve all of its pixels. The invocations form SPLIT parts, and each
+// part has its own channels: a stage is SPLIT channels. At the end the sums of the parts meet in
 // workgroup memory, in order.
 //
-// As an odd number of rows lies before the image, pixel 2 q + r of an axis meets tap 2 t + 1 - r at
-// row q + r - t, counted from where pixel 0 is: OFFSETS rows for both residues.
+// Because the padding before the image is odd, pixel 2 q + r of an axis meets tap 2 t + 1 - r at
+// row q + r - t, counted from the row of pixel 0: OFFSETS rows for both residues.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
@@ -63,7 +63,7 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// The same of the weights: four neighbouring taps of all three channels each.
+// The same for the weights: each vector has four neighbouring taps of all three channels.
 //% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs;
 //% for u in range(B_LOADS)
@@ -134,7 +134,7 @@ ${epilogue.functions(("bias",))}
 //% endmacro
 
 // The sums of all parts for channel o, with the epilogue, to dst: each part finishes half a row of
-// what its strips have.
+// its strips.
 //% macro combine_and_store(o)
   workgroupBarrier();
 //% for r in range(4)

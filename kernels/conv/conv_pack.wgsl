@@ -13,10 +13,11 @@
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], 16) * 4, 256)"
 // ///
 
-// One invocation writes one k of four output channels. Four neighbours have the same k and the next
-// channels, for whole sectors of dst; other neighbours take neighbouring k in the order of the weights
-// in memory, counted as three digits (n0: radix of the lowest): e0, e1, e2 are a digit's steps in w,
-// d0, d1, d2 its steps in rows of dst. Channels after the last channel repeat it.
+// One invocation writes one k of four output channels. Four neighbouring invocations have the same
+// k and successive channels, so that they write whole sectors of dst. Further neighbours take
+// neighbouring k in the order of the weights in memory. A k is three digits (n0: radix of the
+// lowest); e0, e1, e2 are the steps of the digits in w, and d0, d1, d2 their steps in rows of dst.
+// Channels after the last channel repeat it.
 //
 // Bounds, for unchecked compilation: rows are clamped to their count; items beyond the last, and
 // those that pad the channels to four vectors, end early.

@@ -12,8 +12,8 @@
 // grid = "cdiv(it.total << lane_bits, WG)"
 // ///
 
-// 2^lane_bits invocations for each element of dst share its splits, in the order of dst: what is read
-// in steps of a sector comes again from the cache, stores of single halves would not. No splits: the
+// 2^lane_bits invocations for each element of dst share its splits, in the order of dst: reads in
+// steps of a sector hit the cache later, but stores of single halves would not. No splits: the
 // sum is 0.
 var<workgroup> partial: array<f32, WG>;
 

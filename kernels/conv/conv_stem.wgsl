@@ -28,9 +28,9 @@
 
 // One workgroup computes BM output channels of 8 x 16 pixels of one image. An invocation has 4
 // neighbouring pixels of TM channels. A stage is up to CS input channels: the taps of BM channels,
-// and every pixel that the windows (K x K taps, S pixels apart) meet, as it is: the columns of an image row are split by their
-// residue modulo S, so that the vectors of one row serve all taps of that row, whatever the step is.
-// The loads of the next stage are under way while one is multiplied.
+// and every pixel that the windows (K x K taps, S pixels apart) meet, once. The columns of an image
+// row are split by their residue modulo S, so that the vectors of one row serve all taps of that
+// row for every step S. The loads of the next stage are under way while one is multiplied.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
 // and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
@@ -65,7 +65,7 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// The same of the weights: four output channels at one tap each.
+// The same for the weights: each vector has four output channels at one tap.
 //% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs;
 //% for u in range(B_LOADS)

@@ -15,9 +15,9 @@
 
 // One or two images in one dispatch. An invocation writes a unit of eight channels of one pixel, or of
 // two whose halves are one word (XP, YP = 2): rows `top` and columns `left` of the image on, zero
-// outside of it and behind its last channel. `near` units are what neighbours take, then pixels, then
-// the other units: so that both images, where neighbouring pixels or neighbouring channels lie next to
-// each other, and dst are read and written in whole sectors.
+// outside of it and behind its last channel. Neighbouring invocations take `near` units first, then
+// pixels, then the other units. So images whose neighbouring pixels or channels are contiguous are
+// read in whole sectors, and dst is written in whole sectors.
 //
 // Bounds, for unchecked compilation: channels are clamped to their count; a pixel outside of the image
 // is its first one; items beyond the last end early; so do pixels beyond a row of dst.

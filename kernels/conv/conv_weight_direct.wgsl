@@ -15,8 +15,8 @@
 // grid = "cdiv(depth, split_depth) * members * rows * channels * cdiv(taps, CFG.TAPS)"
 // ///
 
-// One workgroup sums TAPS taps (of a 3 x 3 kernel all) of one pair of channels over one split of pixels:
-// its invocations take every so many pixels, then a tree adds them up.
+// One workgroup sums TAPS taps (all taps of a 3 x 3 kernel) of one pair of channels over one split
+// of pixels: its invocations take pixels in turn, then a tree adds up their sums.
 //% set TAPS, WG = CFG.TAPS, CFG.threads
 var<workgroup> shared_sums: array<array<f32, ${WG}>, ${TAPS}>;
 

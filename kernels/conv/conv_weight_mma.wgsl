@@ -25,7 +25,7 @@
 
 // A product over pixels k of all images: output channels x (taps and channels of a window). One
 // workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in workgroup
-// memory; the next tile is on its way to registers meanwhile. Pixels are rows of both tiles, units of
+// memory; meanwhile the next tile is loaded into registers. Pixels are rows of both tiles, units of
 // eight channels run across them, so that no window has to be aligned.
 // After each p.slice k the sums are added up in plain f32.
 //

@@ -36,8 +36,8 @@
 // ///
 
 // One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row), from tiles of BK k in workgroup memory; the next tiles are on their way to registers
-// meanwhile. With split-K (dst is scratch then), a split is one more member of the grid.
+// row), from tiles of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
+// With split-K (dst is scratch then), a split is one more member of the grid.
 //
 // FORM: "any", k by k; "taps", tiles of BK channels of one tap; "vec", the same where channels lie
 // next to each other (lib/image_loader).
@@ -54,8 +54,8 @@ ${epilogue.functions(("bias",))}
 ${image_loader.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
 
-// Loads the next tiles. Each form has the variant that was measured to be faster: the branch, or
-// the last tile again at the end.
+// Loads the next tiles. Each form has the faster variant by measurement: a branch, or loading the
+// last tile again at the end.
 //% macro load_next()
 //% if FORM != "vec"
     if (left > 1u) {

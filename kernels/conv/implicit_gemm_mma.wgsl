@@ -30,10 +30,11 @@
 // ///
 
 // One workgroup computes a tile of output channels x pixels of one group (pixels of all images in one
-// row) from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. k are
-// taps and channels, units of eight channels in both operands. COLUMNS of a result, four of which are
-// stored at a time, are what lies next to each other in dst. With split-K (dst is scratch then), a split
-// is one more member of the grid. After each p.slice k the sums are added up in plain f32.
+// row) from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers. k
+// are taps and channels, units of eight channels in both operands. COLUMNS names the axis of a
+// result, channels or pixels, that is contiguous in dst; four elements along it are stored at a
+// time. With split-K (dst is scratch then), a split is one more member of the grid. After each
+// p.slice k the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed image
 // has all of their windows; loads stay below the split's end; stores are guarded; indices into workgroup

@@ -16,9 +16,10 @@
 
 // One workgroup moves 256 blocks of SIDE x SIDE elements of one dtype, one an invocation: it reads
 // SIDE vectors along the source's rows, transposes them in registers, and writes as many along the
-// destination's. A tile has 2^row_bits x 2^col_bits blocks, 16 x 16 where both sides have as many, else
-// as wide or as high as the matrix; where that makes less than 256, several matrices of the batch are
-// moved together. Sizes and steps are multiples of SIDE. Of 32 neighbours, eight write along a row of
+// destination's. A tile has 2^row_bits x 2^col_bits blocks: 16 x 16 if the matrix has that many
+// rows and columns of blocks, else the tile is as wide or as high as the matrix. If that gives
+// fewer than 256 blocks, several matrices of the batch are moved together. Sizes and steps are
+// multiples of SIDE. Of 32 neighbours, eight write along a row of
 // the destination and four read along one of the source: whole sectors on both sides. Tiles that lie
 // next to each other in the destination come one after the other.
 //% set LOG = 2 if SIDE == 4 else 3

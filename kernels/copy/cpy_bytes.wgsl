@@ -35,7 +35,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let at = i * 4u * VEC;
   if (at >= end) { return; }
 //% if SHIFT
-  // Four bytes ahead, so that the word before the first source byte has no negative position.
+  // The position is four bytes larger, so that the word before the first source byte has no
+  // negative position.
   let s = at + p.src_off - first + 4u;
 //% if VEC == 4
   let value = vec4<u32>(source_word(s), source_word(s + 4u), source_word(s + 8u), source_word(s + 12u));

@@ -13,8 +13,8 @@
 // grid = "cdiv(dst.size, 4 * WG) if VEC == 4 else cdiv(dst.offset % 4 + dst.nbytes, 4 * WG)"
 // ///
 
-// VEC = 4: one invocation converts four elements, both sides aligned. VEC = 1: one invocation owns
-// one word of the destination, wherever the source lies.
+// VEC = 4: one invocation converts four elements, aligned on both sides. VEC = 1: one invocation
+// owns one word of the destination, at any alignment of the source.
 ${convert.functions()}
 ${words.functions()}
 
@@ -37,7 +37,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% if (S, D) in ((4, 2), (2, 4))
 //% set fast = ("f16_bits_of_f32", 0, 1) if S == 4 else ("f32_bits_of_f16", 1, 0)
-  // The pair of formats that matters most, decided once.
+  // The most frequent pair of formats has a branch of its own.
   if ((p.src_kind == ${fast[1]}u) & (p.dst_kind == ${fast[2]}u)) {
 //% for k in range(4)
     v${k} = ${fast[0]}(b${k});

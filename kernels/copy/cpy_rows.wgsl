@@ -13,8 +13,8 @@
 // ///
 
 // 2^lane_bits lanes share a row, and each moves four words of the destination that lie as many apart.
-// S = 1: the views count bytes. A word is cut out of two neighbouring source words; one at the end of a
-// row, which others may write too, is merged by atomics.
+// S = 1: the views count bytes. A word is cut out of two neighbouring source words; a word at the
+// end of a row, which other invocations may write too, is merged by atomics.
 //% if S == 1
 ${words.functions()}
 //% endif
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let last = (s + p.width - 1u) >> 2u;
 //% for k in range(4)
   let w${k} = (d >> 2u) + c0 + ${k}u * lanes;
-  // Four bytes ahead: the first word may begin before the row.
+  // The position is four bytes larger, because the first word may begin before the row.
   let b${k} = s + w${k} * 4u - d + 4u;
   let lo${k} = src_mem[clamp(b${k} >> 2u, first + 1u, last + 1u) - 1u];
   let hi${k} = src_mem[clamp(b${k} >> 2u, first, last)];

@@ -20,7 +20,8 @@
 
 // One invocation computes one element, or a vector of four where all tensors have whole vectors along
 // the level that runs fastest; there an input may also repeat one element (AV or BV is 1 then).
-// Bytes: each element of the inputs is read once, if caches hold what repeats, and dst written once.
+// Bytes: each element of the inputs is read once, if the caches hold repeated elements, and dst is
+// written once.
 //% set kind = ROW.value(T, VEC)
 ${ROW.functions(T, VEC)}
 

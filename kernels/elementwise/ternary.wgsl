@@ -22,7 +22,8 @@
 
 // One invocation computes one element, or a vector of four where all tensors have whole vectors along
 // the level that runs fastest; there an input may also repeat one element.
-// Bytes: each element of the inputs is read once, if caches hold what repeats, and dst written once.
+// Bytes: each element of the inputs is read once, if the caches hold repeated elements, and dst is
+// written once.
 //% set kind = ROW.value(T, VEC)
 //% set truth = ROW.value("bool", VEC)
 ${ROW.functions(T, VEC)}

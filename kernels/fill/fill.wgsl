@@ -28,6 +28,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
   ${words.store_shared("dst_mem", 1, "d", "p.value_lo & 0xffu")}
 //% endif
-  // The other half of a pattern of eight bytes is read by one size only.
+  // Only elements of eight bytes read the other half of a pattern.
   _ = p.value_hi;
 }

@@ -42,8 +42,9 @@ fn bf16_bits_of_f32(bits: u32) -> u32 {
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
-// A magnitude as f32, rounded to nearest even; or to odd, so that rounding it again to bf16 gives
-// what one rounding would. (f16 needs no such care: what it can hold is exact in f32.)
+// A magnitude as f32, rounded to nearest even; or rounded to odd, so that rounding it again to bf16
+// gives the same as a single rounding. (f16 needs no such care, because every integer in its range
+// is exact in f32.)
 fn f32_bits_of_magnitude(v: u32, odd: bool) -> u32 {
   if (v == 0u) { return 0u; }
   let zeros = countLeadingZeros(v);

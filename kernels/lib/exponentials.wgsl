@@ -1,7 +1,7 @@
 // Exponentials, and functions that use them: helpers of operations, see numeric.wgsl.
 
 // e^x 2^SHIFT to 1.5 units in the last place: x = n ln 2 + r (Cody and Waite), a polynomial in r
-// (Moshier's Cephes), and 2^n in two factors, as one would leave the range of f32.
+// (Moshier's Cephes), and 2^n in two factors, because 2^n alone may leave the range of f32.
 //% macro _exp(name, SHIFT=0)
 fn ${name}(x: V) -> V {
   let bounded = clamp(x, V(-104.0f), V(90.0f));
@@ -26,12 +26,12 @@ fn ${name}(x: V) -> V {
 ${_exp("accurate_exp")}
 //% endmacro
 
-// The driver's own is within 3 + 2 |x| units of f32 by the specification.
+// By the specification, the driver's own exp is within 3 + 2 |x| units in the last place of f32.
 //% macro accurate_exp_f16()
 fn accurate_exp(x: V) -> V { return exp(x); }
 //% endmacro
 
-// e^x / 2, which is finite for a little longer.
+// e^x / 2, which is still finite for some x where e^x is not.
 //% macro half_exp()
 ${_exp("half_exp", -1)}
 //% endmacro
@@ -82,7 +82,7 @@ fn accurate_expm1(x: V) -> V {
 }
 //% endmacro
 
-// Of a small x, the terms to x^4.
+// For a small x, the terms up to x^4.
 //% macro accurate_expm1_f16()
 fn accurate_expm1(x: V) -> V {
   let small = x * (((4.1666668e-2f * x + 1.6666667e-1f) * x + 0.5f) * x + 1.0f);
@@ -91,9 +91,10 @@ fn accurate_expm1(x: V) -> V {
 //% endmacro
 
 // x times the normal distribution function of x: max(x, 0) - s e^(-s^2 / 2) P(t) with s = |x| and
-// t = 1 / (1 + 0.3 s). Of the two parts of the square, the first has twelve bits times twelve, and is
-// exact. e^r 2^n is the bits of e^r and n in the exponent: n is the last bits of n + 1.5 2^23. From
-// 13.2 on it is 0. |r| is at most 0.35, where 2 to its power is as good as a polynomial anywhere.
+// t = 1 / (1 + 0.3 s). The square has two parts; the first is a product of two numbers of twelve
+// bits and exact. e^r 2^n has the bits of e^r, with n added to the exponent; n is in the last bits
+// of n + 1.5 2^23. From s = 13.2 on the second term is 0. |r| is at most 0.35, where every driver's
+// exp2 is as exact as a polynomial.
 //% macro accurate_gelu()
 fn accurate_gelu(x: V) -> V {
   let s = min(abs(x), V(13.2f));
@@ -112,7 +113,8 @@ fn accurate_gelu(x: V) -> V {
   q = q * t + 1.21850848e-1f;
   q = q * t + 1.19497463e-1f;
   q = q * t + 6.5927152e-6f;
-  // s e first: q e may be smaller than the smallest normal number. Tint loses the sign of -0.0f.
+  // s e is computed first, because q e may be smaller than the smallest normal number. Tint loses
+  // the sign of -0.0f.
   return select(x, bitcast<V>(bitcast<U>(x) & U(0x80000000u)), x < V()) - (s * e) * q;
 }
 //% endmacro

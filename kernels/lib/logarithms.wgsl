@@ -50,8 +50,8 @@ fn accurate_log(x: V) -> V {
 }
 //% endmacro
 
-// log(1 + x): the exponent e of 1 + x, and f = x 2^-e + (2^-e - 1), which does not see how 1 + x was
-// rounded. In quarters, as 2^-128 is no normal number.
+// log(1 + x): the exponent e of 1 + x, and f = x 2^-e + (2^-e - 1), which does not depend on the
+// rounding of 1 + x. Computed with 4 2^-e, because 2^-128 is no normal number.
 //% macro accurate_log1p()
 fn accurate_log1p(x: V) -> V {
   let sum = 1.0f + x;
@@ -74,8 +74,8 @@ fn log1p_of_unit(x: V) -> V {
 }
 //% endmacro
 
-// a^b as C says. log2 of |a| = 2^e (1 + f) is e + 2 / ln 2 (s + s^3 / 3 + ...), s = f / (2 + f); what
-// is large is kept in parts of twelve bits, so that b log2 |a| is good to 2^-25.
+// a^b as C says. log2 of |a| = 2^e (1 + f) is e + 2 / ln 2 (s + s^3 / 3 + ...), s = f / (2 + f);
+// large terms are kept in parts of twelve bits, so that b log2 |a| is exact to 2^-25.
 //% macro accurate_pow()
 fn accurate_pow(a: V, b: V) -> V {
   let size = bitcast<U>(a) & U(0x7fffffffu);

@@ -1,9 +1,9 @@
 // Shared by the bodies of softmax: reading logits, and the meaning of -inf, +inf and NaN.
 //
 // Infinities and NaN are recognised by their bits, because comparisons with them are not portable.
-// All that a row needs to know fits its maximum: +inf says that an allowed logit is NaN or +inf,
-// -inf that no key is allowed (a key whose mask is -inf is skipped); a row of allowed -inf alone
-// has LOWEST.
+// The maximum of a row holds all of its special cases: +inf means that an allowed logit is NaN or
+// +inf, and -inf that no key is allowed (a key whose mask is -inf is skipped); if all allowed
+// logits are -inf, the maximum is LOWEST.
 
 // Types and functions, for vectors of VEC logits.
 //% macro functions(VEC)
@@ -39,13 +39,14 @@ fn is_bad(l: f32) -> bool {
 //% endfor
   let none = V(bitcast<f32>(p.minus_inf));
   var m_v = none;
-  // The largest bits as signed numbers find +inf and NaN, as unsigned ones negative NaN.
+  // The largest bits as signed numbers show +inf and NaN; as unsigned numbers they show negative
+  // NaN.
   var high_s = VI();
   var high_u = VU();
 //% for k in range(N)
   let out${k} = ${first} + ${k * stride}u >= p.cols;
 //% if MASK
-  // A skipped key must not let its x through, be it NaN.
+  // The x of a skipped key must have no effect, even if it is NaN.
   let skip${k} = (bitcast<VU>(mask${k}) == VU(MINUS_INF)) | VB(out${k});
   let l${k} = select(fma(V(slope), mask${k}, x${k} * p.scale), none, skip${k});
   m_v = max(m_v, select(max(l${k}, V(LOWEST)), none, skip${k}));
@@ -73,7 +74,8 @@ fn is_bad(l: f32) -> bool {
 ${"(" ~ v ~ ".x + " ~ v ~ ".y) + (" ~ v ~ ".z + " ~ v ~ ".w)" if VEC == 4 else v}
 //% endmacro
 
-// r0 ..: what the result is made of when the sum is known: e^(l - m), or l for the logarithm.
+// r0 ..: the values from which the results follow once the sum is known: e^(l - m), or l for the
+// logarithm.
 //% macro unnormalized(N)
   let logarithm = p.log != 0u;
 //% for k in range(N)

@@ -1,11 +1,12 @@
-// Functions of numbers that drivers have not, or have too rough: helpers of operations. Their types
-// are written as in the text of a row: V of a value, U, I and B of its bits and conditions.
+// Helpers of operations: functions of numbers that drivers lack or compute too inexactly. Types are
+// named as in the WGSL text of an operation: V is the type of a value, U and I the types of its
+// bits, and B the type of a condition.
 //
 // Drivers may assume that there is no NaN and no infinity, fuse a product and a sum, or fold (a +
 // b) - a and (a / b) * b. So special values are recognised by their bits, infinities and NaNs are
 // made from bits that are known only at run time, and no text needs the rounding error of a sum.
-// Polynomials are minimax fits of relative error (Remez's problem by Lawson's weights),
-// coefficients rounded one by one. Exponentials, logarithms and trigonometry are in other files and
+// Polynomials minimise the largest relative error (by Lawson's algorithm); their coefficients were
+// rounded one by one. Exponentials, logarithms and trigonometry are in other files and
 // follow the same rules.
 
 //% macro is_nan()
@@ -51,7 +52,7 @@ fn ordered(x: V) -> I {
 }
 //% endmacro
 
-// The square root: one Newton step after the driver's reciprocal square root. NaN below 0.
+// The square root: one Newton step after the driver's reciprocal square root. NaN if x is negative.
 //% macro accurate_sqrt()
 fn accurate_sqrt(x: V) -> V {
   let bits = bitcast<U>(x);
@@ -65,7 +66,7 @@ fn accurate_sqrt(x: V) -> V {
 }
 //% endmacro
 
-// a / b with one correction of the driver's quotient, if that is finite and not 0.
+// a / b: the driver's quotient with one correction step, if the quotient is finite and not 0.
 //% macro quotient()
 fn quotient(a: V, b: V) -> V {
   let q = a / b;
@@ -75,7 +76,8 @@ fn quotient(a: V, b: V) -> V {
 }
 //% endmacro
 
-// a - n b with the n toward zero, exact: a long division of the mantissas, eight bits a step.
+// a - n b, exactly, with n = a / b rounded toward zero: a long division of the mantissas, eight
+// bits in each step.
 //% macro truncated_rest()
 fn truncated_rest(a: V, b: V) -> V {
   let x = bitcast<U>(a) & U(0x7fffffffu);

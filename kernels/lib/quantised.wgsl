@@ -1,16 +1,17 @@
 // Reads quantised weights for products. docs/design/quant.md describes the planes and the order of
 // bits.
 //
-// A group is 32 numbers of one row. Its couple t is the numbers 2 t and 2 t + 1 as stored (without a
-// sign), in the low and the high half of a word. BITS of them are in the plane `low`, HIGH bits above
-// in `high`. The library `quant`, one file a type, comes before this one.
+// A group is 32 numbers of one row. Couple t of a group is a word with the numbers 2 t (low half)
+// and 2 t + 1 (high half) as stored, without a sign. The lower BITS bits of each number are in the
+// plane `low`, the HIGH bits above them in the plane `high`. The library `quant`, one file a type,
+// comes before this one.
 //% set BITS, HIGH, VEC, PARTS, WORDS = quant.BITS, quant.HIGH, quant.VEC, quant.PARTS, quant.WORDS
-// A number is scale (q - zero) where a type has zero points: "whole" ones, of the group, or "any", of
-// each scale.
+// If a type has zero points, a number is scale (q - zero). ZERO is "whole" for an integer zero
+// point of each group, and "any" for a zero point of each scale.
 //% set ZERO = quant.ZERO if quant.ZERO is defined else ""
 
-// The functions load_quants, load_scales, scales_of, offsets_of and zeros_of. EXACT converts halves without the
-// driver, which may flush subnormal ones.
+// The functions load_quants, load_scales, scales_of, offsets_of and zeros_of. With EXACT, halves
+// are converted without the driver, which may flush subnormal halves to 0.
 //% macro functions(EXACT=false)
 struct Quants {
 //% for i in range(PARTS)
@@ -40,8 +41,8 @@ struct Scales {
   word${k}: u32,
 //% endfor
 }
-// The words as they lie there. What is loaded while other work goes on is not touched until it is
-// needed: an operation right behind a load waits for it.
+// Loads the words without unpacking them: an operation on loaded words would wait for the load, so
+// words that are loaded ahead of their use are left as they are.
 fn load_words(b: u32, s: u32, n: u32) -> Scales {
   let at = p.scales_off + b * p.scales_bs + s * p.scales_gs + ${"n" if quant.SHARE == 1 else "n / %du" % quant.SHARE};
   return Scales(
@@ -50,7 +51,7 @@ fn load_words(b: u32, s: u32, n: u32) -> Scales {
 //% endfor
   );
 }
-// Row n's part of them.
+// The part of these words that belongs to row n.
 fn own_words(s: Scales, n: u32) -> Scales {
 //% if quant.SHARE == 1
   return s;
@@ -86,7 +87,7 @@ ${"(" ~ x ~ " >> " ~ n ~ "u)" if n > 0 else "(" ~ x ~ " << " ~ (-n) ~ "u)" if n 
 ${w}.low${j // VEC}.${"xyzw"[j % VEC]}
 //%- endmacro
 
-// Couple t of the group in w, as stored.
+// Couple t of the group whose words are w, as stored.
 //% macro stored(w, t)
 //% set each = 16 // BITS
 //% set mask = "0x%04x%04xu" % (2 ** BITS - 1, 2 ** BITS - 1)

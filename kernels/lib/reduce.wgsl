@@ -1,7 +1,7 @@
 // Reductions over the lanes of a row, through workgroup memory, in a fixed order.
 //
-// A workgroup of WG invocations holds WG / LANES rows; `slot` is row_in_group * LANES + lane. TYPE is
-// that of the values: f32, or a vector of sums that are taken at once.
+// A workgroup of WG invocations holds WG / LANES rows; `slot` is row_in_group * LANES + lane. TYPE
+// is the type of the values: f32, or a vector of several sums that are reduced at once.
 
 //% macro memory(LANES, WG, SG=false, TYPE="f32")
 var<workgroup> red_a: array<${TYPE}, ${WG}>;
@@ -15,7 +15,8 @@ var<workgroup> red_b: array<array<${TYPE}, 4>, ${WG // 4}>;
 ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
 //% endmacro
 
-// `value` becomes `op` over all lanes of the row. `again`: not the first reduction of the kernel.
+// Replaces `value` by the reduction with `op` over all lanes of the row. `again`: this is not the
+// first reduction of the kernel.
 //% macro lanes(value, op, LANES, SG=false, again=false)
 //% if again and (SG or LANES <= 8)
   workgroupBarrier();  // the last results have been read

@@ -1,8 +1,8 @@
 // Shared by the bodies of reductions: reading values, combining several values into a state, and
 // combining and storing the states of a row.
 
-// `batch`: the state of up to N values, of which the first n count: x0 at position i, the others
-// `step` apart.
+// `batch`: the state of N values, of which only the first n count; x0 is at position i, and the
+// next values follow `step` positions apart.
 //% macro batch(ROW, N, V, U)
 fn batch(
 //% for u in range(N)
@@ -60,8 +60,9 @@ ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2
   return S(pivot, ${plus("d", N)} / f32(n), ${plus("q", N)}, f32(n));
 //% endmacro
 
-// Keys of floats take three operations each, as long as no NaN is there and the largest is no zero:
-// then both zeros get one key, and NaN the largest. Those have the same bits when the order is flipped.
+// A key of a float takes three operations if there is no NaN and the largest value is not zero.
+// Otherwise both zeros get the same key, and NaN gets the largest key, also if the order is
+// flipped.
 //% macro positions(N, V, U)
 //% set I = U.replace("u32", "i32")
 //% for u in range(N)

@@ -8,14 +8,14 @@ fn combine(a: Sum, b: Sum) -> Sum { return select(a + b, a * b, p.product == 1u)
 fn neutral() -> Sum { return Sum(p.product); }
 //% endmacro
 
-// N vectors of VEC elements each invocation; `total` if the sum of a row is needed, too.
+// Each invocation has N vectors of VEC elements; `total`: the sum of a row is needed, too.
 //% macro memory(LANES, WG, N)
 var<workgroup> lane_a: array<Sum, ${WG}>;
 //% if LANES > 4
 var<workgroup> lane_b: array<Sum, ${WG}>;
 //% endif
 //% if N > 1
-// N sums of each lane and one place free, so that lanes do not meet in one bank.
+// Each lane has N sums and one unused place, so that lanes use different banks.
 var<workgroup> chunk_sums: array<Sum, ${WG * (N + 1)}>;
 //% endif
 //% endmacro

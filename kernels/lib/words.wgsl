@@ -67,7 +67,8 @@ ${mem}[${i}]
 //% endmacro
 
 // Stores the bits of four neighbours, elements 4 q to 4 q + 3 of the index space (or of a row, with its
-// function of positions and its length): at once (V == 4), or one by one as far as they are there.
+// function of positions and its length): at once (V == 4), or one by one, without elements past the
+// end.
 //% macro store_four(S, V, q, bits, place="dst_index(", end="p.total")
 //% if V == 4
 //% if S == 4

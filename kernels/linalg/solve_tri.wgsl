@@ -19,9 +19,10 @@
 // ///
 
 // A workgroup solves for 16 columns of one batch, a block of 16 rows at a time, one element for each
-// invocation. First it subtracts the rows before the block, as products of tiles of 16 x 16, then the
-// rows of the block one by one, as each is solved. It reads solved rows back from dst. Bytes: a is read
-// once for every 16 columns, a row of dst once for each block behind it.
+// invocation. First it subtracts the products with the rows before the block, in tiles of 16 x 16;
+// then it solves the rows of the block one by one and subtracts each from the rows after it. It
+// reads solved rows back from dst. Bytes: a is read once for every 16 columns, and a row of dst
+// once for each block after it.
 var<workgroup> left: array<f32, 256>;  // of a
 var<workgroup> right: array<f32, 256>;  // of dst
 

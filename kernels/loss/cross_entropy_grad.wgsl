@@ -30,8 +30,8 @@
 // ///
 
 //% set N, WG = CFG.N, CFG.threads
-// 2^lane_bits invocations for a row, or for a piece of it of N vectors each. Each element depends on
-// itself and on some numbers of its row: one read and one write.
+// 2^lane_bits invocations for a row, or for a piece of it of N vectors each. Each element of the
+// gradient depends on its own logit and on a few numbers of its row: one read and one write.
 ${cross_entropy.functions(VEC)}
 ${cross_entropy.class_weights(VEC)}
 //% if TARGETS != "probs"
@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let own_class = min(goal.found, p.classes - 1u);
   let counts = goal.inside & !goal.ignored;
   let part = p.hard * class_weight(own_class);
-  // The components of the class's vector.
+  // `part` in the component of the class, 0 in the others.
 //% if VEC == 4
   let own = select(V(), V(part), vec4<u32>(0u, 1u, 2u, 3u) == vec4<u32>(own_class & 3u));
 //% else

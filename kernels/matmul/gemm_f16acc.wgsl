@@ -29,8 +29,9 @@
 // The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
 // takes twice the registers, so that fewer workgroups share a multiprocessor.
 //
-// The order of the multiply-adds: four rows (one vector) down and up, two columns at a time, then the
-// other four. Stores and loads early in a tile are better than in its middle.
+// The order of the multiply-adds: four rows (one vector), alternately down and up, for two columns
+// at a time; then the other four rows. Stores and loads early in a tile are faster than in its
+// middle.
 //
 // Bounds, for unchecked compilation: as in gemm_tile.
 struct Eight { low: vec4<f16>, high: vec4<f16> }
@@ -152,7 +153,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var left = (k_count + 15u) >> 4u; left > 0u;) {
     let blocks = min(left, p.blocks);
     left -= blocks;
-    // Twice in one iteration: at the end of each, the compiler moves registers.
+    // Two rounds in one iteration, because the compiler moves registers at the end of each
+    // iteration.
     for (var n = blocks; n > 0u; n -= 1u) {
     ${two_tiles()}
       if (n == 1u) { break; }

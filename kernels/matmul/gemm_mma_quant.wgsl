@@ -38,9 +38,9 @@
 // ///
 
 // gemm_mma with quantised weights in the place of a: one workgroup computes BM rows (from b) x BN columns
-// (from the weights) of dst. The first BN invocations take a column's group of 32 k each, whose words
-// and scales are on their way to registers while the group before is multiplied, and make four units of
-// halves of it.
+// (from the weights) of dst. Each of the first BN invocations takes a column's group of 32 k and
+// converts it to four 16-byte units of halves; its words and scales are loaded into registers while
+// the previous group is multiplied.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; groups are
 // whole and lie below the split's end; stores are guarded; indices into workgroup memory are lane numbers

@@ -37,18 +37,19 @@
 // ///
 
 // One workgroup computes BN columns of dst and all rows. Its subgroups divide k among themselves;
-// each has both operands of a group of 32 k in a part of workgroup memory of its own, a lane a column
-// or two. DEPTH groups are on their way to registers while those before are multiplied. At the end the
-// sums of the subgroups are added up.
+// each has its own part of workgroup memory for both operands of a group of 32 k, and each lane
+// converts one or two columns. DEPTH groups are loaded into registers while the groups before them
+// are multiplied. At the end the sums of the subgroups are added up.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, groups to
 // those of the split; stores are guarded; indices into workgroup memory are lane numbers below the sizes
 // of the arrays, cut where the compiler cannot see it.
 //% set WARPS, COLS = CFG.threads // 32, CFG.BN // 32
-// All of one block, where a block has several.
+// The groups of a round (DEPTH) belong to one block if a block has several groups.
 //% set DEPTH = 4 if quant.PARTS == 1 and quant.HIGH == 0 and CFG.BN > 32 else 2
 //% set GROUPS = quant.BLOCK // 32
-// Units of a row of a group, and of a subgroup's part: columns, then rows of b.
+// STRIDE: 16-byte units from one row of a group to the next. ZONE: units of a subgroup's part,
+// first columns, then rows of b.
 //% set STRIDE = 5
 //% set ZONE = (CFG.BN + CFG.BM) * STRIDE
 //% set LOADS = CFG.BM // 8
@@ -60,7 +61,8 @@ ${epilogue.of_rows()}
 ${quantised.functions()}
 ${quant_loader.functions()}
 
-// Round r of the groups, those beyond the last one clamped, to registers with a name that begins so.
+// Loads round r of the groups into registers whose names begin with `name`; groups beyond the last
+// one are clamped.
 //% macro load_round(name)
 //% for a in range(DEPTH)
       {
@@ -91,7 +93,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let first_group = k_first >> 5u;
   let end_group = (k_first + k_count) >> 5u;
   let last_group = end_group - 1u;
-  // Rounds of DEPTH groups: those of this subgroup, of as many as each has.
+  // Rounds of DEPTH groups: the number that each subgroup runs, and this subgroup's own.
   let first_round = first_group / ${DEPTH}u;
   let rounds = (end_group + ${DEPTH - 1}u) / ${DEPTH}u - first_round;
   let each = (rounds + ${WARPS - 1}u) / ${WARPS}u;

@@ -14,8 +14,8 @@
 // ///
 
 // One workgroup computes BM rows (from b) x BN columns (from the weights) of dst, TM x TN sums an
-// invocation. Each invocation takes a column's group of 32 k at a time and stores it in two halves of
-// BK = 16 k, as numbers, between whose products the next loads are on their way.
+// invocation. Each invocation takes a column's group of 32 k at a time and stores its numbers in
+// two halves of BK = 16 k; the next loads are under way while the halves are multiplied.
 //
 // Workgroup memory holds elements, not vectors: several invocations must not write components of one
 // vector.
@@ -24,7 +24,7 @@
 // below the split's end; stores are guarded; indices into workgroup memory are lane numbers below the
 // sizes of the arrays.
 //% set EACH = 4 if B == "f32" else 8
-// Loads of b in a half: invocations of a row, and rows of a round.
+// Loads of b in a half: the number of invocations for a row, and of rows in a round.
 //% set ACROSS = CFG.BK // EACH
 //% set ROWS = CFG.threads // ACROSS
 //% set LOADS = [CFG.BM // ROWS, 1] | max
@@ -41,7 +41,7 @@ ${quantised.functions()}
 //% endfor
 //% endmacro
 
-// Half `half` of the group to workgroup memory.
+// Stores half `half` of the group to workgroup memory.
 //% macro store_stage(half)
 //% for i in range(4)
     {

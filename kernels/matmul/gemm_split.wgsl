@@ -39,7 +39,7 @@
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": true, "ACROSS": CFG.BN // UNITS, "ROWS": AS * CFG.BK, "BASE": A_BASE, "BK": AS * CFG.BK}
 //% set SUBGROUPS = CFG.threads // 32
-// Units of a row of a fragment of sums, and of the two fragments of a subgroup.
+// 16-byte units in a row of a fragment of sums, and in the two fragments of a subgroup.
 //% set ROW_UNITS, SUM_UNITS = 5, 2 * 16 * 5
 ${mma.memory(A_BASE + A_TILE.ROWS * (A_TILE.ACROSS + 1), SUBGROUPS * SUM_UNITS, CFG.threads)}
 ${mma_loader.functions()}
@@ -79,7 +79,7 @@ ${planes.exponents()}
 //% endfor
 //% endmacro
 
-// Two fragments at a time, each two vectors of a lane.
+// Two fragments at a time; of each, a lane has two vectors.
 //% set N_J = CFG.WN // mma.N
 //% macro add_slice()
 //% for at in range(0, CFG.WM // mma.M * N_J, 2)

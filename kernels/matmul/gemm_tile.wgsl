@@ -30,23 +30,23 @@
 // ///
 
 // One workgroup of 128 invocations computes BM = 64 rows (from b) x BN = 128 columns (from a) of dst,
-// and each invocation TM x TN = 8 x 8 of them. The stores of the next tile and the loads of the tile
-// after it stand in the middle of the product of one tile of BK = 8 k. So each tile needs only one
+// and each invocation TM x TN = 8 x 8 of them. In the middle of the product of a tile of BK = 8 k,
+// the next tile is stored and the tile after it is loaded. So each tile needs only one
 // barrier, and three workgroups fit on a multiprocessor of a large GPU.
 //
 // The instructions besides the multiply-adds decide the loop's speed. So eight halves are loaded at a
-// time as words. Positions move once for two tiles, whose own positions are `a_from` and `b_from`. The
-// vectors of one invocation lie 16 (a) or 8 (b) apart along an axis with a literal index, so that one
-// index into workgroup memory, clamped once, serves both.
+// time as words. Positions move once for every two tiles; the positions of each tile are `a_from`
+// and `b_from`. The vectors of one invocation lie 16 (a) or 8 (b) apart along an axis with a
+// literal index, so that one index into workgroup memory, clamped once, serves both vectors.
 //
 // If b has k last (B_K_LAST), an invocation loads four k of one row and stores four elements. The
 // tile then holds elements, because several invocations must not write components of one vector.
 // Padding puts the rows at four neighbouring k and the rows at the next four k on different banks.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k to
-// `k_prologue` in the first two tiles and to the split in the positions of the others, which move on
-// by 16 k while two rounds of 16 are left; stores to dst are guarded; indices into workgroup memory
-// are lane numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k is
+// clamped to `k_prologue` in the first two tiles; in the others it stays inside the split, because
+// positions move on by 16 k only while two rounds of 16 are left; stores to dst are guarded;
+// indices into workgroup memory are lane numbers below the sizes of the arrays.
 //
 // The order of the multiply-adds matters. Each shares an operand with the previous multiply-add, and
 // all should share it on the same side; the compiler picks the side by where the factors were loaded.
@@ -231,6 +231,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     b_pos += select(0u, b_step, left > 2u);
   }
 
-  // Columns of a vector of eight halves are neighbours, rows always half a tile apart.
+  // The columns of a vector of eight halves are neighbours; its rows are half a tile apart.
   ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM * 2, 1 if WORDS else CFG.LN * 2, DV, DT, " * 2u" if WORDS else "")}
 }

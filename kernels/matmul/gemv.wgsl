@@ -33,8 +33,9 @@
 // 2^lane_bits invocations (lanes) share COLS rows of a and divide k among them. If a's last axis is m
 // (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS rows of b,
 // and repeats the last row of b if dst has fewer. If k is contiguous, neighbouring invocations are lanes.
-// With AT they take neighbouring rows, lanes lie further apart, and rows of b go through workgroup memory.
-// A = u32: words of two halves, 16 bytes a load.
+// With AT neighbouring invocations take neighbouring rows, the lanes of a row lie further apart,
+// and rows of b go through workgroup memory. A = u32: a is read as words of two halves, 16 bytes in
+// each load.
 //% set S, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
 //% set OUT = 2 if WORDS and AT else 1

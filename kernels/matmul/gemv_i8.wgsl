@@ -23,12 +23,13 @@
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share four rows of a and split k; each multiplies them with all ROWS
-// rows of b (the last one again where dst has fewer), whose k lie next to each other. Where k is
-// contiguous in a, neighbouring invocations are lanes; where the rows of a run along memory
-// (rows_run), neighbours take neighbouring rows, and lanes lie further apart.
-// AV: 16 bytes along k a load, 4 bytes of four rows at one k (a's last axis is m then), or single
-// bytes of any strides. A step is 16 k in the first form and 4 in the others.
+// 2^lane_bits invocations (lanes) share four rows of a and split k; each multiplies them with all
+// ROWS rows of b, which are contiguous along k; if dst has fewer rows, the last row of b is
+// repeated. If k is contiguous in a, neighbouring invocations are lanes of the same rows; if
+// neighbouring rows of a are neighbours in memory (rows_run), neighbouring invocations take
+// neighbouring rows, and the lanes of a row lie further apart. AV: a load is 16 bytes along k, or 4
+// bytes of four rows at one k (then a's last axis is m), or one byte, for any strides. A step is 16
+// k in the first form and 4 k in the others.
 //% set ROWS, WG = CFG.ROWS, CFG.threads
 //% set STEP = 16 if AV == 16 else 4
 //% set UNROLL = 1 if ROWS > 1 or AV == 1 else 2 if AV == 16 else 4
@@ -41,7 +42,7 @@ ${packed.gather("a", "p.a_cs")}
 ${packed.scaled()}
 //% endif
 
-// Load u of one round, at a step of k; `cut`: may it pass the end?
+// Load u of one round, at a step of k; `cut`: the load may pass the end.
 //% macro load(u, step, cut)
 //% if AV == 16
 //% for j in range(4)
@@ -63,7 +64,8 @@ ${packed.scaled()}
 //% endfor
 //% endmacro
 
-// Adds the products of load u to the sums; `keep`: which bytes of a word of b count, "" for all.
+// Adds the products of load u to the sums; `keep`: a mask of the bytes of a word of b that count,
+// or "" for all.
 //% macro multiply_add(u, keep)
 //% if AV == 16
 //% for c in range(4)
@@ -80,7 +82,7 @@ ${packed.scaled()}
 //% endif
 //% endmacro
 
-// The sums over the steps of k that are dealt out to this lane; the last step may be cut.
+// The sums over this lane's steps of k; the last step may be incomplete.
 //% macro sum_over_k()
   {
     var k = lane;

@@ -25,8 +25,9 @@
 // grid = "cdiv(rows, CFG.COLS * (CFG.threads >> lane_bits))"
 // ///
 
-// 2^lane_bits invocations (lanes) share COLS rows of w and divide k among them, neighbours in k. Each
-// also adds up the squares of its part of x: what all lanes of a row have is the whole row's.
+// 2^lane_bits invocations (lanes) share COLS rows of w and divide k among them; neighbouring lanes
+// take neighbouring k. Each lane also adds up the squares of its part of x; the sums of all lanes
+// of a row together are the sum of the whole row.
 //% set COLS, WG = CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
 var<workgroup> partial: array<vec4<f32>, ${WG}>;

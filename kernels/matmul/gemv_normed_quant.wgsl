@@ -26,8 +26,9 @@
 // grid = "cdiv(rows, 1 << col_bits)"
 // ///
 
-// The work is split as in gemv_quant: 2^col_bits columns a workgroup, whose runs divide k. Each
-// invocation adds up the squares of its part of x too; the runs of a column have them all.
+// The work is split as in gemv_quant: a workgroup takes 2^col_bits columns, and its runs of
+// invocations divide k. Each invocation also adds up the squares of its part of x; the runs of a
+// column together have the sum of the whole row.
 //
 // Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
 // stores are guarded; indices into workgroup memory are below its size by construction.

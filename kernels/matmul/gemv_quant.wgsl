@@ -19,16 +19,17 @@
 // ///
 
 // One workgroup computes 2^col_bits columns of dst, neighbours in the planes of the weights, and all
-// rows: neighbouring invocations take neighbouring columns, and what is left of the workgroup divides
-// k among itself in runs of `PER` groups. Each invocation adds up its groups for all ROWS rows of b, the
-// last one again where dst has fewer. Then fours of columns add up what the runs have.
+// rows: neighbouring invocations take neighbouring columns, and the invocations of a column divide
+// k among them, `PER` groups at a time. Each invocation adds up its groups for all ROWS rows of b;
+// if dst has fewer rows, the last row of b is repeated. Then the sums of the invocations of a
+// column are added up, for four columns at a time.
 //
 // Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
 // stores are guarded; indices into workgroup memory are below its size by construction.
 //% set S, WG = CFG.ROWS, CFG.threads
 //% set GROUPS = quant.BLOCK // 32
-// Groups of a round, of one block where a block has several. More make long texts of types with bits
-// in two planes.
+// The number of groups in a round; they belong to one block if a block has several groups. With
+// more groups the texts of types with bits in two planes would be long.
 //% set PER = (4 if S == 1 and quant.HIGH == 0 else 2) if GROUPS > 1 else 2 if S < 8 else 1
 var<workgroup> partial: array<array<f32, ${WG}>, ${S}>;
 
@@ -37,7 +38,8 @@ ${epilogue.of_rows()}
 ${quantised.functions()}
 ${quant_sums.functions()}
 
-// The sums of one group: `w`, `s` are its words and scales, `inside`: a condition, or "" where it always holds.
+// Adds the sums of one group: `w` and `s` are its words and scales; `inside` is the condition that
+// the group exists, or "" if it always exists.
 //% macro add_group(u, inside)
 ${quant_sums.numbers("w%d" % u, "s%d" % u, "g%d" % u)}
 //% for s in range(S)
@@ -83,7 +85,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let b_from${s} = b_at(b_start, min(${s}u, p.rows - 1u), 0u);
   var acc${s} = vec4<f32>();
 //% endfor
-  // Runs of whole rounds, of one length but for the last ones.
+  // Runs consist of whole rounds and have the same length, except for the last runs.
   let rounds = (groups + ${PER - 1}u) / ${PER}u;
   let each = (rounds + runs - 1u) / runs;
   let start = min(run * each, rounds);

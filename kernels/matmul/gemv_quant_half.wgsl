@@ -31,11 +31,11 @@
 // grid = "it.batches * across"
 // ///
 
-// As gemv_quant, in packed halves. An invocation has two columns, half of the workgroup's apart, so a
-// vector of b serves both. The weights are converted once for all rows.
+// As gemv_quant, in packed halves. An invocation has two columns, which lie half of the workgroup's
+// columns apart, so a vector of b serves both. The weights are converted once for all rows.
 //
-// Sums of eight products that are beyond 65,504 make a result infinite or NaN. An invocation that has
-// such a sum computes its columns again in f32, so no result is lost.
+// If a sum of eight products is beyond 65,504, the result is infinite or NaN. An invocation that
+// has such a sum computes its columns again in f32, so no result is lost.
 //
 // Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
 // stores are guarded; indices into workgroup memory are below its size by construction.
@@ -137,7 +137,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   partial[${s}][slot${" + lanes" if c}] = acc${s}_${c};
 //% endfor
 //% endfor
-  // Seldom: a sum of halves was too large.
+  // This is rare: a sum of halves was too large.
   for (var c = 0u; c < ${R}u; c += 1u) {
     let at = slot + c * lanes;
     let n = select(n0, n1, c == 1u);

@@ -27,9 +27,9 @@
 // grid = "cdiv(dst.shape[-1], 1 << col_bits)"
 // ///
 
-// As gemv_quant, with one row of b, whose numbers are bytes with a scale for each group: a group is
-// eight packed dot products, of integers and exact. A weight is scale (q - WORD_BIAS - zero) + offset, of
-// which the constant parts count with the sums of b's bytes.
+// As gemv_quant, but b has one row, whose numbers are bytes with a scale for each group. So a group
+// takes eight packed dot products of integers, which are exact. A weight is scale (q - WORD_BIAS -
+// zero) + offset; its constant parts are multiplied with the sum of b's bytes.
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = 4 if GROUPS > 1 and quant.HIGH == 0 else 2

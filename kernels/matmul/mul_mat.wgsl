@@ -42,7 +42,7 @@
 // ///
 
 // One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK k in workgroup
-// memory; the next tiles are on their way to registers meanwhile. Rows of dst come from b, columns
+// memory; meanwhile the next tiles are loaded into registers. Rows of dst come from b, columns
 // from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch then, its
 // first axis the splits), each split is one more batch that starts further along k.
 //

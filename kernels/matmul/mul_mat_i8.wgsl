@@ -38,14 +38,14 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK words of four k in
-// workgroup memory; the next tiles are on their way to registers meanwhile. Rows of dst come from b,
-// columns from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch
+// One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK words of four
+// k in workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from
+// b, columns from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch
 // then, its first axis the splits), each split is one more batch that starts further along k.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k in the
-// tile that may be cut; all other tiles lie below the split's end; stores are guarded; indices into
-// workgroup memory are lane numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k is
+// clamped in the tile that may be incomplete; all other tiles lie below the split's end; stores are
+// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set A_TILE = {"x": "a", "V": AV, "K_ROWS": AT, "EXTENT": CFG.BN, "BK": CFG.BK}
 //% set B_TILE = {"x": "b", "V": BV, "K_ROWS": BT, "EXTENT": CFG.BM, "BK": CFG.BK}
 var<workgroup> a_tile: array<array<vec4<u32>, ${CFG.BN // 4}>, ${CFG.BK}>;

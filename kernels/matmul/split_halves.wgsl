@@ -15,14 +15,16 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup splits BM x BN numbers: it reads them along the axis (`flip`: rows) whose steps are
-// short, and writes units of eight halves along columns, one of each plane an invocation.
+// One workgroup splits BM x BN numbers: it reads them along the axis with the smaller stride
+// (`flip`: along rows) and writes units of eight halves along columns. Each invocation writes one
+// unit of each plane.
 //
-// A number is multiplied with the power of two of its row. high has 11 bits, rounded to nearest (ties
-// away from zero), and low, what is left times 2048, 11 more: what both miss is below 2^-23 of the
-// number, or 2^-39 of the row's largest. high is at least 2^-14, the smallest normal half, unless the
-// number is zero: so products with inf are inf, and no half is denormal. All by integers: conversions
-// to halves differ between drivers.
+// A number is multiplied with the power of two of its row. high is the product rounded to 11 bits
+// (to nearest, ties away from zero). low is the remainder times 2048, which gives 11 more bits. The
+// error of both together is below 2^-23 of the number, or 2^-39 of the row's largest number. high
+// is at least 2^-14, the smallest normal half, unless the
+// number is zero: so products with inf are inf, and no half is subnormal. Everything is computed
+// with integers, because conversions to halves differ between drivers.
 ${planes.exponents()}
 
 // The bits of high, and of low above them.
@@ -40,7 +42,7 @@ fn split(x: f32) -> u32 {
   return select(select(finite, special, size >= 0x7f800000u), 0u, size == 0u);
 }
 
-// x times the power of two of its row, still different from zero if it was.
+// x times the power of two of its row; not zero unless x is zero.
 fn scaled(x: f32, top: f32) -> f32 {
   let size = bitcast<u32>(x) & 0x7fffffffu;
   let v = times_power(vec4<f32>(x), vec4<i32>(exponent_of(top))).x;

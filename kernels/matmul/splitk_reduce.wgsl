@@ -38,7 +38,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let total = p.total / V;
   let near = p.partials_off + min(i, total - 1u);
   var sum = ${T}();
-  // Four loads on their way at once: one alone leaves half of the bandwidth unused.
+  // Four loads at once, because a single load leaves half of the bandwidth unused.
   for (var s = lane; s < p.splits; s += 4u * lanes) {
 //% for u in range(4)
     let v${u} = partials_load(near + min(s + ${u}u * lanes, p.splits - 1u) * total);

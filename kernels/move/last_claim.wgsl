@@ -12,7 +12,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation. The table is zeros before, and has more slots than there are elements.
+// One element per invocation. The table is filled with zeros before and has more slots than there
+// are elements.
 ${places.functions()}
 
 @compute @workgroup_size(WG)
@@ -30,8 +31,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   loop {
     let found = atomicCompareExchangeWeak(&table_mem[slot], 0u, e + 1u);
     if (found.exchanged) { break; }
-    if (found.old_value == 0u) { continue; } // it may fail for no reason
-    // Whoever comes to a slot's place later has the same place: the slot stays that of one place.
+    if (found.old_value == 0u) { continue; } // the weak exchange may fail spuriously
+    // An element that finds its own place in a slot shares the slot: a slot always belongs to one
+    // place.
     if (one_place(found.old_value - 1u, e)) {
       atomicMax(&table_mem[slot], e + 1u);
       break;

@@ -22,9 +22,9 @@
 
 //% set UNROLL, WG = CFG.UNROLL, CFG.threads
 //% set WORDS = UNROLL * WG // 32
-// One workgroup per chunk, UNROLL elements an invocation, a workgroup apart. Each element is a bit of
-// one of WORDS words; its place is the number of bits before it in the chunk, behind those of other
-// chunks.
+// One workgroup per chunk, UNROLL elements an invocation, a workgroup apart. Each element sets a
+// bit in one of WORDS words; its place in dst is the number of bits before it in this chunk and in
+// earlier chunks.
 var<workgroup> bits: array<atomic<u32>, ${WORDS}>;
 var<workgroup> before: array<u32, ${WORDS}>;
 

@@ -27,8 +27,8 @@
 // grid = "cdiv(it.total, 4 * WG)"
 // ///
 
-// Four elements per invocation, a workgroup apart. The plan gives dst the picked axis as its last one,
-// behind axes that have the shape of src.
+// Four elements per invocation, a workgroup apart. The plan makes the picked axis the last axis of
+// dst, after axes that have the shape of src.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -16,9 +16,9 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// UNROLL elements per invocation, a workgroup apart; those of one place in turn are one addition, so
-// that an index of equal numbers does not queue each element at one word. The plan gives dst the
-// picked axis as its last one.
+// UNROLL elements per invocation, a workgroup apart; successive elements with the same place are
+// added together first, so that an index of equal numbers does not make every element wait for the
+// same word. The plan makes the picked axis the last axis of dst.
 @compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -20,11 +20,12 @@
 
 //% set PER, WG = CFG.PER, CFG.threads
 // 2^lane_bits invocations take a row, or a piece of one, PER neighbours each; its keys ascend. A
-// run that ends where it began is added to dst by its invocation. A run over several of them is the
-// sum of parts up to the last key of each, by a scan that starts anew with each run. The first and
-// the last run of a piece may continue in other pieces: both become an element of the next row.
+// run that ends where it began is added to dst by its invocation. The sum of a run over several
+// invocations comes from a scan that starts again with each run; it adds each invocation's part up
+// to its last key. The first and the last run of a piece may continue in other pieces: both become
+// an element of the next row.
 
-// Whether a run begins in here, and the bits of the sum of the last run.
+// Whether a run begins in this invocation, and the bits of the sum of its last run.
 alias Sum = vec2<u32>;
 fn combine(a: Sum, b: Sum) -> Sum {
   let both = bitcast<u32>(bitcast<f32>(a.y) + bitcast<f32>(b.y));
@@ -113,7 +114,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if LAST
     add(row, key, total);
 //% else
-    // For a single run, the sum comes first, then a value that adds nothing.
+    // A single run gives its sum, then a value that adds nothing.
     if (key == first_key) { put(row, 2u * piece, key, total); }
     put(row, 2u * piece + 1u, key, select(total, -0.0f, key == first_key));
 //% endif

@@ -21,9 +21,10 @@
 // grid = "across * cdiv(it.batches * dst.shape[-2], WG >> lane_bits)"
 // ///
 
-// A column is W bytes, one element or several; 2^lane_bits lanes take neighbouring columns of a row, and
-// a workgroup as many rows as it has lanes for. Of a column the first `kept` bytes lie at or before the
-// diagonal: they are those of src, or with `upper` (flip = ~0) the others are.
+// A column is W bytes: one element or several. 2^lane_bits lanes take neighbouring columns of a
+// row, and a workgroup takes as many rows as its lanes allow. The first `kept` bytes of a column
+// lie at or before the diagonal. These bytes come from src, or with `upper` (flip = ~0) the others
+// do.
 ${words.functions()}
 
 @compute @workgroup_size(WG)
@@ -37,7 +38,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let r = row - batch * p.height;
   let s = src_at(src_batch(batch), r, c);
   let d = dst_at(dst_batch(batch), r, c);
-  // Bytes of the row up to the diagonal, which `shift` has in two's complement.
+  // The number of bytes of the row up to the diagonal; `shift` is the diagonal in two's complement.
   let edge = clamp(bitcast<i32>(r + p.shift), 0, i32(p.width * W / p.item)) * i32(p.item);
   let kept = u32(clamp(edge - bitcast<i32>(c * W), 0, bitcast<i32>(W)));
 //% if W == 16

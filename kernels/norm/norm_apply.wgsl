@@ -29,8 +29,8 @@
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
-// 2^lane_bits invocations take N vectors each of a row, or of a piece of it, and do not
-// depend on each other.
+// 2^lane_bits invocations take N vectors each of a row, or of a piece of a row; they do not depend
+// on each other.
 ${norm.inverse("vec4<f32>" if SV == 4 else "f32")}
 
 @compute @workgroup_size(${WG})

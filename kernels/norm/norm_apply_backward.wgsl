@@ -33,8 +33,8 @@
 // 2^lane_bits invocations take N vectors each of a row, or of a piece of it; none depends on another.
 ${norm.inverse(S)}
 
-// Computes level and along from the sums: means, except for l2, where a length not above eps has no
-// gradient.
+// Computes `level` and `along` from the sums. They are means, except for l2; there a length not
+// above eps has no gradient.
 fn share(squares: ${S}) -> ${S} {
   if (p.l2 == 1u) { return select(${S}(), ${S}(1.0f), sqrt(squares) >= ${S}(p.eps)); }
   return ${S}(1.0f / p.count);

@@ -44,7 +44,7 @@
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
 // weight and bias have an element for each column, or (WV < VEC, or inner > 1) for each `inner` columns;
-// rows take the rows of weight in turn.
+// successive rows use the rows of weight in turn.
 ${reduce.memory(LANES, WG, false, "vec2<f32>" if NORM == "layer" else "f32")}
 //% if NORM == "rms"
 ${norm.inverse("f32")}

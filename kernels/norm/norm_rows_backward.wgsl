@@ -42,9 +42,10 @@
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 //% set SUMS = N <= 8
 // LANES invocations hold one row of x and of dy in registers, N vectors each: two reads and one write.
-// A workgroup takes rows one after the other, so many apart as there are workgroups, and adds up what
-// they give to weight and bias, column by column (where registers hold that, too); another dispatch adds
-// the sums of all workgroups. Rows that one workgroup holds at once meet in workgroup memory.
+// A workgroup takes one row after the other, in steps of the number of workgroups, and adds up
+// their gradients of weight and bias, column by column (if registers have room for them); another
+// dispatch adds the sums of all workgroups. Rows that one workgroup holds at once meet in workgroup
+// memory.
 ${reduce.memory(LANES, WG, false, "vec4<f32>" if NORM == "layer" else "vec2<f32>")}
 //% if NORM == "rms"
 ${norm.inverse("f32")}
@@ -99,7 +100,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 
 //% if NORM == "layer"
-    // As in norm_rows: differences from the rounded mean, their mean and squares, and with dy.
+    // As in norm_rows: differences from the rounded mean, their mean, their squares, and their
+    // products with dy.
 //% for k in range(N)
     let t${k} = select(${V}(), v${k}, in${k});
 //% endfor

@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lane = li >> p.across_bits;
   let piece = g / p.tiles;
   let own_column = ((g - piece * p.tiles) << p.across_bits) + (li & (across - 1u));
-  // Lanes past the end do the last column again, unseen.
+  // Lanes past the end repeat the last column and store nothing.
   let column = min(own_column, p.batches * p.cols - 1u);
   let batch = column / p.cols;
   let c = column - batch * p.cols;

@@ -93,7 +93,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   } else if (weight_decay != 0.0f) {
     g += weight_decay * w;
   }
-  // Each form keeps what it adds: near 1 the difference has no bias, near 0 it would lose a small g.
+  // Two forms, so that no small term is lost: near 1 the difference has no bias, near 0 it would
+  // lose a small g.
   if (beta1.y < 0.5f) {
     first += beta1.y * (g - first);
   } else {

@@ -26,10 +26,11 @@
 // grid = "cdiv(it.batches * cdiv(dst.shape[-2], CFG.R) * cdiv(dst.shape[-1], 4), 256)"
 // ///
 
-// One invocation gathers R rows of four neighbours of the image, from all windows around them:
-// which window may hold which element is known, as R and 4 are multiples of the stride. All loads
-// come first, at clamped windows; windows that do not exist add nothing. Bytes: dst written once,
-// dy and index read once, if caches hold the windows that blocks share.
+// One invocation gathers R rows of four neighbours of the image, from all windows around them.
+// Which window may contain which element is known in the text, because R and 4 are multiples of the
+// stride. All loads come first, at clamped windows; windows that do not exist add nothing. Bytes:
+// dst is written once; dy and index are read once, if the caches hold the windows that blocks
+// share.
 //% set K, S, R, PAD = CFG.K, CFG.S, CFG.R, CFG.PAD
 //% set FIRST, LAST_Y, LAST_X = (PAD - K + S) // S, (R - 1 + PAD) // S, (3 + PAD) // S
 //% if OP == "avg"

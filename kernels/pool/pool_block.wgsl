@@ -31,11 +31,11 @@
 // of x and an element on each side of it, and neighbouring invocations load neighbouring vectors.
 // Otherwise it computes one column. All loads come first, at clamped positions. A clamped load repeats an
 // element of its own window, so a maximum does not change. Sums skip clamped loads.
-// Bytes: x and dst once each, if caches hold the rows that blocks share.
+// Bytes: x is read once, if the caches hold the rows that blocks share, and dst is written once.
 //% set K, S, R, PAD = CFG.K, CFG.S, CFG.R, CFG.PAD
 //% set ROWS, COLS = (R - 1) * S + K, (D - 1) * S + K
 
-// f(f(a, b), c), or a + b + c, of K names that are counted from `first`.
+// f(f(a, b), c), or a + b + c, for K names with numbers from `first` on.
 //% macro chain(f, name, first, tail)
 //% set ns = namespace(text=name ~ first ~ tail)
 //% for i in range(first + 1, first + K)

@@ -23,8 +23,8 @@
 
 // One invocation visits all elements of one window that lie in the image, in the order of rows. V is
 // the number of contiguous channels. Neighbouring invocations take neighbouring columns, or channels
-// if these are neighbours in memory (channels_first). Bytes: x and dst once each, if caches hold the
-// elements that windows share.
+// if these are neighbours in memory (channels_first). Bytes: x is read once, if the caches hold the
+// elements that windows share, and dst is written once.
 //% set F, U, I = ("f32", "u32", "i32") if V == 1 else ("vec4<f32>", "vec4<u32>", "vec4<i32>")
 ${pool.windows(OP == "avg")}
 ${pool.divisor() if OP == "avg" else pool.keys(V)}

@@ -49,8 +49,8 @@
 // grid = "cdiv(x.shape[-1] // 32 * it.rows * x.shape[0], 64)"
 // ///
 
-// One invocation takes a block of 32 columns of a head of a token, and its partners in the pairs. Two
-// rows share a word of scales, so those are stored by atomics.
+// One invocation takes a block of 32 columns of one head of one token, and reads the other columns
+// of its pairs. Two rows share a word of scales, so scales are stored by atomics.
 ${convert.half()}
 ${making.functions()}
 
@@ -80,7 +80,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let fine = p.table_off + p.table_ls + (q & 1023u) * p.table_ps;
   let queries = dst_row(r);
 
-  // Column (or vector of four) c; its partner lies in the other half of the pairs, or beside it.
+  // Column c, or vector c of four columns; the other column of a pair lies in the other half of the
+  // row, or next to it.
 //% for e in range(32 // V)
   {
     let c = block * ${32 // V}u + ${e}u;

@@ -20,9 +20,10 @@
 // grid = "it.rows"
 // ///
 
-// One workgroup per row, first with an invocation for each piece, then with `each / threads` neighbouring
-// columns of one piece for each. A rounded running sum need not ascend. So a draw takes the first place
-// that has a weight and a running sum above the drawn number, or else the last place with a weight.
+// One workgroup per row. First an invocation takes a piece of the row; then it takes `each /
+// threads` neighbouring columns of one piece. A rounded running sum need not ascend. So a draw
+// takes the first place that has a weight and a running sum above the drawn number, or else the
+// last place with a weight.
 //% set WG = CFG.threads
 ${logits.functions(1)}
 ${philox.functions()}
@@ -33,7 +34,8 @@ var<workgroup> before_pieces: array<f32, ${WG}>;
 var<workgroup> first_above: atomic<u32>;
 var<workgroup> last_kept: atomic<u32>;
 
-// `before` and `total`: of the sums of `value` over the invocations, in one order, 16 at a time.
+// `before`: the sum of `value` over the invocations before this one; `total`: over all of them. The
+// order is fixed; 16 values are added at a time.
 //% macro prefix(value, before, total)
   workgroupBarrier();  // the last sums have been read
   values[lane] = ${value};
@@ -53,7 +55,7 @@ var<workgroup> last_kept: atomic<u32>;
   for (var i = lane / 16u * 16u; i < lane; i += 1u) { ${before} += values[i]; }
 //% endmacro
 
-// The draw among places, of which this invocation has told the atomics of its own.
+// Ends a draw among places; each invocation has already entered its own place by atomics.
 //% macro drawn(name)
   workgroupBarrier();
   let ${name} = min(atomicLoad(&first_above), atomicLoad(&last_kept));
@@ -70,8 +72,8 @@ fn weight(base: u32, c: u32, end: u32, m: f32) -> f32 {
   return select(0.0f, exp_shifted((x - m) / p.temperature), c < end);
 }
 
-// kept_NAME: the sum over this invocation's columns of a piece that take part, those before which the
-// piece has less than `limit`.
+// kept_NAME: the sum over this invocation's columns of a piece that take part. A column takes part
+// if the sum before it in the piece is below `limit`.
 //% macro kept_of(name, piece, limit)
   let start_${name} = ${piece} * p.each + lane * own;
   let end_${name} = min(p.cols, (${piece} + 1u) * p.each);
@@ -101,7 +103,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     atomicStore(&last_kept, 0u);
   }
 
-  // The pieces: their weights on one scale, and the last one that takes part.
+  // For pieces: their weights on a common scale, and the last piece that takes part.
   let is_piece = lane < p.pieces;
   let at = p.stats_off + (row * p.pieces + min(lane, p.pieces - 1u)) * 2u;
   let own_max = stats_load(at);
@@ -118,7 +120,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((piece_weight > 0.0f) & (all | (pieces_before < share))) { atomicMax(&last_kept, lane); }
   ${drawn("cut")}
 
-  // The columns of that piece which take part, and with them the sum of all that do.
+  // The columns of that piece that take part, and from these the sum of all columns that take part.
   let cut_before = before_pieces[cut];
   let limit = select(share - cut_before, 0x1p+126f, all);
   ${kept_of("cut", "cut", "limit")}

@@ -14,7 +14,8 @@
 // grid = "it.rows * pieces"
 // ///
 
-// One workgroup per piece of `each` elements, a multiple of the invocations, which lie in turn.
+// One workgroup per piece of `each` elements, a multiple of the number of invocations; neighbouring
+// invocations take neighbouring elements.
 ${logits.functions(1)}
 ${reduce.memory(CFG.threads, CFG.threads)}
 

@@ -21,7 +21,8 @@
 // ///
 
 // One invocation draws one block: four neighbours. Bytes: each element is written once. Arithmetic
-// bounds it: 20 products of 32 by 32 bits for each block, each of which takes five products in WGSL.
+// bounds the time: 20 products of 32 by 32 bits for each block, each of which takes five products
+// in WGSL.
 ${convert.functions()}
 ${philox.functions()}
 

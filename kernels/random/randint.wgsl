@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v = draw(2u * (p.first + q));
   let w = draw(2u * (p.first + q) + 1u);
   let range = p.high_lo - p.low_lo;
-  // Of 64 bits each, the higher ones change nothing modulo 2^32.
+  // The range has 64 bits; its higher bits change nothing modulo 2^32.
   _ = p.high_hi ^ p.low_hi;
   let bits = p.low_lo + vec4<u32>(
     below(v.x, v.y, range), below(v.z, v.w, range), below(w.x, w.y, range), below(w.z, w.w, range),

@@ -26,8 +26,8 @@
 ${convert.functions()}
 ${philox.functions()}
 
-// A rounded product. Compilers may fuse a * b + c, or take apart what they know; they do not know that
-// p.zero is 0.
+// A rounded product. Compilers may fuse a * b + c, or simplify expressions with known values; they
+// do not know that p.zero is 0.
 fn rounded(v: vec2<f32>) -> vec2<f32> { return bitcast<vec2<f32>>(bitcast<vec2<u32>>(v) ^ vec2<u32>(p.zero)); }
 
 //% set LOGARITHM = ["0.3333333134651184f", "-0.25000306963920593f", "0.20001044869422913f", "-0.166412815451622f"]
@@ -41,8 +41,9 @@ fn rounded(v: vec2<f32>) -> vec2<f32> { return bitcast<vec2<f32>>(bitcast<vec2<u
 //% endfor
 //% endmacro
 
-// -ln(u) of u = x / 2^32 (x = 0 as 1, the lowest bits cut off): u = 2^-n (1 + r) with 1 + r in
-// [sqrt(1/2), sqrt(2)], and a polynomial for (ln(1 + r) - r + r^2 / 2) / r^3 to 2e-8 of the logarithm.
+// -ln(u) for u = x / 2^32 (x = 0 counts as 1, and the lowest bits are dropped): u = 2^-n (1 + r)
+// with 1 + r in [sqrt(1/2), sqrt(2)]. A polynomial gives (ln(1 + r) - r + r^2 / 2) / r^3, with an
+// error of 2e-8 of the logarithm.
 fn minus_log(x: vec2<u32>) -> vec2<f32> {
   let given = x | vec2<u32>(1u);
   let zeros = countLeadingZeros(given);
@@ -68,7 +69,8 @@ fn radius(w: vec2<f32>) -> vec2<f32> {
   return rounded(twice * y);
 }
 
-// The cosine and sine of 2 pi x / 2^32: a quarter of the circle, and t in [-1/2, 1/2) of a quarter.
+// The cosine and sine of 2 pi x / 2^32: x is split into a number of quarters of the circle, and t
+// in [-1/2, 1/2) of a quarter.
 fn direction(x: vec2<u32>) -> array<vec2<f32>, 2> {
   let quarter = x >> vec2<u32>(30u);
   let t = vec2<f32>(bitcast<vec2<i32>>(x << vec2<u32>(2u)) >> vec2<u32>(8u)) * 0x1p-24f;

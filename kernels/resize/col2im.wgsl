@@ -24,8 +24,8 @@
 // ///
 
 // One invocation gathers one pixel. Along an axis tap i meets pixel h where h + p - i d is a multiple
-// of s: with g = gcd(s, d) (common) only if g divides h + p, and then for every s / g th tap (next),
-// from (h + p) / g times the inverse of d / g modulo s / g on.
+// of s: With g = gcd(s, d) (`common`), such taps exist only if g divides h + p. Then every (s /
+// g)th tap (`next`) is one, from (h + p) / g times the inverse of d / g modulo s / g on.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let first_w = (w / p.common_w) % p.next_w * p.inverse_w % p.next_w;
   var sum = 0.0f;
   for (var ky = first_h; ky < p.kernel_h; ky += p.next_h) {
-    // A window before the first one is a large number.
+    // As u32, a negative window number is large.
     let y = (h - ky * p.dilation_h) / p.stride_h;
     for (var kx = first_w; kx < p.kernel_w; kx += p.next_w) {
       let x = (w - kx * p.dilation_w) / p.stride_w;

@@ -21,9 +21,10 @@
 // grid = "cdiv(cdiv(keys.shape[0], 32) * dst.shape[1], WG)"
 // ///
 
-// One invocation per piece of 32 rows and column (V of them). The keys ascend; `order` says where the
-// values of the call's own list lie. A run inside a piece is added to dst; the first and the last run may go on
-// in other pieces, so both become a row of the next list: with a single run, its sum and a zero.
+// One invocation per piece of 32 rows and column (V of them). The keys ascend; `order` gives the
+// places of the values in the list of the call. A run inside a piece is added to dst; the first and
+// the last run may go on in other pieces, so both become rows of the next list; a single run gives
+// its sum and a zero.
 //% set F = "vec4<f32>" if V == 4 else "f32"
 //% set AHEAD = 4
 fn add(key: u32, column: u32, sum: ${F}) {
@@ -77,7 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (runs > 1u) { add(first_key, column, first_sum); }
   add(key, column, sum);
 //% else
-  // Of one run the sum comes first, then what changes none.
+  // A single run gives its sum, then a value that changes nothing.
   let single = runs == 1u;
   if (column == 0u) {
     next_keys_store(p.next_keys_off + 2u * piece * p.next_keys_ns, select(first_key, key, single));

@@ -31,7 +31,8 @@
 // ///
 
 //% set LANES, N = CFG.LANES, CFG.N
-// LANES invocations hold one row in registers, N vectors each; N = 0: any length, read twice.
+// LANES invocations hold one row in registers, N vectors each. With N = 0 a row has any length and
+// is read twice.
 ${reduce.memory(LANES, WG)}
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 

@@ -21,7 +21,8 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// UNROLL elements an invocation, a workgroup apart; LOCAL: counted in workgroup memory first.
+// Each invocation takes UNROLL elements, a workgroup apart. With LOCAL they are counted in
+// workgroup memory first.
 //% if LOCAL
 var<workgroup> counts: array<atomic<u32>, ${CFG.SIZE}>;
 //% endif

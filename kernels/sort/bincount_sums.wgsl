@@ -15,7 +15,8 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// 2^lane_bits invocations a bin: they find its run by bisection and take its elements in turn.
+// 2^lane_bits invocations share a bin: they find its run by bisection and take the elements of the
+// run in turn.
 var<workgroup> sums: array<f32, ${WG}>;
 
 // How many keys are below this one.
@@ -38,7 +39,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lanes = 1u << p.lane_bits;
   let lane = li & (lanes - 1u);
   let bin = g * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  // Those out of range are p.bins.
+  // An index out of range becomes bin p.bins.
   let begin = keys_below(min(bin, p.bins));
   let end = keys_below(min(bin + 1u, p.bins));
   var sum = 0.0f;

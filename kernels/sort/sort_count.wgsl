@@ -11,7 +11,7 @@
 // grid = "keys.size // (CFG.PER * CFG.threads)"
 // ///
 
-// One workgroup a tile of PER keys an invocation.
+// One workgroup takes a tile, with PER keys for each invocation.
 ${radix.memory()}
 var<workgroup> sums: array<u32, ${CFG.threads}>;
 
@@ -21,7 +21,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   ${radix.count()}
   workgroupBarrier();
-  // Each word of counts is that of ${CFG.threads} lanes: eight, then four, then eight.
+  // Each word of counts has a value from each of ${CFG.threads} lanes; they are added eight, then
+  // four, then eight at a time.
   var sum = cells[cell(8u * li)];
 //% for k in range(1, 8)
   sum += cells[cell(8u * li + ${k}u)];

@@ -18,7 +18,7 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// UNROLL elements of one row an invocation, a workgroup apart.
+// Each invocation takes UNROLL elements of one row, a workgroup apart.
 ${order.functions(S)}
 
 @compute @workgroup_size(${WG})

@@ -21,9 +21,9 @@
 // ///
 
 //% set WG = CFG.threads
-// One element an invocation. Its place is the number of elements before it: in its own piece as many
-// as it has in front, in the others what bisection finds, four pieces at a time. Equal elements of
-// earlier pieces come first, so the result equals that of a stable sort.
+// One element an invocation. Its place is the number of elements before it: in its own piece this
+// is its position, and in the others bisection finds the number, for four pieces at a time. Equal
+// elements of earlier pieces come first, so the result equals that of a stable sort.
 ${order.functions(S)}
 
 @compute @workgroup_size(${WG})

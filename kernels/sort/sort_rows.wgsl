@@ -24,7 +24,7 @@
 //% set SIZE, WG = CFG.SIZE, CFG.threads
 //% set PAIRS = SIZE // WG // 2
 //% set SIZE_BITS = SIZE.bit_length() - 1
-// One workgroup sorts as many blocks of 2^bits elements as it holds, by a bitonic network on pairs of
+// One workgroup sorts as many blocks of 2^bits elements as fit, by a bitonic network on pairs of
 // key and position. No two pairs are equal, so the result equals that of a stable sort. If only the
 // first 2^keep_bits elements are needed, runs of that length are sorted, and each pair is halved.
 ${order.functions(S)}
@@ -36,8 +36,8 @@ var<workgroup> order: array<u32, ${SIZE}>;
 fn cell(i: u32) -> u32 { return i ^ ((i >> 3u) & 31u); }
 
 // Three steps of the network at a time: an invocation takes the eight elements that differ in three
-// bits of their index, of which those from `low` to below `high` are compared. Where a bit of
-// `down` is set, larger ones come first.
+// bits of their index and compares along the bits from `low` to below `high`. If a bit of `down` is
+// set, larger elements come first.
 fn exchange_eight(t: u32, low: u32, high: u32, down: u32, left: u32) {
   let bit = min(low, ${SIZE_BITS - 3}u);
   let base = ((t >> bit) << (bit + 3u)) | (t & ((1u << bit) - 1u));
@@ -95,7 +95,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var left = ${SIZE}u;
     var down = (1u << r) & (size - 1u);
     if (phase > p.keep_bits) {
-      // The smaller one of each pair of an upward and a downward run: these go up, then down.
+      // Keeps the smaller element of each pair of an ascending and a descending run; the result
+      // ascends, then descends.
       let length = size >> (phase - p.keep_bits);
       left = (${SIZE}u >> p.bits) * length;
       down = most & (length - 1u);

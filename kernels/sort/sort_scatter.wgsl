@@ -14,8 +14,8 @@
 // ///
 
 //% set PER, WG = CFG.PER, CFG.threads
-// One workgroup a tile: sorted by the digit in workgroup memory first, so that neighbours write to
-// neighbours.
+// One workgroup takes a tile and sorts it by the digit in workgroup memory first, so that
+// neighbours write to neighbours.
 ${radix.memory()}
 alias Sum = u32;
 fn combine(a: u32, b: u32) -> u32 { return a + b; }
@@ -29,7 +29,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let lane = li;
   ${radix.count()}
-  // What moves with the keys: in the first pass the position, which nobody has written.
+  // The items that move with the keys; in the first pass the item is the position, which is not in
+  // memory yet.
   let row = g / p.tiles;
   let position = (g - row * p.tiles) * ${PER * WG}u + li * ${PER}u;
 //% for v in range(PER // 4)
@@ -43,7 +44,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   // Where the digit of each of the first lanes begins; loaded before it is needed.
 //% if ADDS
-  // 16 lanes take the tiles of a digit in turn: keys in all of them, and in those before this one.
+  // 16 lanes take the tiles of a digit in turn and count the keys in all tiles, and in the tiles
+  // before this one.
   let tile = g - row * p.tiles;
   let counts = p.running_off + (row * 16u + (li >> 4u)) * p.tiles;
   var in_all = 0u;
@@ -81,7 +83,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let begin = row * p.tiles * ${PER * WG}u + select(in_row, 0u, at == 0u);
 //% endif
   workgroupBarrier();
-  // Counts in the order of digits, then lanes: a lane runs over eight of them.
+  // The counts in the order of digits, then of lanes; each lane adds up eight counts.
 //% for k in range(8)
   let w${k} = cells[cell(8u * li + ${k}u)];
 //% endfor

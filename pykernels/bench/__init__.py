@@ -1,7 +1,7 @@
 """Benchmarks: of the kernels of this package, and of your own work.
 
-`measure` times a function on a device and checks what it computes; a `Suite` has several, for
-`pykernels bench --module FILE`; a `Shader` is a text of your own.
+`measure` times a function on a device and checks its result; a `Suite` has several cases, for
+`pykernels bench --module FILE`; a `Shader` is a WGSL text of your own.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Two versions side by side: fresh processes of both, alternated, with the process as the unit.
+"""Compares two versions: fresh processes of both take turns, and each process is one sample.
 
 Some differences between runs (places in memory, choices of the driver, other programs) are the same
 for all passes of a process, so passes cannot measure them. Processes can. A case that looks
 different is measured once more with as many fresh processes, and those alone decide: the chance
 that same code is called slower or faster is the product of the levels of both stages.
 
-With a time limit, cases that are undecided are measured further. A look has all readings before it
-for its first stage, and the next batch, of as many processes, alone for its second. Batches have
-sizes that were fixed before, and the looks share FALSE_ALARMS: whatever is looked at again, their
-chances add up to no more.
+With a time limit, undecided cases are measured further, and each case is looked at several times.
+The first stage of a look uses all readings so far, and the second stage only the next batch of as
+many processes. The sizes of the batches are fixed beforehand, and the looks share FALSE_ALARMS, so
+the chances of all looks together do not exceed it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = [
 ]  # fmt: skip
 
 POWER = 0.95
-# Environment of the processes: on a software driver, whose clock nobody watches, ceilings take most
-# of their time and say nothing of a change.
+# Environment of the processes: on a software driver the device's clock is not watched, and
+# measuring ceilings would take most of the time without showing a change.
 CEILINGS = "PYKERNELS_BENCH_CEILINGS"
 
 Side = Literal["old", "new"]
@@ -105,11 +105,11 @@ def paired(
 
     Args:
         measure: times of the old and of the new version in fresh processes, of these cases, None
-            for all, from so many times the usual number of processes. Called once, and once more
-            for what looks different.
+            for all, from a multiple of the usual number of processes. Called once, and once more
+            for cases that look different.
         threshold: from which share on slower counts.
-        more: is there time for so many processes more? With it, what is too noisy is measured on
-            until it is not, or until there is none.
+        more: tells whether there is time for a number of further processes. If given, cases that
+            are too noisy are measured until they are decided or the time is over.
     """
     pool = measure(None, 1)
     names = [*dict.fromkeys([*pool[0], *pool[1]])]
@@ -170,12 +170,12 @@ def against(
 
     Args:
         python: the interpreter of the old version, or its virtual environment.
-        kernels, options: what `pykernels bench` is called with.
-        processes: of each version, and as many again for what looks different.
+        kernels, options: arguments for `pykernels bench`.
+        processes: their number for each version, and as many again for cases that look different.
         threshold: from which share on slower counts.
         seed: of the order in which the versions take turns.
-        say: told of each process.
-        seconds: measure on what is too noisy as long as that.
+        say: called with a line about each process.
+        seconds: how long cases that are too noisy are measured further.
 
     Raises:
         PyKernelsError: an interpreter cannot run the bench.
@@ -212,7 +212,7 @@ class _Processes:
         self._clock: dict[str, Clock] = {}
         self._batches, self._last = 0, 0.0  # seconds that the last process took
         self.total = 0  # processes of each version
-        self._named: dict[str, str] = {}  # by case, how a failure of it is named
+        self._named: dict[str, str] = {}  # by case, the name of its failure
         self._cold: dict[str, str] = {}
         self._timed: dict[Side, set[str]] = {"old": set(), "new": set()}
         self._failed: dict[Side, dict[str, str]] = {"old": {}, "new": {}}

@@ -45,7 +45,7 @@ Part = Callable[[dict[str, Any]], dict[str, Any]]
 BLOCK = 1_048_573  # random elements made on the host; a prime, so that repeats meet no row twice
 WHOLE = 1 << 19  # an output of up to this many elements is checked in full
 MOST_SETS = 4096
-TWICE = 1 << 30  # a set of up to so many bytes has a second one, where calls go round sets
+TWICE = 1 << 30  # if calls go round sets, a set of up to this many bytes gets a second set
 UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does not report it
 
 
@@ -58,8 +58,10 @@ class Operand:
     """One tensor of a case.
 
     order: axes from the outermost to the innermost in memory; () is C order.
-    gap, phase: elements left free behind each run of the innermost axis, and in front of it.
-    values: makes the values (rng, shape) -> array; None: numbers in [-1, 1), small integers.
+    gap, phase: the number of unused elements after each run of the innermost axis, and before the
+        first.
+    values: a function (rng, shape) -> array that makes the values; None makes numbers in [-1, 1),
+        or small integers.
     """
 
     shape: tuple[int, ...]
@@ -101,9 +103,8 @@ class Function:
     """A function that a case measures instead of a kernel of the package.
 
     call: takes the tensors of the case by name.
-    meaning, budget: of its output and what f32 may be off by, from the arrays by name; `shape` is
-        that of the output.
-    operations: of a call.
+    meaning, budget: functions of the arrays by name: the expected output, and the error that f32
+        may have. `shape` is the shape of the output. operations: the number in one call.
     """
 
     call: Callable[..., object]
@@ -117,14 +118,14 @@ class Case:
     """A call of one kernel.
 
     tensors: the arguments of `pykernels.kernels.<kernel>` by name, the output last.
-    shape: the problem's size, as people name it (rows x cols; n x m x k).
+    shape: the size of the problem in its usual form (rows x cols; n x m x k).
     note: what is special about it ("transposed"); part of its name.
-    name, origin: of the shape, where it has one.
-    part: makes of the call's tensors those of a small equal problem inside it, for the check of a
-        large output; its output is a view of the whole output.
+    name, origin: the name and the source of the shape, if it has these.
+    part: from the tensors of the call, makes the tensors of a small problem of the same kind inside
+        it, to check a large output; its output is a view of the whole output.
     prepare: called once with each set of tensors, to compute inputs that depend on others.
-    used: the shape that counts as work of a tensor of which the device is told to use a part only.
-    function: what is called in place of the kernel, whose name is the function's then.
+    used: for a tensor of which the device uses only a part, the shape that counts as work.
+    function: called in place of the kernel; the kernel's name is then the name of the function.
     forced: the choice that the plan of the kernel must take.
     """
 
@@ -193,7 +194,7 @@ def _parameters(call: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
 
 
 def _span(o: Operand) -> int:
-    """Bytes from one set to the next: the windows of all sets are aligned alike."""
+    """Bytes from one set to the next, so that the windows of all sets have the same alignment."""
     return max(-(-math.prod(o.base) * DTYPES[o.dtype].itemsize // 256) * 256, 256)
 
 
@@ -228,13 +229,13 @@ class Loaded:
 
     @property
     def rotated(self) -> int:
-        """Bytes that a round of all sets touches."""
+        """The number of bytes that one call on each set touches."""
         return self.case.footprint * len(self.sets)
 
     @property
     def state(self) -> str:
-        """What caches hold of what calls go round: "cold", nothing, as there are two sets or more
-        and twice the bytes of the last cache; "hot", one set; "warm", what lies between."""
+        """What caches hold of what calls go round: "cold": there are two sets or more with twice
+        the bytes of the last cache; "hot": there is one set; "warm": all other cases."""
         if len(self.sets) < 2:
             return "hot"
         return "cold" if self.rotated >= 2 * last_cache(self.dev) else "warm"
@@ -250,7 +251,7 @@ class Loaded:
         self.call(**self.sets[0], **self.case.args)
 
     def timed(self) -> Calls:
-        """Its calls, on the device's clock and in a loop by the host's."""
+        """The calls of the case, to be timed by the device's clock, and in a loop by the host's."""
         gpu, host = GpuSample(self.dev, self), HostSample(self.dev, self)
         if self.case.forced is None:
             return Calls(gpu, gpu.clock, host)
@@ -290,7 +291,7 @@ class Loaded:
         )
 
     def _work(self) -> tuple[int, int]:
-        """Bytes and operations that a call asks for."""
+        """The bytes and operations of a call."""
         if self.case.function is not None:
             return touched(*self.views()), self.case.function.operations
         kernel = kernel_of(self.case.kernel)
@@ -324,8 +325,9 @@ class Loaded:
         return len(self.sets[0]) == 1
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
-        """Poison the output of the first set, unless it is updated in place, call once (the kernel,
-        or something else that writes there), and compare with the reference; raises CheckFailed."""
+        """Poison the output of the first set (unless it is updated in place), call the kernel, or
+        something else that writes there, once, and compare with the reference; raises
+        CheckFailed."""
         tensors, outputs = self.sets[0], self.outputs
         for name in outputs:
             if name not in self.in_place:
@@ -402,8 +404,8 @@ class Loadable(Protocol):
 
 
 def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
-    """The tensors of a case, in as many sets as make up `rotate` bytes; `apart`: other places in
-    memory, by gaps of a multiple of this number of bytes."""
+    """The tensors of a case, in as many sets as make up `rotate` bytes. With `apart` they lie at
+    other places in memory, behind gaps of a multiple of this number of bytes."""
     least = 2 if rotate and case.footprint <= TWICE else 1
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]

@@ -26,13 +26,14 @@ from .program import GROUP_ID, Program
 
 __all__ = ["Ceilings", "ceilings", "movement", "movement_by_size"]
 
-SIZES = [n << 20 for n in (1, 4, 16, 64, 256)]  # bytes that a call touches, on a software driver
+SIZES = [n << 20 for n in (1, 4, 16, 64, 256)]  # bytes of a call on a software driver
 LONG = 0.02  # seconds that a dispatch of multiply-adds lasts there
 READINGS = 9  # readings at a size; the fastest counts: other programs only slow down
 
 TimeOf = Callable[[Sample], Timing]
 
-# VECS vec4 an invocation, a workgroup apart: engines differ in which number is fastest.
+# An invocation has VECS vectors (vec4), a workgroup apart; which number is fastest depends on the
+# engine.
 _FILL = """
 @group(0) @binding(0) var<storage, read_write> dst: array<vec4<u32>>;
 {group_id}
@@ -77,8 +78,9 @@ class Ceilings:
     launch_gpu: float  # one dispatch after the other, nearly empty
     launch_host: float  # recording and submitting one
     ways: dict[str, float]  # bytes per second of each way
-    # On a software driver: bytes per second by the bytes that a call touches, of fill and copy,
-    # cold and hot ("copy cold"); and operations per second by those of a dispatch ("fma32").
+    # On a software driver: bytes per second of fill and copy, cold and hot ("copy cold"), by the
+    # number of bytes of a call; and operations per second, by the number of operations of a
+    # dispatch ("fma32").
     sizes: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
@@ -94,9 +96,9 @@ class Ceilings:
         self, nbytes: int, operations: int, writes_only: bool, state: str = "cold", around: int = 0
     ) -> float:
         """The least seconds of a call: its bytes at the speed of a copy (or fill), or its
-        operations at the speed of f32 multiply-adds. If there are rates by size, it uses the rate
-        for the call's bytes if it is cold, else for the bytes of all sets that calls use in turn
-        (`around`)."""
+        operations at the speed of f32 multiply-adds. If there are rates by size, a cold call has
+        the rate for its own bytes; other calls have the rate for the bytes of all sets that calls
+        use in turn (`around`)."""
         kind = "fill" if writes_only else "copy"
         rate: float = getattr(self, kind)
         found = self.sizes.get(f"{kind} {'cold' if state == 'cold' else 'hot'}")
@@ -106,7 +108,7 @@ class Ceilings:
 
 
 def _between(rates: Mapping[int, float], size: int) -> float:
-    """The rate at a size, between those that were measured, along the logarithm of the size."""
+    """The rate at a size, interpolated between measured rates along the logarithm of the size."""
     known = sorted(rates)
     size = min(max(size, known[0]), known[-1])
     at = [math.log(n) for n in known]
@@ -116,8 +118,8 @@ def _between(rates: Mapping[int, float], size: int) -> float:
 def ceilings(
     dev: Device, effort: Effort, nbytes: int = 1 << 30, caches: Sequence[str] = ("cold",)
 ) -> tuple[Ceilings, Tracker]:
-    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock. `caches`:
-    the states of the host's caches to measure, on a software driver."""
+    """Measure the ceilings on buffers of up to `nbytes`, and make a tracker of the device's clock.
+    `caches`: the states of the host's caches to measure on a software driver."""
     slow = dev.info["type"] == "CPU"
     fma32, probe = _best_fma(dev, "f32", slow, partial(measure, effort=effort))
     warm = min(probe(1) for _ in range(5))
@@ -159,8 +161,8 @@ def movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
 def movement_by_size(
     dev: Device, nbytes: int, time_of: TimeOf, caches: Sequence[str]
 ) -> dict[str, dict[int, float]]:
-    """Bytes per second of fill and copy by shaders, by the bytes that a call touches: cold, as many
-    sets of buffers as the last cache does not hold, two or more; hot, one set."""
+    """Bytes per second of fill and copy by shaders, by the number of bytes of a call. Cold: two
+    sets of buffers or more, together larger than the last cache. Hot: one set."""
     most = dev.limits["max-storage-buffer-binding-size"]
     found: dict[str, dict[int, float]] = {}
     for size in [n for n in SIZES if n <= nbytes] or [nbytes // 65536 * 65536]:
@@ -177,12 +179,12 @@ def movement_by_size(
 
 
 def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> float:
-    """The fastest reading in seconds, with `count` new sets of buffers of `each` bytes."""
+    """The fastest reading, in seconds, with `count` new sets of buffers of `each` bytes."""
     make, tensors = (_fill_sets, 1) if kind == "fill" else (_copy_sets, 2)
     sets = [[dev.zeros(each, "uint8") for _ in range(tensors)] for _ in range(count)]
     seconds = min(time_of(make(dev, sets, 4)).rounds)
     del sets
-    dev.trim()  # otherwise the pool keeps twice the cache for each size
+    dev.trim()  # otherwise the pool keeps twice the bytes of the cache for each size
     return seconds
 
 
@@ -253,7 +255,8 @@ def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -
     """x -> b - x, repeated: after an even number of steps x has its old value."""
     begin = "\n  ".join(f"var x{k} = vec4<{t}>({t}(start + {k}.0));" for k in range(sums))
     body = "\n    ".join(f"x{k} = fma(x{k}, a, b);" for _ in range(steps) for k in range(sums))
-    # On one NVIDIA H200, packed f16 takes a splat at half the rate; f32 is 20 % faster with one.
+    # On one NVIDIA H200, a splatted operand halves the rate of packed f16 but makes f32 20 %
+    # faster.
     splat = t == "f32"
     a, b = (
         f"vec4<{t}>({', '.join(f'{t}(given[{at + (0 if splat else k)}])' for k in range(4))})"

@@ -15,7 +15,7 @@ __all__ = ["TOLERANCES", "Verdict", "asks_for", "compared", "differing", "expect
 
 Array = np.ndarray[Any, Any]
 
-# What is allowed: a share of each element, and of the largest one.
+# The allowed error: a share of each element, and a share of the largest element.
 TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-2, 1e-6)}
 
 
@@ -77,7 +77,8 @@ def verdict(
     """Compare outputs with `pykernels.reference`: bit for bit where the reference has the output's
     dtype, else within its budget (absolute, per element) if it has one, else within TOLERANCES.
 
-    `rounded`: matrix units took numbers between two products as halves, which some budgets count.
+    `rounded`: matrix units rounded numbers between two products to halves, which some budgets
+    include.
     """
     want = expected(kernel, arrays, args, got[-1])
     allowed = _budget(kernel, arrays, args, got[-1], rounded)
@@ -110,7 +111,7 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     size = np.where(finite, np.abs(want), 0.0)
     if bound is not None:
         allowed = np.asarray(bound, np.float64)
-        if got.dtype != np.float32:  # the rounding of a number, and of a subnormal one
+        if got.dtype != np.float32:  # the rounding of a normal and of a subnormal number
             allowed = allowed + size * 2.0**-10
             allowed = allowed + (2.0**-24 if got.dtype == np.float16 else 0.0)
     else:

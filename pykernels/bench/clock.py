@@ -1,8 +1,8 @@
 """Times of calls: warmed up until steady, by the GPU's own clock, many calls for each reading.
 
-A `Sample` runs n calls and says how many seconds they took, on whatever clock its owner has
-(timestamp queries, CUDA events, the host's). `measure` treats all of them alike. `loops` takes the
-second time of a call: what the host sees of a loop of calls and the sync behind it.
+A `Sample` runs n calls and returns the seconds that they took, by any clock (timestamp queries,
+CUDA events, the host's clock). `measure` treats all of them alike. `loops` measures the second time
+of a call: by the host's clock, a loop of calls and the sync after it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Sample = Callable[[int], float]
 
 STEADY = 0.01  # two windows of warm-up whose medians are this close: the time is steady
 WINDOW = 6
-DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm yet
-SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
+DRIFT = 0.03  # blocks that differ by more, each faster than the one before: the device is not warm yet
+SLOW_CLOCK = 1.25  # if a probe is this many times as slow as when warm, the clock is low
 LONGEST_CHAIN = 4096
-EXACT = 0.005  # standard error of a time, as a share of it, from which more blocks are no use
-EXTRA = 5  # more blocks for each pass in that case
+EXACT = 0.005  # if the standard error, as a share of the time, is below this, more blocks are not needed
+EXTRA = 5  # further blocks of a pass if it is not
 LOOPS = 5  # loops of calls by the host's clock
 
 
@@ -54,8 +54,8 @@ class Effort:
 
     warm, most: seconds of warm-up at least, and at most while the time is not steady.
     rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
-    loop: readings that a loop of calls by the host's clock is as long as.
-    longest: seconds of readings; what takes longer gets fewer.
+    loop: the length of a loop of calls by the host's clock, in readings.
+    longest: seconds of all readings; slower calls get fewer readings.
     """
 
     warm: float = 0.3
@@ -67,7 +67,7 @@ class Effort:
     loop: int = 100
 
     def beside(self) -> Effort:
-        """For a peer: a slow one gets fewer readings."""
+        """The effort for a peer: a slow peer gets fewer readings."""
         return replace(self, most=min(self.most, 0.5), longest=min(self.longest, 0.5))
 
     def brief(self) -> Effort:
@@ -82,21 +82,22 @@ class Effort:
 
     @classmethod
     def of(cls, dev: Device) -> Effort:
-        """Fewer readings on a software driver, which has no clock to warm up, and longer ones there
-        and by the host's clock: a batch begins and ends by the host's threads."""
+        """The effort for a device. A software driver has no clock to warm up, so it gets fewer
+        readings. There, and by the host's clock, readings are longer, because host threads begin
+        and end a batch."""
         if dev.info["type"] == "CPU":
             return cls(warm=0.02, most=0.2, rounds=6, reading=1e-2, loop=10)
         return cls() if "timestamp-query" in dev.features else cls(reading=2e-3, loop=10)
 
 
 def _half(n: int) -> float:
-    """Half a 95 % interval of the mean of so many values, in standard errors."""
+    """Half the 95 % interval of the mean of `n` values, in standard errors."""
     return student(0.975, n - 1) if n > 1 else 0.0
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call, for each reading; how they came about."""
+    """Seconds of one call for each reading, and how they were measured."""
 
     rounds: tuple[float, ...]
     calls: int  # of one reading
@@ -105,14 +106,14 @@ class Timing:
     steady: bool = True
     cold: str = ""  # why the device was not warm, "" if it was
     blocks: int = 1
-    pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
+    pace: float = 1.0  # time of the probe during the blocks, over its time on a warm device
     passes: tuple[int, ...] = ()  # blocks of each pass, if there were several
     loops: tuple[float, ...] = ()  # s of a call by the host's clock, for each loop of calls
 
     @property
     def seconds(self) -> float:
-        """The mean of the medians of the blocks: a median takes no notice of a reading that was
-        disturbed, and where a kernel has two speeds the mean is what repeats."""
+        """The mean of the medians of the blocks: a median ignores a disturbed reading, and if a
+        kernel has two speeds, only the mean repeats."""
         return statistics.mean(self.block_medians())
 
     @property
@@ -122,8 +123,8 @@ class Timing:
 
     @property
     def per_call(self) -> float:
-        """Seconds of a call by the host's clock, a loop of calls and the sync behind it: the median
-        of the loops; 0 where it is not known."""
+        """Seconds of a call by the host's clock, from a loop of calls and the sync after it: the
+        median of the loops; 0 if unknown."""
         if self.loops:
             return statistics.median(self.loops)
         return self.seconds if self.clock == "wall" else 0.0
@@ -162,8 +163,8 @@ class Timing:
 
     @property
     def error(self) -> float:
-        """The standard error of the time, as a share of it: over the passes, as the blocks of a
-        pass share a place in memory; over the blocks of a single pass."""
+        """The standard error of the time, as a share of it: over the passes, because the blocks of
+        a pass share a place in memory; if there is a single pass, over its blocks."""
         times = self.pass_means() if self.places > 1 else self.block_medians()
         if len(times) < 2:
             return 0.0
@@ -175,7 +176,7 @@ class Timing:
         return max(len(self.passes), 1)
 
     def units(self, clock: Clock) -> list[float]:
-        """Times that differ as passes differ; within a single pass, as blocks differ."""
+        """Independent times: one for each pass, or for each block of a single pass."""
         if clock == "call" and self.loops:
             each = len(self.loops) // self.places
             if self.places == 1 or not each:
@@ -219,7 +220,8 @@ class Timing:
 
 
 def clock_of(timings: Sequence[Timing]) -> Clock:
-    """The clock that all timings have: the GPU's if all of them can be trusted, else the host's."""
+    """The clock to compare all timings by: the GPU's if all of its times can be trusted, else the
+    host's."""
     if all(t.gpu and t.trusted for t in timings):
         return "gpu"
     return "call" if all(t.per_call for t in timings) else ""
@@ -238,8 +240,8 @@ def without_timestamps(dev: Device) -> Device:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls that are ready to be timed: on the clock `clock`, and by the host's clock, as a loop
-    with one sync at its end, if that is another time."""
+    """Calls that are ready to be timed: by the clock `clock`, and by the host's clock in a loop
+    with one sync at its end, if that gives another time."""
 
     sample: Sample
     clock: str
@@ -317,14 +319,14 @@ def measure(
     take: Callable[[Callable[[], float], int], list[float]] = take,
     before: Timing | None = None,
 ) -> Timing:
-    """Warm up until the time per call is steady, then read in blocks. A device that a tracker finds
-    warm already is warmed up for a fifth of the time.
+    """Warm up until the time per call is steady, then read in blocks. A device that is already
+    warm, according to the tracker, is warmed up for a fifth of the time.
 
-    With a tracker there are two signs of a cold device: a probe beside each block ran too slowly,
-    or each block was faster than the one before.
+    With a tracker there are two signs of a cold device: the probe next to a block ran too slowly,
+    or each block was faster than the block before.
 
-    before: what earlier passes found. The result has their blocks too; the new ones are as long,
-    and up to EXTRA more while the mean is not exact.
+    before: the timing of earlier passes. The result has their blocks too; new blocks are equally
+    long, and there are up to EXTRA more of them while the mean is not exact.
     """
     sample(1)  # compiles, allocates
     ready = tracker is not None and tracker.ready()
@@ -359,7 +361,7 @@ def measure(
 
 
 def loops(loop: Sample, effort: Effort) -> tuple[float, ...]:
-    """Seconds of a call, of loops that are long enough for their sync not to count."""
+    """Seconds of a call, from loops that are so long that their sync does not matter."""
     n = 1
     while (spent := loop(n)) < effort.loop * effort.reading / 4 and n < LONGEST_CHAIN:
         n = min(4 * n, LONGEST_CHAIN)
@@ -391,12 +393,13 @@ def _settled(times: list[float]) -> bool:
 
 
 def _chain(wanted: float, seconds: float) -> int:
-    """The number of calls that take this many seconds."""
+    """The number of calls that together take this many seconds."""
     return max(1, min(math.ceil(wanted / seconds), LONGEST_CHAIN))
 
 
 def _trend(blocks: list[list[float]]) -> str:
-    """True if each block was faster than the one before, by more than their readings differ."""
+    """True if each block was faster than the block before, by more than the spread of their
+    readings."""
     medians = [statistics.median(b) for b in blocks]
     falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
     spread = (max(blocks[-1]) - min(blocks[-1])) / medians[-1]

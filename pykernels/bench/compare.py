@@ -35,7 +35,7 @@ Kind = Literal[
     "failed", "interrupted", "missing", "cold", "no common clock", "slower", "too noisy",
     "unsteady", "slightly slower", "faster", "the same", "new",
 ]  # fmt: skip
-# Exit codes of a comparison: the first that applies to a case counts.
+# Exit codes of a comparison, in order: the first that applies to any case is used.
 UNMEASURED: tuple[Kind, ...] = ("failed", "interrupted", "missing", "cold", "no common clock")
 UNDECIDED: tuple[Kind, ...] = ("too noisy", "unsteady")
 
@@ -65,7 +65,7 @@ class Comparison:
     changes: list[Change]
     differences: list[str]
     same_run: bool
-    basis: str  # what the intervals rest on
+    basis: str  # the source of the intervals
 
     def of(self, *kinds: Kind) -> list[Change]:
         return [c for c in self.changes if c.kind in kinds]
@@ -146,9 +146,9 @@ def compare(
 
     Args:
         threshold: from which share on a slower case counts.
-        baseline: other runs of the code of `old` on this machine, two or more: how they differ
-            tells what differs from run to run.
-        wanted: which cases of both runs count, by kernel and by what names the case.
+        baseline: two or more other runs of the code of `old` on this machine, which show how much
+            times differ from run to run.
+        wanted: a function of the kernel and the name of a case that selects the cases of both runs.
 
     Raises:
         PyKernelsError: a baseline of one run.

@@ -1,7 +1,7 @@
 """Intervals for the ratio of two times: Student's factor, unequal scatter, many cases at once.
 
-Times are compared by their logarithms, so that an interval of a ratio is symmetric: twice as fast
-is as far from the same as half as fast.
+Times are compared by their logarithms, so that the interval of a ratio is symmetric: twice as fast
+and half as fast are equally far from equal.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = [
     "Interval", "Scatter", "student", "variance", "welch",
 ]  # fmt: skip
 
-# In how many comparisons of the same code a case is called slower or faster, whatever the number
-# of cases is.
+# The share of comparisons of the same code in which some case is called slower or faster, for any
+# number of cases.
 FALSE_ALARMS = 0.01
 THRESHOLD = 0.1  # from which share on a slower case fails a comparison
-PROCESSES = 9  # of each version: they show THRESHOLD at a spread of 3 %, for 100 cases
+PROCESSES = 9  # for each version; they show THRESHOLD at a spread of 3 %, for 100 cases
 
 
-# The difference of two runs of the same text beyond their noise: for at least PASSES passes each,
-# and for fewer passes, whose noise does not include the effect of places in memory
+# How much two runs of the same text differ beyond their noise: first for at least PASSES passes
+# each, then for fewer passes, whose noise does not include the effect of places in memory
 # (docs/records/bench.md).
 FLOOR, PASSES = 0.01, 3
 SINGLE = 0.03
@@ -41,7 +41,7 @@ class Interval:
 
     @classmethod
     def around(cls, log_ratio: float, half: float) -> Interval:
-        """From the logarithm of the ratio and half the width of its interval."""
+        """The interval from the logarithm of the ratio and half of its width."""
         if math.isinf(half):
             return cls(math.exp(log_ratio), 0.0, math.inf)
         return cls(*[math.exp(log_ratio + d) for d in (0.0, -half, half)])
@@ -56,7 +56,7 @@ class Scatter:
 
     @classmethod
     def of(cls, runs: Iterable[Sequence[float]]) -> Scatter:
-        """The interval over all cases; each case has the times of several runs of the same code."""
+        """The scatter over all cases; each case has the times of several runs of the same code."""
         logs = [[math.log(t) for t in times] for times in runs if len(times) > 1]
         freedom = sum(len(each) - 1 for each in logs)
         squares = sum(variance(each) * (len(each) - 1) for each in logs)
@@ -82,13 +82,15 @@ def welch(
     half = math.log1p(floor)
     if square > 0:
         freedom = square**2 / sum(s**2 / df for s, df in parts if s > 0)
-        # Degrees of freedom of one digit: no less wide, and quantiles are found again.
+        # Degrees of freedom are rounded down to one digit: intervals become no narrower, and
+        # quantiles are found in the cache.
         half += student(1 - level / 2, math.floor(10 * freedom) / 10) * math.sqrt(square)
     return Interval.around(difference, half)
 
 
 def variance(values: Sequence[float]) -> float:
-    """The variance of two or more values. That of `statistics` adds fractions: 100 times slower."""
+    """The variance of two or more values. The function of `statistics` adds fractions, which is 100
+    times as slow."""
     mean = statistics.fmean(values)
     return math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
 

@@ -18,9 +18,9 @@ ENGINES = ("wgpu", "dawn", "engine")  # peers that are this project's own kernel
 
 def merge(reports: Sequence[Report]) -> Report:
     """Results by case: a later report's own time replaces an earlier one's. If the later report has
-    no peers, the peers of the earlier one stay, because their times do not depend on our kernels;
-    only the other engine's times, which run our kernels, do not stay. Date, ceilings and limits are
-    those of the last report; a note names the older results.
+    no peers, the peers of the earlier report stay, because their times do not depend on our
+    kernels. The times of the other engine do not stay, because it runs our kernels. Date, ceilings
+    and limits come from the last report; a note names the older results.
 
     Raises PyKernelsError for reports of different adapters or drivers.
     """

@@ -27,7 +27,7 @@ MOST_MODEL = 160 << 20  # bytes that a model file holds; a larger one takes ten 
 
 @dataclass(frozen=True)
 class Node:
-    """One ONNX operation. `flow` names the tensor that its output replaces in the next one;
+    """One ONNX operation. `flow` names the tensor that its output replaces in the next node;
     `inputs` are its inputs in order, `attributes` its attributes."""
 
     op: str
@@ -36,7 +36,7 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     scale: float = 1.0  # of the numbers that do not flow: keeps a long chain finite
     domain: str = ""
-    arrange: Callable[[str, Array], Array] = lambda name, a: a  # as the operation wants it
+    arrange: Callable[[str, Array], Array] = lambda name, a: a  # in the operation's layout
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
@@ -77,8 +77,8 @@ def _input(o: Operand, seed: int, node: Node) -> Array:
 
 
 def _compare(loaded: Loaded, node: Node, arrays: Mapping[str, Array], got: Array) -> None:
-    """Compare the outputs, to see that it is the same operation. In half precision a sum may be
-    wrong by a few per cent."""
+    """Compare the outputs, to make sure that both compute the same operation. In half precision a
+    sum may be wrong by a few per cent."""
     tensors = loaded.sets[0]
     for name, array in arrays.items():
         tensors[name].write(np.ascontiguousarray(array))
@@ -140,8 +140,8 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
 
 
 def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
-    """A session after its first run. Optimized, it may keep nodes on the CPU, as it does by itself.
-    Raises Skipped with the reason if it does not run."""
+    """A session after its first run. With optimisation it may keep nodes on the CPU, as ONNX
+    Runtime does by default. Raises Skipped with the reason if it does not run."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     levels = ort.GraphOptimizationLevel

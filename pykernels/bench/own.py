@@ -31,14 +31,14 @@ __all__ = ["Measurement", "OwnCase", "Shader", "Suite", "measure"]
 Array = np.ndarray[Any, Any]
 Make = Callable[[Device], tuple[Any, ...]]
 Made = tuple[Callable[..., object], tuple[Any, ...]]
-ULPS = 16  # of the largest output: what an output of floats may be off by
+ULPS = 16  # allowed error of floats, in ulps of the largest output
 OWN_SETS = 256  # each tensor of a set is made by itself
 _ceilings: WeakKeyDictionary[Device, Ceilings] = WeakKeyDictionary()
 
 
 class Shader:
-    """A WGSL text of one's own, to be measured: its entry point is `main`, its bindings 0, 1, ...
-    of group 0 are the tensors of the call in order, of which the last is the output.
+    """A WGSL text of your own to measure. Its entry point is `main`; bindings 0, 1, ... of group 0
+    are the tensors of the call in order, and the last is the output.
 
     Args:
         code: WGSL.
@@ -72,7 +72,7 @@ class OwnCase:
 
 
 class OwnLoaded(Loaded):
-    """The function on a device, and as many sets of its tensors as calls go round."""
+    """The function on a device, and the sets of its tensors that calls use in turn."""
 
     def __init__(self, dev: Device, case: OwnCase, rotate: int, apart: int) -> None:
         self.dev, self.own, self.case, self._turn = dev, case, cast(Any, case), 0
@@ -111,7 +111,7 @@ class OwnLoaded(Loaded):
             return Calls(made, made.clock, made.loop)
         with self.dev.profile() as p:
             self._once()
-        if not p.records:  # work that the device is given past us: only the host can time it
+        if not p.records:  # work that bypasses pykernels can be timed only by the host
             loop = HostSample(self.dev, self)
             return Calls(loop, "wall", loop)
         return super().timed()
@@ -207,7 +207,7 @@ class OwnLoaded(Loaded):
 
 
 def _copy(value: Any) -> Any:
-    """A tensor beside the first one, its axes in the same order in memory, without its gaps."""
+    """A copy of a tensor in other memory, with its axes in the same order but without its gaps."""
     if not isinstance(value, Tensor):
         return value
     order = sorted(range(value.ndim), key=lambda a: -abs(value.strides[a]))
@@ -218,8 +218,8 @@ def _copy(value: Any) -> Any:
 
 
 def _compared(want: Array, got: Array, rtol: float | None, atol: float | None) -> Verdict:
-    """Within rtol of each element and atol; of floats ULPS of the largest element where neither is
-    given; else bit for bit."""
+    """Compare within rtol of each element and atol; if neither is given, floats within ULPS of the
+    largest element, and all else bit for bit."""
     if want.shape != got.shape:
         raise ArgumentError(f"[bench] check must have shape {got.shape} but has {want.shape}")
     if got.dtype.kind not in "fV":
@@ -280,21 +280,21 @@ def measure(
     rtol: float | None = None, atol: float | None = None, bytes: int | None = None,
     operations: int | None = None, effort: Effort | None = None,
 ) -> Measurement:  # fmt: skip
-    """The time of `fn(*args)`, checked first: a kernel, a function of layer two, a captured program
-    in a function, a `Shader`.
+    """The time of `fn(*args)`, whose result is checked first. `fn` is a kernel, a function of layer
+    two, a function that runs a captured program, or a `Shader`.
 
     Calls go round copies of the tensors, so that no cache holds them.
 
     Args:
-        fn: returns its outputs as Tensors, or None where it writes the last Tensor of `args`.
-        args: Tensors, at least one, and what else the function takes.
-        check: what the outputs must be: an array, or a function of the inputs as numpy arrays
-            (a tuple of several outputs). Kernels of `pk.kernels` are checked by their reference
-            without it.
+        fn: returns its outputs as Tensors, or None if it writes the last Tensor of `args`.
+        args: at least one Tensor, and the other arguments of the function.
+        check: the expected output: an array, or a function of the inputs as numpy arrays (a tuple
+            for several outputs). Without it, kernels of `pk.kernels` are checked by their
+            reference.
         rtol, atol: allowed shares of each element, and errors of any. Without both, 16 units in
             the last place of the largest element for floats, none for integers and bool.
-        bytes, operations: of a call; without them the bytes of all tensors, and no operations;
-            those of the kernel for a kernel.
+        bytes, operations: the work of a call. Without them, a kernel's own numbers count; for all
+            else the bytes of all tensors, and no operations.
         effort: how long to measure.
 
     Raises:
@@ -312,10 +312,10 @@ def measure(
 
 
 class Suite:
-    """Cases of one's own, for `pykernels bench --module FILE`.
+    """Your own cases, for `pykernels bench --module FILE`.
 
     Args:
-        name: stands where kernels have their name in tables and files.
+        name: shown in tables and files in the place of a kernel's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -326,8 +326,8 @@ class Suite:
         self, *, check: Callable[..., Any] | Array | None = None, rtol: float | None = None,
         atol: float | None = None, bytes: int | None = None, operations: int | None = None,
     ) -> Callable[[Make], Make]:  # fmt: skip
-        """Marks a function that returns the arguments of `measure` for a device: (fn, *args). The
-        case has its name; the arguments are those of `measure`."""
+        """Marks a function of a device that returns (fn, *args) for `measure`. The case has the
+        function's name. The arguments here are the options of `measure`."""
 
         def add(make: Make) -> Make:
             def made(dev: Device) -> Made:

@@ -5,7 +5,8 @@ A family's cases give small functions; the decorators here make peers of them:
 
     @numpy_peer   def f(case, t): ...        t: arrays by name; computes once
     @torch_peer   def f(torch, case, t): ... t: CUDA tensors by name; writes t["dst"]
-    @naive_peer   def f(case): ...           WGSL and its workgroups; bindings in the case's order
+    @naive_peer   def f(case): ...           WGSL and its number of workgroups; bindings in the
+    case's order
     @onnx_peer    def f(case): ...           a Node whose output can be its input again
 """
 
@@ -39,9 +40,9 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # of a call that numpy is asked to make
+MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # the largest call for numpy
 GRAPH = 1024  # calls in one CUDA graph
-SHORT = 5e-5  # s: shorter calls are launched by a graph, or the host would be measured
+SHORT = 5e-5  # seconds: shorter calls run in a graph, else the host's time would be measured
 
 
 def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
@@ -75,8 +76,8 @@ def host_array(o: Operand, seed: int) -> Array:
 
 
 def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
-    """torch on CUDA, TF32 off, timed by CUDA events, short calls through a CUDA graph; and by the
-    host's clock in a plain loop."""
+    """torch on CUDA with TF32 off. Calls are timed by CUDA events (short calls in a CUDA graph),
+    and by the host's clock in a plain loop."""
 
     def start(loaded: Loaded) -> Calls:
         torch = cuda_torch()

@@ -48,7 +48,7 @@ def plot(report: Report, path: Path) -> None:
             fontsize=9,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():  # while it makes room, axes may have no height for once
+        with warnings.catch_warnings():  # during the layout an axis may have no height for a moment
             warnings.filterwarnings("ignore", category=RuntimeWarning, module="matplotlib")
             metadata: Any = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, metadata=metadata, dpi=130)
@@ -93,7 +93,7 @@ def _roofline(
 
 
 def _point(axis: Any, x: float, y: float, r: Result, looks: dict[str, tuple[str, str]]) -> None:
-    """A point, hollow if the case reads f16; its bar shows the noise."""
+    """A point, which is hollow if the case reads f16; its bar shows the noise."""
     colour, mark = looks[r.kernel]
     inside = "none" if r.dtype.startswith("f16") else colour
     axis.errorbar(
@@ -118,7 +118,7 @@ def _over_size(
         own = [r for r in results if r.kernel == kernel]
         for r in own:
             _point(axis, r.counts.nbytes, r.share if c else r.rate / 1e9, r, looks)
-        # A line through one form in many sizes: squares, cubes, vectors.
+        # A line connects the sizes of one form: squares, cubes or vectors.
         plain = [r for r in own if r.dtype in ("f32", "u8") and len(set(r.shape)) == 1]
         plain = [r for r in plain if not r.id.count("-", r.id.find("-") + 1)]
         ys = {r.counts.nbytes: r.share if c else r.rate / 1e9 for r in plain}

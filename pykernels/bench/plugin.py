@@ -3,9 +3,10 @@
     def test_double(gpu_benchmark):
         gpu_benchmark(lambda x: x * 2, x, check=lambda x: x * 2)
 
-It takes what `pykernels.bench.measure` takes, and returns what that returns. pytest-benchmark reads
-its timer before and after each round; this one is moved on by what the device says, one call's
-worth, so its table and files show GPU time (the host's, without timestamp queries).
+It takes the arguments of `pykernels.bench.measure` and returns the result of the function.
+pytest-benchmark reads a timer before and after each round. This plugin's timer advances by the
+device's time of one call, so the table and the files show GPU time (without timestamp queries, the
+host's time).
 """
 
 from __future__ import annotations

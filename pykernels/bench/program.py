@@ -51,7 +51,8 @@ class Program:
         return sum(self._submit(min(MOST, n - at)) for at in range(0, n, MOST))
 
     def loop(self, n: int) -> float:
-        """n dispatches, recorded and submitted by hand, and the sync behind them, by the host."""
+        """Seconds of n dispatches, recorded and submitted by hand, and of the sync after them, by
+        the host's clock."""
         self.dev.sync()
         started = time.perf_counter()
         for at in range(0, n, MOST):
@@ -72,7 +73,7 @@ class Program:
         return float(max(end - begin, 0) * self.period)
 
     def _recorded(self, n: int, stamped: bool = False) -> Any:
-        """The commands of n dispatches; stamped: with timestamps in front and behind."""
+        """The commands of n dispatches; stamped: with timestamps before and after them."""
         encoder = self.raw.create_command_encoder()
         writes = None
         if stamped:

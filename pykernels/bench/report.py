@@ -29,7 +29,7 @@ from .intervals import Interval, welch
 __all__ = ["Cache", "Report", "Result", "engine_label", "meta"]
 
 Cache = Literal["cold", "hot"]
-FORMAT = 2  # files of format 1 are read, too: they have no states of caches
+FORMAT = 2  # files of format 1 can be read, too; they lack the states of caches
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Result:
     peers: dict[str, Timing | str] = field(default_factory=dict)  # or why it was skipped
     parts: tuple[tuple[str, float], ...] = ()  # each dispatch of a call: its text and its seconds
     bodies: tuple[str, ...] = ()  # the texts of a call's dispatches
-    sets: int = 0  # of tensors that calls go round; 0: not known
+    sets: int = 0  # sets of tensors that calls use in turn; 0: unknown
     state: str = "cold"  # or warm or hot: the state of the caches
 
     @property
@@ -96,7 +96,7 @@ class Result:
         return c.limit(n.nbytes, n.operations, self.writes_only, self.state, self.rotated)
 
     def clock_beside(self, peer: str) -> Clock:
-        """The clock that this and a peer have in common."""
+        """The clock that this result and a peer have in common."""
         found = self.peers.get(peer)
         return clock_of([self.timing, found]) if isinstance(found, Timing) else ""
 
@@ -110,8 +110,8 @@ class Result:
         return other / ours if ours and other else None
 
     def interval(self, peer: str, clock: Clock | None = None) -> Interval | None:
-        """The 95 % interval of that ratio, over passes; None if one of the two has a single pass,
-        whose noise does not include the effect of places in memory."""
+        """The 95 % interval of that ratio, over passes. None if one side has a single pass, because
+        its noise does not include the effect of places in memory."""
         clock = self.clock_beside(peer) if clock is None else clock
         found = self.peers.get(peer)
         if not isinstance(found, Timing) or self.ratio(peer, clock) is None:
@@ -197,8 +197,8 @@ class Report:
         return cls(record["meta"], found, results, record["failed"])
 
     def save(self, path: Path) -> None:
-        """As JSON, a line for each result; readings to four digits. A file that is there is whole
-        at any time: it is replaced at once."""
+        """Save as JSON, with a line for each result; readings have four digits. An existing file is
+        replaced at once, so the file is complete at any time."""
         head = json.dumps(self._head(), indent=1).removesuffix("\n}")
         rows = ",\n".join(map(self._line, self.results))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,8 +207,8 @@ class Report:
         beside.replace(path)
 
     def _line(self, r: Result) -> str:
-        """The line of a result. It is saved after each case, and computed again only if it
-        changed."""
+        """The line of a result. The report is saved after each case, and a line is computed again
+        only if its result changed."""
         state = (r.timing, r.limit, *r.peers.items())
         known = self._lines.get(r.key)
         if known is None or known[0] != state:

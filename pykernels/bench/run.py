@@ -1,4 +1,4 @@
-"""Runs cases on devices: checks, counts and times each, and its peers beside it."""
+"""Runs cases on devices: checks, counts and times each case, and times its peers next to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .report import Cache, Report, Result, engine_label, meta
 __all__ = ["EnginePeer", "Peer", "Runner", "Skipped"]
 
 T = TypeVar("T")
-PEERS = 0.62  # of a limited time is over when no more peers begin
+PEERS = 0.62  # the share of a limited time after which no more peers start
 ROTATE = 256 << 20  # bytes of all sets on a GPU, more than any cache
 
 
@@ -70,10 +70,11 @@ class Runner:
 
     passes: how often each case is loaded and timed; each pass goes through all cases and puts
         their tensors elsewhere in memory.
-    seconds: of the whole run; when they are over, what is left is left out, and the report says so.
-    alternate: how often a case and its peers are timed in turn; 1: the peers once.
+    seconds: the limit of the whole run; when it is reached, the remaining work is left out, and the
+        report says so.
+    alternate: how often a case and its peers are timed in turn; with 1 the peers are timed once.
     parts: time each dispatch of a call, too.
-    keep: a file that has the report so far, should a driver or a library end the process.
+    keep: a file for the report so far, in case a driver or a library ends the process.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Runner:
         return self._spent() > share * self._seconds
 
     def _far(self) -> str:
-        """The progress of the run and the time that is left, roughly."""
+        """The progress of the run and roughly the remaining time."""
         done = len(self._ends) - 1
         last = self._ends[-11:]  # cases of a family are neighbours, and take similar time
         each = (last[-1] - last[0]) / max(len(last) - 1, 1)
@@ -125,7 +126,8 @@ class Runner:
         return f"{done} of {self._to_time}, about {left:.0f} s left"
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
-        """Measure the ceilings of each device. Always warmed up, whatever the cases get."""
+        """Measure the ceilings of each device. The device is warmed up fully for them, even if the
+        cases get a shorter effort."""
         for dev in self.devices:
             self.say(f"ceilings of {dev!r}")
             found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes, self.caches)
@@ -141,9 +143,10 @@ class Runner:
     ) -> Report:
         """Run all cases; a case with a wrong output has no result and is listed in `failed`.
 
-        peers: by kernel, then by name; they run beside the first device, and the cases that
-        `beside` chooses. These cases come first: a pass, their peers (until a share PEERS of a
-        limited time), the other passes. Then all other cases in the same way, without peers.
+        peers: by kernel, then by name; they run next to the first device, for the cases that
+        `beside` chooses. These cases come first: one pass, then their peers (up to the share PEERS
+        of a limited time), then the other passes. All other cases follow in the same way, without
+        peers.
         """
         chosen = list(cases)
         self._to_time = len(chosen) * len(self.devices) * self.passes
@@ -266,7 +269,7 @@ class Runner:
         return results
 
     def _peers(self, loaded: Loaded, r: Result, peers: Mapping[str, Peer]) -> None:
-        """Time the peers of a case, or note the reason that they have no time: one after the other,
+        """Time the peers of a case, or note why they have no time. Peers run one after the other
         or, if they alternate, each in turn with the case itself."""
         together = [{k: v} for k, v in peers.items()]
         if peers and self.alternate > 1:

@@ -1,4 +1,5 @@
-"""Named shapes: sizes and where they come from. Each family has its own beside its cases."""
+"""Named shapes: sizes and where they come from. The shapes of a family are in the module of its
+cases."""
 
 from __future__ import annotations
 
@@ -29,12 +30,13 @@ BYTES = [
 
 
 def cut(n: int, edge: int) -> int:
-    """A size, cut to about `edge` (0: not cut), as ragged as it was: to 32, 4095 becomes 63."""
+    """A size, cut to about `edge` (0: not cut). It keeps its distance from a multiple: cut to 32,
+    4095 becomes 63."""
     return n if not edge or n <= edge else edge + n % 32
 
 
 def pick(shapes: Sequence[Shape], edge: int) -> Iterator[Shape]:
-    """The shapes, cut for a slow device. A single size may be as large as a square."""
+    """The shapes, cut for a slow device. A single size may have as many elements as a square."""
     seen = set()
     for s in shapes:
         limit = edge * edge if len(s.dims) == 1 else edge

@@ -78,9 +78,9 @@ class _Columns:
 
     @property
     def spare(self) -> Row:
-        """The columns that a narrow table drops, first to last. Without the column of kernels,
-        their names get lines of their own. Case, error, noise and the time that counts always
-        stay."""
+        """The columns that a narrow table drops, first to last. Without the column of kernels, each
+        kernel's name has a line of its own. The columns of the case, the error, the noise and the
+        decisive time always stay."""
         called = [f"call x {p}" for p in reversed(self.call_peers)]
         peers = [f"x {p}" for p in reversed(self.peers)]
         peers += ["sets"] if self.sets else []
@@ -140,12 +140,12 @@ def _flags(r: Result) -> str:
 
 
 def digits(x: float) -> str:
-    """Three digits, or all before the point."""
+    """Three significant digits, or all digits before the decimal point if there are more."""
     return f"{x:.0f}" if x >= 100 else f"{x:.3g}" if x >= 1e-4 else "0"
 
 
 def table(report: Report, width: int = 100) -> Iterator[str]:
-    """The table as text, with at most `width` columns if possible."""
+    """The table as text, at most `width` characters wide if possible."""
     columns = _Columns(report)
     names = columns.names
     rows = [names, *(columns.row(r) for r in report.results)]

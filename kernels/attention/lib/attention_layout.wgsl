@@ -10,18 +10,20 @@
 //% set WA = CL // 8
 // For query_block: parts of a call are separate dispatches.
 //% set ONE_DISPATCH = false
-// Vectors of an invocation: of rows, keys, and columns of dst.
+// Number of vectors of an invocation: of rows, of keys, and of columns of dst.
 //% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
-// Vectors of a row of a chunk of q, k, v, and how many of a chunk an invocation loads.
+// Number of vectors in a row of a chunk of q, k and v, and how many vectors of a chunk an
+// invocation loads.
 //% set QV, KV, VV = BR // 4, BC // 4, DVP // 4
 //% set QL, KL, VL = 8 * QV // NT, 8 * KV // NT, 8 * VV // NT
-// Vectors of v that one load brings, which then are neighbours in memory.
+// Number of vectors of v in one load; these are neighbours in memory.
 //% set VPL = 2 if VT == "f16" and DVP == 128 else 1
-// Parts of p; each has WN chunks of 8 keys, NE from each warp across.
+// Number of parts of p; each part has WN chunks of 8 keys, NE from each warp across.
 //% set PARTS = BC // PK
 //% set NE = BC // CL // PARTS
 //% set WN = WA * NE
-// An invocation's vectors of rows are QH apart, of keys CL, of columns of dst APART.
+// The vectors of an invocation are QH apart for rows, CL apart for keys, and APART apart for
+// columns of dst.
 //% set QH = QV // RV
 //% set APART = 1 if VPL == 2 else 8
 //% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}

@@ -1,7 +1,7 @@
 // Chunks of q, k, v and p on their way to workgroup memory, two stages of each. L: attention_layout.
 //
-// Where an invocation loads as many vectors of a chunk as it multiplies, it stores them by literal
-// indices, else (`q_part`, `k_part`, `v_part`) by computed ones.
+// If an invocation loads as many vectors of a chunk as it multiplies, it stores them at literal
+// indices, else (`q_part`, `k_part`, `v_part`) at computed indices.
 
 // The vectors of a chunk that this invocation loads (row: depth or key), their positions, and the
 // variables that hold them until they are stored: q_v0 .., k_v0 .., v_v0 ...
@@ -84,8 +84,8 @@ vec4<f32>(unpack2x16float(v_v${u // L.VPL}.${"xz"[u % L.VPL]}), unpack2x16float(
 //% endif
 //% endmacro
 
-// The loaded values to stage t; bit `ahead` of `hidden_chunks` says that no query of the block sees
-// them: then they count as 0.
+// The loaded values to stage t; if bit `ahead` of `hidden_chunks` is set, no query of the block
+// sees these keys, and their values count as 0.
 //% macro store_stage_v(L, ahead, t)
 //% for u in range(L.VL)
       b_tile[v_row][${u if L.VL == L.DV else 'v_part'}][v_at + ${t * L.CL}u] = ${loaded_v(L, u)};

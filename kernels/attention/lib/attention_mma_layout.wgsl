@@ -8,8 +8,9 @@
 //% set ONE_DISPATCH = true
 //% set RF, KF, VF = ACROSS, BC // mma.N // ACROSS, DVP // mma.N // ACROSS
 //% set SUBGROUPS = CFG.threads // 32
-// Units of a row of q, k and v; rows there, and of scores, are an odd number of units apart, for the
-// banks. All rows of sums pass in PASSES, as wide as the scores.
+// Number of 16-byte units in a row of q, k and v. Rows of these and of the scores are an odd number
+// of units apart, so that they fall on different banks. The sums of all rows go through workgroup
+// memory in PASSES passes, each as wide as the scores.
 //% set ROW_UNITS = DVP // mma.UNIT
 //% set ROW, SCORES = ROW_UNITS + 1, BC // 4 + 1
 //% set PASSES = VF // KF
@@ -91,7 +92,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// What is stored in place of a unit stands behind a branch of its own, as a variable that a branch may
+// The replacement of a unit is stored in a branch of its own, because a variable that a branch may
 // change costs registers and moves in all tiles.
 //% macro store_keys()
 //% for u in range(LOADS)
@@ -154,7 +155,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
     workgroupBarrier();
 //% endmacro
 
-// Logits in the place of this lane's scores; and which keys its row leaves unmasked.
+// Writes logits in the place of this lane's scores, and notes which keys its row leaves unmasked.
 //% macro logits()
         let row = row0 + own_row;
         let member = row / p.pitch;

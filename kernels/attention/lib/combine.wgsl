@@ -1,4 +1,4 @@
-// Combines splits of the keys: each is a normalised result and its lse, natural logarithms.
+// Combines splits of the keys: each split is a normalised result and its lse, a natural logarithm.
 //% macro functions()
 const LOWEST = -0x1.fffffep+127f;
 
@@ -7,9 +7,10 @@ fn exp_shifted(d: f32) -> f32 { return select(exp(d), 0.0f, d < -87.0f); }
 fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
 //% endmacro
 
-// From `m`, the highest lse of a row, `l`, the sum of e^(lse - m), and `lost` (the row is NaN): with the
-// sink of `head`, `factor`, which multiplies e^(lse - m) times the result of a split, and the row's lse,
-// `new_max` + log(`total`) unless it is `empty`.
+// Ends a row, with the sink of `head`. Reads `m`, the highest lse of the row, `l`, the sum of
+// e^(lse - m), and `lost` (the row is NaN). Declares `factor`, by which e^(lse - m) times the
+// result of a split is multiplied, and the parts of the row's lse: `new_max` + log(`total`), unless
+// the row is `empty`.
 //% macro add_sink(l="l")
   let empty = (${l} == 0.0f) & !lost;
   var total = ${l};

@@ -3,22 +3,26 @@
 // invocations. Other libraries get this module as their argument L.
 //% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
 //% set GROUPS = WG // LANES
-// Keys and values in blocks (docs/design/quant.md): a lane has 8 numbers of a block, in its own words.
+// Keys and values in blocks (docs/design/quant.md): a lane reads 8 numbers of a block, from words
+// that it shares with no other lane.
 //% set BLOCKS = TYPE is defined
 //% set MASKED = not BLOCKS
-// Elements of a vector; vectors of a key that a lane loads.
+// The number of elements in a vector, and of vectors of a key that a lane loads.
 //% set E = 8 if BLOCKS or T == "f16" else 4
 //% set E_BITS = 3 if E == 8 else 2
 //% set OWN_WORDS = quant.BITS // 4 if BLOCKS else 0
 //% set LOADS = CFG.DEPTHS // E
-// A group takes KEYS keys at a time, and U times as many in a round: CFG.LOADS loads of k and as many
-// of v on their way. More take registers, and with them workgroups.
+// A group takes KEYS keys at a time, and U times as many in a round: CFG.LOADS loads of k and as
+// many of v are under way at once. More loads would take more registers, so fewer workgroups would
+// run at once.
 //% set KEYS = [LANES // ROWS, CFG.LOADS // LOADS] | min
 //% set U = [CFG.LOADS // LOADS // KEYS, 2] | min
 //% set STEP = U * KEYS * GROUPS
-// Vectors of each lane in `exchange`. Four of these workgroups have to fit 48 KiB, or two of 256 lanes.
+// Vectors of each lane in `exchange`. Four workgroups, or two of 256 lanes, have to fit into 48 KiB
+// of workgroup memory.
 //% set PER = 2 if LANES == 32 else 4
-// Products of a group, each the sum over all its lanes, that its lanes then own, SHARE lanes each.
+// The number of sums over the lanes of a group; after the reduction each sum belongs to SHARE of
+// its lanes.
 //% set VALUES = KEYS * ROWS
 //% set SHARE = LANES // VALUES
 // Rounds in which the workgroup loads its rows of q.
@@ -27,13 +31,13 @@
 //% macro memory()
 var<workgroup> q_tile: array<array<vec4<f32>, ${2 * LANES}>, ${ROWS}>;
 var<workgroup> exchange: array<vec4<f32>, ${PER * WG}>;
-// Of each group (or subgroup of 32, which holds several) and row: m and l.
+// m and l of each row, for each group (or each subgroup of 32, which holds several groups).
 var<workgroup> row_max: array<array<f32, ${ROWS}>, ${GROUPS}>;
 var<workgroup> row_sum: array<array<f32, ${ROWS}>, ${GROUPS}>;
 //% endmacro
 
 //% macro functions()
-// Four elements of q, loaded at once: one after the other would take microseconds.
+// Loads four elements of q at once, because loads one after the other would take microseconds.
 fn q_values(at: vec4<u32>) -> vec4<f32> {
   let whole = p.q_kind == 4u;
   let i = select(at >> vec4<u32>(1u), at, whole);
@@ -141,14 +145,14 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //%- endif
 //% endmacro
 
-// The same in a block, in the order of couples.
+// The same for a block, in the order of couples.
 //% macro block_part(x, h)
 //% set word = x ~ "_0" ~ ("[%d]" % h if OWN_WORDS == 2 else "")
 //% set at = 0 if OWN_WORDS == 2 else 8 * h
 (unpack2x16float(${x}_scale >> ((${x}_at & 1u) << 4u)).x * (vec4<f32>((vec4<u32>(${word}) >> vec4<u32>(${at}u, ${at + 16}u, ${at + quant.BITS}u, ${at + 16 + quant.BITS}u)) & vec4<u32>(${2 ** quant.BITS - 1}u)) - ${quant.BIAS}.0f))
 //% endmacro
 
-// The value of key n counts as 0 unless it is seen: of a block by its scale.
+// The value of key n counts as 0 unless the row sees the key; for a block, the scale is set to 0.
 //% macro drop_value(n, seen)
 //% if BLOCKS
         v${n}_scale = select(0u, v${n}_scale, ${seen});

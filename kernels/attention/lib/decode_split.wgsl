@@ -15,7 +15,7 @@ ${L.functions()}
     for (var offset = 0u; offset < count; offset += stride) {
       ${L.load_values()}
 //% for u in range(L.U)
-      // s = q k^T, one of them for each lane.
+      // s = q k^T, one score for each lane.
 //% for j in range(L.KEYS)
 //% for h in range(2)
       let y${u}_${j}_${h} = ${L.part("k", u * L.KEYS + j, h)};
@@ -117,7 +117,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% endif
   let slope = alibi_slope(p.alibi_first + head);
   let none = bitcast<f32>(p.minus_inf);
-  // The keys from key0 on that this query may see: `seen` of them from `seen0` on.
+  // The keys of the split (from key0 on) that this query may see: `seen` keys from `seen0` on.
   let from_here = i32(query) - i32(key0);
   let seen0 = u32(max(from_here + ${key_range.LOW}, 0));
   let seen = u32(max(min(from_here + ${key_range.HIGH} + 1, i32(count)) - i32(seen0), 0));

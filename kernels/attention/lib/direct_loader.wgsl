@@ -1,13 +1,13 @@
-// What flash_attn reads: E neighbouring elements of a row of k or v at a time, one load where rows
-// are whole vectors (VECTORIZED), else element by element. Rows, keys and depths that do not exist
-// are clamped.
+// The loads of flash_attn: E neighbouring elements of a row of k or v at a time, in one load if
+// rows are whole vectors (VECTORIZED), else element by element. Rows, keys and depths that do not
+// exist are clamped.
 //% set QD = 576
 //% set ROWS, KEYS, LANES, WG = CFG.ROWS, CFG.KEYS, CFG.LANES, CFG.threads
-// Keys of one pass over k, whose LANES lanes each share one.
+// The number of keys in one pass over k; LANES lanes share a key.
 //% set PASS = WG // LANES
 //% set LANE_BITS, PASS_BITS = LANES.bit_length() - 1, PASS.bit_length() - 1
 //% set E = 8 if VECTORIZED and T == "f16" else 4
-// Few loads a round: registers decide how many workgroups run beside each other.
+// There are few loads in a round, because registers decide how many workgroups run at once.
 //% set K_LOADS = 3 if E == 4 else 1
 //% set V_LOADS = 4
 // Vectors of four elements in one load.
@@ -41,7 +41,7 @@ fn q_value(i: u32) -> f32 {
   }
 //% endmacro
 
-// x: E elements of a row of k or v (from `base`), the vector `c` of its columns.
+// x: E elements of the row of k or v that begins at `base`, vector `c` of its columns.
 //% macro load(x, name, base, c, size)
 //% if VECTORIZED
     let ${x} = ${name}_mem[${base} + min(${c}, ${size} / ${E}u - 1u)];
@@ -56,7 +56,7 @@ fn q_value(i: u32) -> f32 {
 //% endif
 //% endmacro
 
-// v0 .. : the values of every so many keys from key n of the split on.
+// v0 .. : the values of key n of the split and of further keys, `apart` keys from one to the next.
 //% macro load_values(n)
   {
 //% for u in range(V_LOADS)

@@ -1,13 +1,14 @@
-// The keys that count: those in a band around each query. With LENGTHS, the device gives the number
+// The keys that count lie in a band around each query. With LENGTHS, the device gives the number
 // of keys of each batch, and the band moves with it.
 
 //% set COUNT, LOW, HIGH = ("key_count", "band_low", "band_high") if LENGTHS else ("p.keys", "p.band_low", "p.band_high")
 //% set FIRST, LAST = ("first_key", "last_key") if LENGTHS else ("p.first_key", "p.last_key")
-// For functions: the parameters that they take at the end, and the arguments of their callers.
+// The last parameters of functions that need the range, and the arguments that callers pass for
+// them.
 //% set PARAMETERS = ", key_count: u32, band_low: i32, band_high: i32" if LENGTHS else ""
 //% set ARGUMENTS = ", key_count, band_low, band_high" if LENGTHS else ""
 
-// Of `batch`, which is the same for the whole workgroup.
+// Declares the number of keys and the band of `batch`, which is the same for the whole workgroup.
 //% macro count()
 //% if LENGTHS
   let key_count = u32(clamp(lengths_load(p.lengths_off + batch * p.lengths_bs), 0, i32(p.keys)));

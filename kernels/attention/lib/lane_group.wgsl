@@ -2,8 +2,8 @@
 // subgroup shuffles (`shuffles`) or through workgroup memory (`exchange`), which takes barriers.
 // L: decode_layout.
 
-// From `name`0 .. of each lane (L.VALUES of them) to the sum over the group of the one that the lane
-// owns, `name`.
+// Each lane has L.VALUES values `name`0, `name`1, ...; declares `name`, the sum over the group of
+// the value that the lane owns.
 //% macro reduce_scatter(L, name, shuffles)
 //% if shuffles
 //% set ns = namespace(n=L.VALUES, bit=L.LANES, old="")
@@ -41,7 +41,8 @@
 //% endif
 //% endmacro
 
-// value, over the keys that the lanes of a group own; `op` takes the two operands.
+// Reduces `value` over the keys that the lanes of a group own; `op` is a text with places for the
+// two operands.
 //% macro all_reduce(L, value, op)
 //% for bit in (1, 2, 4, 8, 16)
 //% if L.SHARE * L.ROWS <= bit < L.LANES
@@ -50,16 +51,16 @@
 //% endfor
 //% endmacro
 
-// m follows the largest of the logits x0 .. of its row; what it grows by shrinks l, and o (through
-// memory: in share_weights).
+// Raises m to the largest of the logits x0 .. of its row, and scales l and o down by 2 to the power
+// of the difference (o in share_weights, if lanes exchange through memory).
 //% macro raise_row_max(L, shuffles)
       var new_max = x0;
 //% for u in range(1, L.U)
       new_max = max(new_max, x${u});
 //% endfor
 //% if shuffles
-      // Only if a logit is far above it; weights up to 2^8 are exact enough. Groups whose sums are
-      // combined by shuffles have one.
+      // m is raised only if a logit is far above it, because weights up to 2^8 are exact enough.
+      // Groups whose sums are combined by shuffles share one m.
       ${all_reduce(L, "new_max", "max(%s, %s)")}
 //% if L.LANES < 32
       new_max = max(new_max, subgroupShuffleXor(new_max, apart16));
@@ -92,8 +93,8 @@
 //% endif
 //% endmacro
 
-// The weights w0 .. to where all lanes of the group find them. Values of keys that no row sees count
-// as 0, whatever they are.
+// Gives the weights w0 .. to all lanes of the group. Values of keys that no row sees count as 0,
+// even if they are NaN.
 //% macro share_weights(L, shuffles)
 //% if shuffles
 //% for u in range(L.U)
@@ -144,7 +145,7 @@ ${L.drop_value(u * L.KEYS + j, "seen")}
 //% endif
 //% endmacro
 
-// l of each row, over the lanes of a group that have given weights of it.
+// l of each row: the sum over the lanes of a group that have weights of this row.
 //% macro sum_weights(L)
     exchange[li] = vec4<f32>(l);
     workgroupBarrier();
@@ -154,9 +155,9 @@ ${L.drop_value(u * L.KEYS + j, "seen")}
     workgroupBarrier();  // exchange has been read
 //% endmacro
 
-// Combines and stores what units of `apart` lanes have: groups, or subgroups of 32. These hold several
-// groups, which have one maximum: they are added first, so that a lane ends with half (a quarter) of
-// the rows.
+// Combines and stores the results of runs of `apart` lanes: groups, or subgroups of 32. A subgroup
+// holds several groups with one maximum; their results are added first, so that a lane ends with
+// half (or a quarter) of the rows.
 //% macro combine(L, apart)
 //% set ns = namespace(bit=L.LANES, n=2 * L.ROWS)
 //% for step in range(2)
@@ -202,7 +203,7 @@ ${L.drop_value(u * L.KEYS + j, "seen")}
 //% endfor
 //% endmacro
 
-// Of row r: the result of the split, and its lse.
+// Stores the result of the split for row r, and its lse.
 //% macro _combine_row(L, units, apart)
 //% for i in range(units)
       let m${i} = row_max[${i}][r];

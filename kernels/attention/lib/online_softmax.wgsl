@@ -1,7 +1,7 @@
 // Online softmax (Milakov and Gimelshein 2018) of logits in powers of two: a running maximum m of each
 // row, the sum l of 2^(logit - m), and the weighted sum o of the values.
 
-// V: a logit, or those of N neighbouring keys.
+// V: the type of a logit, or of the logits of N neighbouring keys.
 //% macro functions(N)
 //% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"))
 alias ${name} = ${"vec4<" ~ type ~ ">" if N == 4 else type};
@@ -21,20 +21,22 @@ fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f80000
 // TR: rows of an invocation, CV and DV: vectors of its keys and columns of values; its vectors of four
 // rows lie QH vectors apart from `at_row` on.
 //
-// A row counts its logits from a maximum that moves only when one passes it by SLACK. So most tiles
-// exchange nothing but a flag; in the others, invocations with such logits raise their rows' maxima.
+// A row subtracts from its logits a maximum that changes only if a logit exceeds it by SLACK. So in
+// most tiles invocations exchange only a flag; in the others, invocations with such logits raise
+// their rows' maxima.
 
 //% macro tile_memory(BR)
-// The maxima of all rows, as ordered integers, and the last tile (from 1) that raised one.
+// The maxima of all rows, as ordered integers, and the last tile (counted from 1) that raised a
+// maximum.
 var<workgroup> row_max: array<atomic<i32>, ${BR}>;
 var<workgroup> raised: atomic<u32>;
 //% endmacro
 
 //% macro tile_functions()
-// How far a logit may stand above its row's maximum, in powers of two.
+// By how many powers of two a logit may exceed its row's maximum.
 const SLACK = 8.0f;
 
-// Integers in the order of the numbers; its own inverse.
+// Maps the bits of floats to integers of the same order; the function is its own inverse.
 fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
 //% endmacro
 
@@ -55,7 +57,7 @@ fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
   if (li == 0u) { atomicStore(&raised, 0u); }
 //% endmacro
 
-// Raises the maxima of rows whose logits s * factor stand too far above m; NaN passes no maximum.
+// Raises the maxima of rows whose logits s * factor exceed m by too much; a NaN raises no maximum.
 //% macro raise_row_max(TR, CV, QH)
 //% for r in range(TR // 4)
     let t${r} = vec4<f32>(
@@ -74,7 +76,7 @@ fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
     }
 //% endmacro
 
-// m to the rows' maxima; l and o shrink with what they grew by.
+// Sets m to the rows' maxima, and scales l and o down by 2 to the power of the difference.
 //% macro rescale(TR, DV, QH)
     if (atomicLoad(&raised) == tile + 1u) {
 //% for r in range(TR // 4)
@@ -95,7 +97,7 @@ fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
     }
 //% endmacro
 
-// s = 2^(s * factor - m), added to l. Only masked logits (not `plain`) need the cut at 2^-126.
+// s = 2^(s * factor - m), added to l. Only masked logits (not `plain`) need the limit at 2^-126.
 //% macro exponentiate(TR, CV)
     if (plain) {
 //% for i in range(TR)

@@ -1,16 +1,17 @@
-// Blocks of query rows: which one a workgroup computes, and its epilogue. All of this
-// runs once a block and so from a cold instruction cache: it is kept short, by branches around
-// divisions that few calls need. L: attention_layout, or attention_mma_layout; the `epilogue` is that of
-// the former.
+// Blocks of query rows: which one a workgroup computes, and its epilogue. This code runs once for
+// each block, so its instructions are not in the cache: it is kept short, with branches around
+// divisions that few calls need. L: attention_layout or attention_mma_layout; `epilogue` takes
+// attention_layout alone.
 
 // Which block workgroup `g` computes: split of the keys, KV head (`local` among those bound, `kv_head` of
 // `batch`), first row (`row0`) and column (`col0`); the keys that it may see and their tiles.
 //
-// `ranks` blocks, from `first_rank` on; those of one split of the keys after those of another.
-// Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache. Among these the
-// blocks with the most keys (causal: the last of `run`) come first; the `rest` shortest of each run
-// follow for all heads, so that what ends last is short. `breadth` workgroups, of all runs of a KV
-// head and all columns, have the same position in their run.
+// `ranks` blocks, from `first_rank` on; all blocks of one split of the keys come before all blocks
+// of the next. Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache.
+// Among these the blocks with the most keys (causal: the last of `run`) come first; the `rest`
+// shortest blocks of each run follow for all heads, so that the workgroups that end last are short.
+// `breadth` workgroups, of all runs of a KV head and all columns, have the same position in their
+// run.
 //% macro tile_index(L)
   var split = 0u;
   if (p.ranks < p.groups) { split = g / p.ranks; }
@@ -50,8 +51,8 @@
   }
 
   ${key_range.count_and_band()}
-  // The keys that the block may see. Where queries see unlike keys a block holds rows of one head, or
-  // of several heads all queries.
+  // The keys that the block may see. If queries see different keys, a block holds rows of one head,
+  // or all queries of several heads.
   let first_row = select(0u, in_run * ${L.BR}u, p.run > 1u);
   let last_row = select(p.queries - 1u, min(first_row + ${L.BR - 1}u, p.queries - 1u), p.run > 1u);
   let lowest = i32(min(first_row, p.queries - 1u)) + ${key_range.LOW};
@@ -69,14 +70,15 @@
   let tile_to = min((seen_to + ${L.BC - 1}u) / ${L.BC}u, split_end);
 //% endmacro
 
-// At the end: what each row of o is multiplied with, and its index in dst, or NONE.
+// At the end: the factor of each row of o, and the row's index in dst, or NONE.
 //% macro memory(L)
 var<workgroup> row_factor: array<f32, ${L.BR}>;
 var<workgroup> row_dst: array<u32, ${L.BR}>;
 const NONE = 0xffffffffu;
 //% endmacro
 
-// o / l to dst, and lse: l of a row is the sum over its column lanes, which one invocation adds.
+// Stores o / l to dst, and lse. l of a row is the sum over its column lanes, computed by one
+// invocation.
 //% macro epilogue(L)
   workgroupBarrier();
 //% for r in range(L.RV)
@@ -99,7 +101,8 @@ const NONE = 0xffffffffu;
 //% endfor
 //% endmacro
 
-// One invocation a row: its sum and the sink of its head, its factor and index in dst, and its lse.
+// One invocation for each row computes the row's sum with the sink of its head, its factor, its
+// index in dst and its lse.
 //% macro _normalize(L)
   if (li < ${L.BR}u) {
     let quad = (li >> 2u) & ${L.QH - 1}u;
@@ -115,8 +118,9 @@ const NONE = 0xffffffffu;
   }
 //% endmacro
 
-// Of row `at`, from its `m` and `sum`: what its results are multiplied with (`row_scale`), where they go
-// (`to`) if it is one of the call (`inside`); and its lse, from where `writes` holds.
+// Ends row `at`. From its `m` and `sum` it computes `row_scale`, the factor of its results, and
+// `to`, their place if the row belongs to the call (`inside`); invocations for which `writes` holds
+// store its lse.
 //% macro end_of_row(L, at, writes)
     let row = ${at};
     let member = row / p.pitch;

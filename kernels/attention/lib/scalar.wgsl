@@ -1,7 +1,8 @@
-// Functions of single words and indices.
+// Functions of one word or one index.
 
 //% macro quotient()
-// a / b, at once where it is trivial: a division takes as long as a load.
+// a / b, without a division where the quotient is trivial, because a division takes as long as a
+// load.
 fn quotient(a: u32, b: u32) -> u32 {
   if (b == 1u) { return a; }
   if (a < b) { return 0u; }

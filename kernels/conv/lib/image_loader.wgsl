@@ -1,10 +1,10 @@
 // The loader of image windows for products (implicit GEMM): the operand `a`, whose rows are pixels of
-// dst and whose k are the taps and channels of each pixel's window. Its macros are those of
+// dst and whose k are the taps and channels of each pixel's window. It has the same macros as
 // lib/tile/loader.
 //
 // A k is three digits in mixed radix, n0 the radix of the lowest: channel, tap column and tap row in
-// the order that the weights have. Each digit moves an element's index by e0, e1, e2, its row of the
-// image by dy1, dy2 and its column by dx0, dx1.
+// the order that the weights have. A step of each digit moves an element's index by e0, e1, e2, its
+// row of the image by dy1, dy2 and its column by dx0, dx1.
 //
 // One vector of the tile holds the pixels q, q + Q, q + 2 Q, q + 3 Q (Q: vectors in a row of the
 // tile), so that neighbouring invocations load neighbouring pixels whatever the alignment. Loads
@@ -142,7 +142,7 @@ fn next_digits(d: vec3<u32>) -> vec3<u32> {
 // Index of an element from its window's corner.
 fn window_index(d: vec3<u32>) -> u32 { return d.x * p.e0 + d.y * p.e1 + d.z * p.e2; }
 
-// Does the element lie inside of the image? Rows and columns left of it wrap to large numbers.
+// True if the element lies inside of the image. Rows and columns left of it wrap to large numbers.
 fn in_image(y: u32, x: u32, d: vec3<u32>) -> bool {
   return (y + d.y * p.dy1 + d.z * p.dy2 < p.height) & (x + d.x * p.dx0 + d.y * p.dx1 < p.width);
 }

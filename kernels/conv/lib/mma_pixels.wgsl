@@ -6,7 +6,7 @@
 //% set COLS = [CFG.WN, 32] | min
 //% set BLOCKS, DOWN = CFG.WN // COLS, 32 // COLS
 
-// The lane's columns m0 and on.
+// The columns m0, m1, ... of the lane.
 //% macro columns()
   let along = lane % ${COLS}u;
 //% for n in range(BLOCKS)
@@ -14,7 +14,7 @@
 //% endfor
 //% endmacro
 
-// Rows 16 i and on, from the strip.
+// Stores rows 16 i and following from the strip.
 //% macro store(i)
   for (var t = lane / ${COLS}u; t < 16u; t += ${DOWN * 4 // BLOCKS}u) {
     let n = row0 + warp_row + ${i * mma.M}u + t;

@@ -1,5 +1,5 @@
 // Loaders of packed images (conv_units) for matrix units: `a_mem`, by image, row and column, with the
-// channels of a pixel in units. Padding is part of the image, so nothing is looked at but the end of k.
+// channels of a pixel in units. Padding is part of the image, so only the end of k is checked.
 // `t` describes the tiles as in mma_loader.
 //
 // p.tap_h, p.tap_w: units from one tap to the next; p.channels: units of a pixel; p.chunks: chunks of
@@ -31,7 +31,7 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
   var tap_j = k_tap - tap_i * p.kernel_w;
 //% endmacro
 
-// Loads the chunk at `k`, and moves on to the next; nothing from `end` on.
+// Loads the chunk at `k` and moves on to the next; loads nothing from `end` on.
 //% macro pixels_load(t, k, end)
 //% set rows = CFG.threads // t.ACROSS
     if (${k} < ${end}) {

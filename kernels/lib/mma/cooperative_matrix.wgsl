@@ -1,5 +1,6 @@
-// Matrix units as naga spells them (wgpu_cooperative_matrix): see subgroup_matrix. Drivers want arrays
-// of halves for operands and of f32 for results, so there are two; rows are what "T" in a name means.
+// Matrix units as naga spells them (wgpu_cooperative_matrix): see subgroup_matrix. Drivers need
+// arrays of halves for operands and of f32 for results, so there are two arrays. coopLoadT loads a
+// matrix whose rows are contiguous.
 //% set M, N, K = 16, 16, 16
 //% set SUM = "f32"
 //% set UNIT = 8
@@ -12,7 +13,8 @@ var<workgroup> sums: array<vec4<f32>, ${results}>;
 //% macro arguments()
 , @builtin(subgroup_id) warp: u32, @builtin(subgroup_invocation_id) lane: u32
 //%- endmacro
-// The number of the workgroup; naga holds what a function returns for non-uniform.
+// The number of the workgroup. An expression, because naga treats the result of a function as
+// non-uniform.
 //% macro group()
 wg.x + (wg.y << 15u)
 //%- endmacro

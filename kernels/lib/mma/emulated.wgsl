@@ -1,18 +1,18 @@
 // Matrix units emulated, for tests on devices without them: see subgroup_matrix. A subgroup is 32
 // neighbouring invocations. A lane holds two rows of four columns of a result, and the parts of
-// operands that it multiplies for them. It copies them when it loads them, so tests find a tile
-// that is overwritten too early. No f16 and no subgroup operations are needed.
+// operands that it multiplies for them. It copies these parts when it loads them, so tests find a
+// tile that is overwritten too early. No f16 and no subgroup operations are needed.
 //
-// Sums of halves are at least as inexact as those of known units (docs/design/matrix-units.md): eight
-// products and the sum so far are cut to multiples of a quarter of the largest one's last place before
-// they are added, and the new sum is cut to 24 bits.
+// Sums of halves are at least as inexact as on known matrix units (docs/design/matrix-units.md):
+// eight products and the sum so far are truncated to multiples of a quarter of the last place of
+// the largest of them before they are added, and the new sum is truncated to 24 bits.
 //% set M, N, K = 16, 16, 16 if FRAGMENTS == "f16" else 32
 //% set SUM = "f32" if FRAGMENTS == "f16" else "u32" if FRAGMENTS == "u8" else "i32"
 //% set UNIT = 8 if FRAGMENTS == "f16" else 16
 
 //% macro memory(operands, results, threads)
 alias Sums = array<vec4<${SUM}>, 2>;
-// Units along k: two of each of two rows, or of four columns.
+// Along k, two 16-byte units of each of two rows, or of each of four columns.
 alias Left = array<vec4<u32>, 4>;
 alias Right = array<vec4<u32>, 8>;
 var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
@@ -83,7 +83,7 @@ fn power(e: vec4<u32>) -> vec4<f32> { return bitcast<vec4<f32>>(e << vec4<u32>(2
 
 fn cut(x: vec4<f32>, scale: vec4<f32>) -> vec4<i32> { return vec4<i32>(x * scale); }
 
-// Of one row: a and four columns b along eight k.
+// The products of one row a with four columns b along eight k.
 fn add(sum: vec4<f32>, a: vec4<u32>, b0: vec4<u32>, b1: vec4<u32>, b2: vec4<u32>, b3: vec4<u32>) -> vec4<f32> {
   var most = abs(sum);
 //% for w in range(4)
@@ -98,7 +98,8 @@ fn add(sum: vec4<f32>, a: vec4<u32>, b0: vec4<u32>, b1: vec4<u32>, b2: vec4<u32>
 //% endfor
   let plain = sum + (((x0x + x0y) + (x1x + x1y)) + ((x2x + x2y) + (x3x + x3y)));
   let e = exponent(most);
-  // Neither tiny, nor inf or NaN (which max may drop).
+  // True if the exponent is not tiny and no term is inf or NaN (max may drop a NaN, so `plain` is
+  // tested).
   let usual = (e > vec4<u32>(30u)) & (exponent(plain) < vec4<u32>(255u));
   let near = select(vec4<u32>(253u), e, usual);
   let scale = power(vec4<u32>(279u) - near);  // two bits below the last place

@@ -10,12 +10,14 @@
 // Elements of an operand in a 16-byte unit.
 //% set UNIT = 8 if FRAGMENTS == "f16" else 16
 
-// `operands`, `results`: units that the two need at a time, which share their room.
+// `operands`, `results`: the number of units that operands and results need; they share the same
+// memory at different times.
 //% macro memory(operands, results, threads)
 var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
 //% endmacro
 
-// Further arguments of the entry point; then `warp`, the number of the subgroup, and `lane`.
+// Further arguments of the entry point; and the declarations of `warp`, the number of the subgroup,
+// and `lane`.
 //% macro arguments()
 , @builtin(subgroup_id) warp: u32, @builtin(subgroup_invocation_id) lane: u32
 //%- endmacro
@@ -67,7 +69,7 @@ bitcast<${SUM}>(tile[${i}][${c}])
 //% macro shuffle_xor(to, value, mask)
     let ${to} = subgroupShuffleXor(${value}, ${mask}u);
 //% endmacro
-// Is it true in any lane? At least those of the subgroup are asked.
+// True if the condition holds in any lane, of the subgroup or of the whole workgroup.
 //% macro any(to, condition, threads)
     let ${to} = subgroupAny(${condition});
 //% endmacro

@@ -1,5 +1,5 @@
-// MXFP4: 2^(e - 128) times an entry of a table (e2m1, doubled). In a file: the byte e, then numbers
-// as in Q4_0.
+// MXFP4: 2^(e - 128) times an entry of a table (e2m1, doubled). In a file: the byte e, then the
+// numbers as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 17, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 4
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0
@@ -42,8 +42,9 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the largest number is 4 to 8 times twice the scale; if two entries of the table
-// are equally near, the smaller is taken. A NaN cannot be stored.
+// By ggml's rule: the scale is chosen so that the largest magnitude is at least 4 and below 8 times
+// twice the scale; if two entries of the table are equally near, the smaller is taken. A NaN cannot
+// be stored.
 //% macro making()
 fn make_block() -> u32 {
   let e = max(bitcast<u32>(abs(top_of())) >> 23u, 2u) - 2u;

@@ -1,5 +1,6 @@
-// 4 bits of ONNX's MatMulNBits with d (q - z) of float32, a d and a z for each 16 numbers. In a file of
-// ours: both d, both z, then byte i has number 2 i below number 2 i + 1.
+// 4 bits of ONNX's MatMulNBits: d (q - z) with a float32 d; each 16 numbers have a d and a z. In
+// our own files: both d, both z, then the numbers; byte i has number 2 i in its lower bits and
+// number 2 i + 1 in its upper bits.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 32, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0

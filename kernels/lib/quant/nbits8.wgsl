@@ -1,4 +1,4 @@
-// 8 bits of ONNX's MatMulNBits: d (q - z). In a file of ours: a half d, a byte z, a byte of zero, then
+// 8 bits of ONNX's MatMulNBits: d (q - z). In our own files: a half d, a byte z, a zero byte, then
 // a byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 36, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 1, 1

@@ -1,5 +1,5 @@
-// 8 bits of ONNX's MatMulNBits with d (q - z) of float32, a d and a z for each 16 numbers. In a file of
-// ours: both d, both z, then a byte for each number.
+// 8 bits of ONNX's MatMulNBits: d (q - z) with a float32 d; each 16 numbers have a d and a z. In
+// our own files: both d, both z, then a byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 48, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 8, 0, -128

@@ -13,7 +13,7 @@ fn ${t}_value(i: u32) -> f32 {
 }
 //% endfor
 
-// The rows of ops.toml that have an activation's number. NaN stays NaN in all of them.
+// The operations of ops.toml that have the number of an activation. All of them return NaN for NaN.
 //% set gates = ACTIVATIONS | selectattr("gate") | list
 //% set gate = namespace(text=gates[0].gate.text)
 //% for row in gates[1:]
@@ -31,7 +31,8 @@ ${row.inline("f32", 4)}
 }
 //% endmacro
 
-// Bias, residual and activation of four columns of one row of dst; `has_epilogue`: is there any?
+// Bias, residual and activation of four columns of one row of dst; `has_epilogue` is true if the
+// call has any of them.
 //% macro of_rows()
 fn has_epilogue() -> bool { return (p.bias_kind | p.residual_kind | p.activation) != 0u; }
 
@@ -128,14 +129,15 @@ ${_store_rows(TM, TN, LM, LN, DV, times)}
 //% endfor
 //% endmacro
 
-// Four rows of one column of the sums: rows 4 i and on, element e of vector j.
+// Four rows of one column of the sums: rows 4 i to 4 i + 3, element e of vector j.
 //% macro column_vector(i, j, e)
 vec4<f32>(c${4 * i}_${j}[${e}], c${4 * i + 1}_${j}[${e}], c${4 * i + 2}_${j}[${e}], c${4 * i + 3}_${j}[${e}])
 //%- endmacro
 
-// activation(scale * sum + bias) where rows are output channels, `channel0` the group's first. One row
-// of an invocation's block after the other passes through c0 and comes back at the end: unrolled, this
-// would be larger than the product, and an array that is indexed costs the loop its registers.
+// activation(scale * sum + bias) where rows are output channels, `channel0` the group's first. The
+// rows of an invocation's block pass through c0 one after the other and are back in place at the
+// end. Unrolled, this code would be larger than the product; and an indexed array would not stay in
+// registers.
 //% macro of_channels(TM, TN, LM)
   let factor = select(p.scale, 1.0f, p.is_partial == 1u);
 //% for i in range(TM)

@@ -2,7 +2,7 @@
 // then to workgroup memory.
 //
 // An operand reaches workgroup memory as f32, `<x>_tile[k][i]`, where i counts vectors of four rows
-// of the operand (a row is what is multiplied with all rows of the other). One invocation loads
+// of the operand (each row is multiplied with all rows of the other operand). One invocation loads
 // four neighbouring rows at V neighbouring k and stores V whole vectors: writing components of a
 // vector from several invocations would be a race. Eight neighbouring lanes take eight groups of
 // rows, so that their stores meet different banks; a subgroup of 32 still reads whole sectors.
@@ -109,9 +109,9 @@
 //% endif
 //% endmacro
 
-// For loaders whose items are dealt out one by one, `count` of them to `threads` invocations in
-// several rounds: the item of round u, the last one again where there is none; and the condition
-// under which an invocation stores it.
+// For loaders that give `count` items to `threads` invocations in several rounds: the item of round
+// u, or the last item again if there are no more; and the condition under which an invocation
+// stores it.
 //% macro item(u, count, threads)
 ${"min(li + " ~ u * threads ~ "u, " ~ (count - 1) ~ "u)" if (u + 1) * threads >= count else "li + " ~ u * threads ~ "u"}
 //%- endmacro

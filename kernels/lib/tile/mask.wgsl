@@ -29,11 +29,12 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 }
 //% endmacro
 
-// N: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` looks after the
-// band of keys that a query may see; else its caller does. `masked`: there may be a mask.
+// N: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` hides the
+// keys outside the band that a query may see; else its caller hides them. `masked`: there may be a
+// mask.
 //% macro functions(N, banded=true, masked=true)
 //% if masked
-// The summand of the logit of one key: kind 1 is f32, 2 f16, 3 bool.
+// The term that the mask adds to the logit of one key: kind 1 is f32, 2 f16, 3 bool.
 fn mask_value(i: u32) -> f32 {
   let word = mask_mem[i >> (p.mask_kind - 1u)];
   if (p.mask_kind == 1u) { return bitcast<f32>(word); }
@@ -48,9 +49,9 @@ fn mask_value(i: u32) -> f32 {
 //% endif
 ${alibi_slope()}
 
-// softcap * tanh(s / softcap), of and as logits in powers of two; NaN stays NaN.
+// softcap * tanh(s / softcap); s and the result are logits in powers of two; NaN stays NaN.
 fn capped(s: V) -> V {
-  // tanh(u) = 1 - 2 / (e^(2 u) + 1), and s is log2(e) times what softcap divides.
+  // tanh(u) = 1 - 2 / (e^(2 u) + 1), and s is log2(e) times the logit that softcap divides.
   let power = exp2(clamp(2.0f / p.softcap * s, V(-80.0f), V(80.0f)));
   let bent = (1.0f - 2.0f / (power + 1.0f)) * (LOG2E * p.softcap);
   return select(bent, s, (bitcast<VU>(s) & VU(0x7fffffffu)) > VU(0x7f800000u));
@@ -91,9 +92,9 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 
 // -- The tiles of attention_tile: L is attention_layout -------------------------------------------------
 
-// From scores s = q k to the logits that `factor` multiplies; -inf if masked. A tile that every
-// query of the block sees whole needs only the scale, which then comes with the exponential
-// (`plain`); so does one of which a band alone hides keys.
+// From scores s = q k to the logits that `factor` multiplies; -inf if masked. If every query of the
+// block sees all keys of a tile, the tile needs only the scale, which is then applied with the
+// exponential (`plain`). The same holds for a tile in which only the band hides keys.
 //% macro apply(L)
     let whole = (i32(key0) >= i32(last_row) + ${key_range.LOW}) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + ${key_range.HIGH})
       & (key0 + ${L.BC}u <= ${key_range.COUNT});
@@ -144,7 +145,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
       }
 //% endmacro
 
-// To b_tile, by row groups: which keys the rows of a group leave unmasked.
+// Writes to b_tile, for each group of rows, which keys its rows leave unmasked.
 //% macro store_unmasked(L)
     if (p.mask_kind != 0u) {
 //% for j in range(L.CV)

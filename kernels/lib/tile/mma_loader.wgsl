@@ -3,13 +3,14 @@
 //
 // `t` describes the tiles of one operand:
 //   x        its name: the macros read `<x>_mem`, `p.<x>_rs`, and declare `<x>_...`
-//   EXTENT   its rows (of what is not k) in a tile
+//   EXTENT   its rows in a tile (the axis that is not k)
 //   K_ROWS   k is the row in memory and units run across it; else units run along k
 //   ACROSS   units of a row of the tile: EXTENT or BK, in units
 //   ROWS     rows of the tile: BK or EXTENT
 //   BASE     the first unit of its tile in workgroup memory
 //   BK       k of a tile, where it is not CFG.BK
-// Rows there are an odd number of units apart, ACROSS + 1, for the banks.
+// Rows in workgroup memory are ACROSS + 1 units apart, an odd number, so that they fall on
+// different banks.
 
 //% macro functions()
 // A unit whose elements after the first `count` are 0.
@@ -28,7 +29,8 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% set rows = CFG.threads // t.ACROSS
   let ${x}_c = li % ${t.ACROSS}u;
 //% if not t.K_ROWS and t.ACROSS == 4
-  // Rows 0 4 1 5 .. of each eight: their stores meet fewer banks twice.
+  // Rows in the order 0 4 1 5 .. of each eight, so that fewer of their stores fall on the same
+  // bank.
   let ${x}_i = li / 4u;
   let ${x}_r = (${x}_i & 0xfffffff8u) | ((${x}_i & 7u) >> 1u) | ((${x}_i & 1u) << 2u);
 //% else
@@ -40,8 +42,8 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% endfor
 //% endmacro
 
-// Where they lie in memory. `first`: the tile's first row of the operand; `count`: its rows; `start`:
-// its first unit, if that is not of a batch.
+// Where they lie in memory. `first`: the tile's first row of the operand; `count`: its rows;
+// `start`: its first unit, if this is not the start of a batch.
 //% macro init(t, first, count, start="")
 //% set x = t.x
 //% set start = start or x ~ "_batch(batch)"
@@ -57,9 +59,9 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% endif
 //% endmacro
 
-// Loads the chunk at `k`, zero from `end` on; nothing where there is none. The driver keeps loads in a
-// branch where they are, and moves others down behind the product. `whole`: there are none but whole
-// chunks.
+// Loads the chunk at `k`, with zeros from `end` on; loads nothing if there is no chunk. The driver
+// keeps loads in a branch in their place, but moves other loads behind the product. `whole`: all
+// chunks are whole.
 //% macro load(t, k, end, whole=false)
 //% set x = t.x
 //% set rows = CFG.threads // t.ACROSS
@@ -110,7 +112,8 @@ ${t.BASE}u + min(${at} * ${t.ACROSS + 1}u, ${(t.EXTENT - extent) * (t.ACROSS + 1
 //%- endif
 //% endmacro
 
-// Fragments: `<x><part><n>`, rows 16 n and on of the subgroup's part, k and on of the tile.
+// Declares the fragments `<x><part><n>`: rows from 16 n on of the subgroup's part, from k on in the
+// tile.
 //% macro left(t, n, k, part="")
 //% if t.K_ROWS
       ${mma.left(t.x ~ part ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.M // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}

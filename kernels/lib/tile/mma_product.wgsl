@@ -1,11 +1,13 @@
 // The part of products on matrix units between loads and stores: one workgroup computes BM x BN
 // sums, each of its subgroups WM x WN. `L` and `R` describe the tiles (mma_loader) of the left
-// operand, which has the rows, and of the right one, which has the columns.
+// operand, which has the rows, and of the right operand, which has the columns.
 //
-// Results leave through workgroup memory in strips, 16 rows of each subgroup at a time: a fragment has
-// neither elements nor arithmetic. So do sums of a slice of K, which lanes add up in plain f32 where
-// CFG.SLICED: a unit's own sums lose more the longer they are.
-// Units from one row of a strip to the next, an odd number for the banks; vectors of four columns.
+// Results leave through workgroup memory in strips, 16 rows of each subgroup at a time, because
+// WGSL has no access to the elements of a fragment and no arithmetic on them. With CFG.SLICED, the
+// sums of a slice of K leave in the same way, and lanes add them up in plain f32, because the sums
+// of a matrix unit lose more digits the longer they are.
+// The number of 16-byte units from one row of a strip to the next, odd because of the banks; and of
+// vectors of four columns.
 //% set STRIP, QUADS = CFG.WN // 4 + 1, CFG.WN // 4
 //% set SUBGROUPS = CFG.threads // 32
 
@@ -44,8 +46,8 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// All tiles from `k_first` to `k_end`. `loads(k)` loads those at k; `product()` multiplies them, where
-// it is another than `multiply`.
+// All tiles from `k_first` to `k_end`. `loads(k)` loads the tiles at k; `product()` multiplies
+// them, if it is given instead of `multiply`.
 //% macro accumulate(L, R, loads, product=none)
   var k0 = k_first;
   ${loads("k0")}
@@ -67,7 +69,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   let strip = min(warp * ${16 * STRIP}u, ${(SUBGROUPS - 1) * 16 * STRIP}u);
 //% endmacro
 
-// Rows 16 i and on to the strip.
+// Stores rows from 16 i on to the strip.
 //% macro store_strip(i)
   workgroupBarrier();  // the operands, or the rows before, have been read
 //% for j in range(CFG.WN // mma.N)
@@ -77,9 +79,9 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endmacro
 
 // Slices of K: after each `p.slice` k, a multiple of BK, each invocation adds its part of the
-// unit's sums to its own sums in plain f32: EACH vectors of a strip, APART units from each other.
-// Its own sums do not fit into registers. In loops, because rarely used code only costs its
-// instruction fetches.
+// matrix unit's sums to its own sums in plain f32: EACH vectors of a strip, APART units from each
+// other. The own sums do not fit into registers. The code uses loops, because code that rarely runs
+// costs only the fetch of its instructions.
 //% set EACH, APART = CFG.WN // 8, 32 // QUADS * STRIP
 //% macro _own()
   let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;
@@ -98,7 +100,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// `accumulate` in slices: `add()` adds the sums of one to those before.
+// `accumulate` in slices: `add()` adds the sums of a slice to the sums of earlier slices.
 //% macro accumulate_slices(L, R, loads, add, product=none)
   var k0 = k_first;
   ${loads("k0")}
@@ -115,7 +117,8 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   }
 //% endmacro
 
-// The same in registers, where tiles are so small that there is room: t<i>_<n>, vectors n of strip i.
+// The same with the own sums in registers, for tiles that are small enough: t<i>_<n> is vector n of
+// strip i.
 //% macro register_slices()
   ${_own()}
 //% for i in range(CFG.WM // mma.M)
@@ -134,7 +137,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// Adds them to the last slice in strip i, where lanes then read what they like.
+// Adds these sums to the last slice in strip i, where every lane may then read every element.
 //% macro add_slices(i)
 //% for n in range(EACH)
   ${mma.store_result_unit("own + %du" % (n * APART), mma.result_unit("own + %du" % (n * APART)) ~ " + t%d_%d" % (i, n))}

@@ -1,8 +1,8 @@
 // The product of two tiles in workgroup memory as a sum of outer products, one for each k.
 //
 // A workgroup computes BM rows and BN columns of dst, an invocation TM x TN of them. 32 neighbouring
-// invocations stand in LM rows and LN columns; the vectors of four rows of one invocation lie LM
-// vectors apart, those of columns LN, so that neighbours read neighbouring vectors.
+// invocations stand in LM rows and LN columns; the vectors of rows of one invocation lie LM vectors
+// apart and its vectors of columns LN, so that neighbours read neighbouring vectors.
 
 // Workgroup memory: columns of dst come from a_tile, rows from b_tile.
 //% macro memory(BM, BN, BK)
@@ -56,7 +56,7 @@ ${fma_vectors(TM, TN)}
 //% endfor
 //% endmacro
 
-// The multiply-adds of one k, a row after the other; `there_and_back`: every other row from its end.
+// The multiply-adds of one k, row by row; `there_and_back`: every second row is taken from its end.
 //% macro fma_vectors(TM, TN, there_and_back=false)
 //% for i in range(TM)
 //% for n in range(TN // 4)
@@ -66,8 +66,9 @@ ${fma_vectors(TM, TN)}
 //% endfor
 //% endmacro
 
-// The same one component at a time, there and back, along the rows or down the columns: each
-// multiply-add shares an operand with the one before it. `c`, `r`, `q`: names of sums and vectors.
+// The same, one component at a time, along the rows or down the columns, every second one from its
+// end: each multiply-add shares an operand with the one before it. `c`, `r`, `q`: names of sums and
+// vectors.
 //% macro fma_components(TM, TN, down, c="c", r="r", q="q")
 //% set lines, steps = (TN, TM) if down else (TM, TN)
 //% for line in range(lines)

@@ -1,8 +1,8 @@
 // Which tile of dst a workgroup computes: orders in which neighbouring workgroups share operands in
 // the cache.
 
-// Of a batched product: `batch`, `row0`, `col0` of workgroup `g`. Groups of eight rows of tiles, each
-// column by column.
+// For a batched product: `batch`, `row0` and `col0` of workgroup `g`. Groups of eight rows of tiles
+// follow each other; a group is taken column by column.
 //% macro grouped_rows(BM, BN)
   let batch = g / (p.across * p.down);
   let t = g - batch * p.across * p.down;
@@ -14,7 +14,7 @@
   let col0 = column * ${BN}u;
 //% endmacro
 
-// Of a convolution: `group` and `split` of its sums, `row0` (output channel), `col0` (pixel).
+// For a convolution: `group` and `split` of its sums, `row0` (output channel), `col0` (pixel).
 // Workgroups with the same pixels follow each other.
 //% macro channels_first(BM, BN)
   let member = g / (p.across * p.down);

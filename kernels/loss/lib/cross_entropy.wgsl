@@ -73,14 +73,14 @@ fn combine(a: State, b: State) -> State {
   }
 //% endmacro
 
-// The class of a row and how it counts: `found` is its class, `ignored` if it is ignore_index.
+// The class of a row: `found` is the class, and `ignored` is true if it is ignore_index.
 //% macro target()
 struct Target { found: u32, high: u32, inside: bool, ignored: bool }
 
 fn target_of(row: u32) -> Target {
   let i = target_row(row) * p.target_words;
   let lo = target_mem[i];
-  // int32 has no second word: its sign stands for it.
+  // int32 has no second word, so the sign takes its place.
   let hi = select(target_mem[i + p.target_words - 1u], select(0u, 0xffffffffu, lo >= 0x80000000u), p.target_words == 1u);
   return Target(lo, hi, (hi == 0u) & (lo < p.classes), (lo == p.ignore_lo) & (hi == p.ignore_hi));
 }
@@ -94,7 +94,7 @@ fn class_weight(c: u32) -> f32 {
 }
 //% endmacro
 
-// The same, and the weights of a vector of classes, number c of them.
+// The same for a class; and the weights of vector c of the classes.
 //% macro class_weights(VEC)
 ${class_weight()}
 //% if VEC == 4
@@ -187,7 +187,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
       cost += select(share * (higher - top), V(), share == V());
 //% for u in range(N)
-      // Sums over every class, without the target's own share.
+      // Sums over all classes, without the part of the target itself.
 //% set t = "class_weights(c" ~ u ~ ")" ~ (" * fma(p" ~ u ~ ", V(p.hard), V(p.spread))" if PROBS else "")
       let t${u} = ${t};
 //% set d = "t" ~ u ~ " * (V(higher) - in" ~ u ~ ")"
@@ -235,7 +235,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
   if (goal.ignored | !goal.inside) {
     if ((piece == 0u) & !goal.ignored) { fault(row, goal.found, goal.high); }
-    state = State(LOWEST, 1.0f, 0.0f, 0.0f, 0.0f, 0u);  // costs nothing, and has no gradient
+    state = State(LOWEST, 1.0f, 0.0f, 0.0f, 0.0f, 0u);  // no cost and no gradient
   } else {
     state.share *= p.spread;
     state.cost *= p.spread;

@@ -1,18 +1,18 @@
-// What the bodies of rms_norm_linear share. Columns are counted as the workgroups take them: of a gated
-// product a gate and what it multiplies in turn.
+// Code that the bodies of rms_norm_linear share. Columns are numbered in the order in which
+// workgroups take them: in a gated product, each gate is followed by the column that it multiplies.
 
 //% macro functions()
 ${epilogue.functions(("bias",))}
 
-// The row of the weights that makes column v.
+// The row of the weights that column v is the product with.
 fn row_of(v: u32) -> u32 { return select(v, (v >> 1u) + (v & 1u) * p.gated, p.gated != 0u); }
 
-// What sums are multiplied with, by the sum of the row's squares.
+// The factor of the sums, from the sum of the row's squares.
 fn factor_of(squares: f32) -> f32 { return inverseSqrt(squares / f32(p.depth) + p.eps); }
 
 fn bias_of(v: u32) -> f32 { return bias_value(p.bias_off + row_of(min(v, p.rows - 1u)) * p.bias_ms); }
 
-// Columns v to v + 3, v a multiple of four, with bias and activation, to dst.
+// Stores columns v to v + 3 (v is a multiple of four) to dst, with bias and activation.
 fn store_four(sums: vec4<f32>, v: u32) {
   var y = sums;
   if (p.bias_kind != 0u) { y += vec4<f32>(bias_of(v), bias_of(v + 1u), bias_of(v + 2u), bias_of(v + 3u)); }

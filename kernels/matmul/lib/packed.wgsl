@@ -3,7 +3,7 @@
 // `S` says how the bytes count: "i8" or "u8". A sum wraps modulo 2^32.
 
 //% macro functions(S)
-// One word of a row with the words of four others.
+// Adds the products of one word of a row with words of four other rows.
 fn dot4(a: u32, b: vec4<u32>) -> vec4<i32> {
 //% if S == "i8"
   return vec4<i32>(dot4I8Packed(a, b.x), dot4I8Packed(a, b.y), dot4I8Packed(a, b.z), dot4I8Packed(a, b.w));
@@ -29,8 +29,8 @@ fn transpose4(w: vec4<u32>) -> vec4<u32> {
 }
 //% endmacro
 
-// <x>_word(first, k, last): the bytes of a row (from `first`) at four k from k on, none of them behind
-// `last`; a step of k is `step` bytes.
+// <x>_word(first, k, last): the bytes of the row that begins at `first`, at four k from k on, but
+// none after `last`; neighbouring k are `step` bytes apart.
 //% macro gather(x, step)
 fn ${x}_byte(i: u32) -> u32 { return (${x}_mem[i >> 2u] >> ((i & 3u) << 3u)) & 0xffu; }
 
@@ -42,7 +42,7 @@ fn ${x}_word(first: u32, k: u32, last: u32) -> u32 {
 
 // -- the epilogue ---------------------------------------------------------------------
 
-// bias_value(i): bias is bound as words: kind 1 is f32, 2 f16.
+// bias_value(i): the bias is bound as words; kind 1 is f32, kind 2 is f16.
 //% macro bias()
 fn bias_value(i: u32) -> f32 {
   if (p.bias_kind == 1u) { return bitcast<f32>(bias_mem[i]); }

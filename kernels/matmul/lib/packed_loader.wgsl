@@ -2,8 +2,8 @@
 // workgroup memory.
 //
 // An operand reaches workgroup memory as `<x>_tile[k][i]`: k counts words of four neighbouring k, i
-// groups of four rows of the operand, a row in each component. The remainder of whole tiles comes
-// first, from the end of k, with zeros after it; the order of integer sums does not matter.
+// groups of four rows of the operand, a row in each component. The incomplete tile at the end of k
+// comes first, filled up with zeros; the order of integer sums does not matter.
 //
 // `t` describes the tiles of one operand:
 //   x        its name: the macros read `<x>_mem`, `<x>_start` (index of the first k), `p.<x>_rs`, ...

@@ -1,9 +1,11 @@
-// Products of one group of weights in packed halves, two numbers an instruction: chains of eight couples,
-// each lane of which sums eight products in f16, are added up in f32.
+// Products of one group of weights in packed halves, two numbers in each instruction. A chain
+// multiplies eight couples, so each half of a word sums eight products in f16; the sums of chains
+// are added up in f32.
 //
-// A number is exact as a half: its bits below those of 1024, and 1024 subtracted. Every second couple of
-// nibbles stays shifted by four bits, and the factor 1/16 of a multiply-add takes that back. A type with
-// an offset has numbers CENTRE less and an offset CENTRE scales more, which keeps the sums small.
+// A number is converted exactly: its bits become the last bits of the half 1024, and 1024 is
+// subtracted. Every second couple of nibbles stays shifted by four bits, and the factor 1/16 of a
+// multiply-add takes that back. If a type has an offset, CENTRE is subtracted from its numbers and
+// CENTRE times the scale is added to the offset, which keeps the sums small.
 //% set NIBBLES = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS == 4
 //% set CENTRE = 2 ** (quant.BITS + quant.HIGH - 1) if quant.OFFSET else 0
 //% set LESS = quant.BIAS + CENTRE
@@ -12,7 +14,8 @@
 vec2<f16>(unpack2x16float(${bits} | 0x64006400u))
 //%- endmacro
 
-// What is subtracted from integers of 1024 more, and of 64 more: of column c.
+// The constants for column c that are subtracted from integers plus 1024, and from integers plus
+// 64.
 //% macro less(base, c)
 //% if quantised.ZERO
 vec2<f16>(f16(${base}.0f + zeros${c}))
@@ -21,7 +24,8 @@ vec2<f16>(${base + LESS}.0h)
 //%- endif
 //% endmacro
 
-// Couples of the group in `w`: h<c>_0 to h<c>_15. `s`, `g`: its record, and its number.
+// Declares the couples of the group in `w`: h<c>_0 to h<c>_15. `s` is the group's record of scales,
+// `g` its number.
 //% macro numbers(c, w, s, g)
 //% set j = "%s %% %du" % (g, quant.BLOCK // 32) if quant.BLOCK > 32 else "0u"
       let scales${c} = scales_of(${s}, ${j});
@@ -58,7 +62,7 @@ vec2<f16>(${base + LESS}.0h)
 ${found.text}
 //%- endmacro
 
-// The sum `acc` with the group's products. xs: sums of x, of each half.
+// Adds the group's products to the sum `acc`. xs: the sums of x over each half of the group.
 //% macro sum(c, acc)
       {
         let low = ${chain(c, 0)};

@@ -1,6 +1,7 @@
-// Tiles of quantised weights for matrix units: a group of 32 k of a column at a time, an invocation each,
-// as four units of halves. Without an offset a weight is the exact product of an integer and a scale,
-// both halves, rounded once; with one it is computed in f32 and rounded.
+// Tiles of quantised weights for matrix units: an invocation converts a group of 32 k of a column
+// at a time to four 16-byte units of halves. If the type has no offset, a weight is the product of
+// an integer and a scale, both halves, rounded once; if it has an offset, the weight is computed in
+// f32 and then rounded.
 //% set GROUPS = quant.BLOCK // 32
 //% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET and quantised.ZERO != "any"
 // Every second couple of nibbles stays shifted by four bits; a multiply-add undoes the shift.
@@ -8,12 +9,14 @@
 
 //% macro functions()
 //% if PACKED
-// A couple of integers, `less` and 1024 more than the numbers, times the scale.
+// A couple of integers becomes two halves, each 1024 more than its integer; `less` is subtracted,
+// and the result is multiplied with the scale.
 fn scaled(couple: u32, scale: vec2<f16>, less: vec2<f16>) -> u32 {
   return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - less) * scale);
 }
 //% if NIBBLES
-// The same of integers times 16: they are `above` and 64 more.
+// The same for integers that are shifted by four bits: times 1/16, the halves are 64 more than the
+// integers, and `above` is subtracted.
 fn scaled_above(couple: u32, scale: vec2<f16>, above: vec2<f16>) -> u32 {
   return bitcast<u32>(fma(bitcast<vec2<f16>>(couple | 0x64006400u), vec2<f16>(0.0625h), -above) * scale);
 }
@@ -32,7 +35,7 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
   var a_scales: Scales;
 //% endmacro
 
-// In a branch, as the driver moves loads down behind the product elsewhere.
+// In a branch, because outside of a branch the driver moves loads behind the product.
 //% macro load(k)
     if (${k} < k_end) {
       a_words = load_quants(0u, ${k} >> 5u, a_n);
@@ -50,7 +53,8 @@ ${store_group("a_words", "own_words(a_scales, a_n)", "(%s >> 5u)" % k, "a_to")}
     }
 //% endmacro
 
-// Group g of column n to the four units from `to` on: `w` are its words, `s` its record.
+// Stores group g of column n to the four units from `to` on: `w` are the group's words, `s` is its
+// record of scales.
 //% macro store_group(w, s, g, to)
 //% set j = "%s %% %du" % (g, GROUPS) if GROUPS > 1 else "0u"
       let record = ${s};

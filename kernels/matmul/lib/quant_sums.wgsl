@@ -1,9 +1,10 @@
 // Sums of products of one group of weights, 32 numbers of a row, with 32 numbers of a row of b.
 //
-// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes of each eight numbers
-// two vectors, e<o> with the even ones and d<o> with the odd ones, as integers times FACTORS: numbers
-// of four or eight bits stay where they are in their words. They become floats as the last bits of
-// 2^23, which costs no conversion. The sums of a row of b are a vector: a component for each place.
+// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes two vectors from
+// each eight numbers: e<o> with the even numbers and d<o> with the odd numbers. They are integers
+// times FACTORS, because numbers of four or eight bits keep their places in the words. They become
+// floats as the last bits of 2^23, which needs no conversion. The sums of a row of b are a vector,
+// with a component for each place in a word.
 //% set PLAIN = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS in (4, 8) and quantised.ZERO != "any"
 //% set NIBBLES = PLAIN and quant.BITS == 4
 //% set PLACES = [1, 16, 256, 4096] if NIBBLES else [1, 256, 1, 256] if PLAIN else [1, 1, 1, 1]
@@ -14,7 +15,8 @@
 //% macro functions()
 const factors = vec4<f32>(${"1.0f, 0.0625f, 0.00390625f, 0.000244140625f" if NIBBLES else "1.0f, 0.00390625f, 1.0f, 0.00390625f" if PLAIN else "1.0f"});
 
-// Four integers of less than 24 bits as floats, BIAS or the zero point less, each in its place.
+// Four integers of less than 24 bits as floats, minus BIAS or the zero point, each multiplied by
+// the factor of its place.
 //% if quantised.ZERO == "whole"
 fn floats(bits: vec4<u32>, less: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bits | vec4<u32>(0x4b000000u)) - less; }
 //% else
@@ -82,7 +84,7 @@ fn in_place(a: u32, b: u32${LESS_PARAM}) -> vec4<f32> {
 ${found.text}
 //%- endmacro
 
-// The sums with the group's products.
+// Adds the group's products to the sums.
 //% macro sum(acc)
 //% if quant.OFFSET
 ${terms(0, 4, acc)}

@@ -1,5 +1,6 @@
-// Elements of an index by the place that they name: which are of one place, and where a hash table of
-// them begins to look for one. `inner` and `length` are as in last_pairs.
+// Compares the elements of an index by the place that they name: whether two elements name the same
+// place, and at which slot of a hash table the search for a place begins. `inner` and `length` are
+// as in last_pairs.
 
 //% import "kernels/lib/indices.wgsl" as indices
 

@@ -22,7 +22,8 @@ fn inverse(squares: ${S}) -> ${S} {
 }
 //% endmacro
 
-// mean_K (as pivot and offset) and factor_K, from memory: all three lie alike, `at` those of squares.
+// Reads mean_K (as pivot and offset) and factor_K from memory. All three have the same layout; `at`
+// is the index of the squares.
 //% macro statistics(k, at, S)
   let statistic_${k} = ${at} - p.squares_off;
   let factor_${k} = inverse(squares_load(p.squares_off + statistic_${k}));

@@ -20,8 +20,8 @@ fn rank_of(v: ${V}) -> ${U} {
 }
 //% endmacro
 
-// Along the axes of images and of results window o is [start, end), in steps of `dilation`, and has
-// end - start elements of a mean, both clamped to what counts: the padding, or the image alone.
+// Window o along an axis is [start, end) in steps of `dilation`. A mean divides by end - start
+// elements, both clamped to the elements that count: with the padding, or the image alone.
 //% macro windows(lengths)
 ${quotient()}
 //% for a in "hw"
@@ -33,7 +33,7 @@ fn length_${a}(o: u32) -> i32 { return min(end_${a}(o), p.high_${a}) - max(start
 //% endfor
 //% endmacro
 
-// The unit is 1 for most windows, and the branch the same for all.
+// The unit is 1 for most windows, and all invocations take the same branch.
 //% macro quotient()
 fn quotient(a: u32, unit: u32) -> u32 {
   if (unit == 1u) { return a; }
@@ -41,8 +41,8 @@ fn quotient(a: u32, unit: u32) -> u32 {
 }
 //% endmacro
 
-// The divisor of a mean over these rows and columns: p.divisor, unless that is 0. A window that
-// counts nothing, of an image without its padding, has the sum 0, and so a mean of 0.
+// The divisor of a mean over these rows and columns: p.divisor, unless that is 0. A window without
+// elements that count (only padding, which is excluded) has the sum 0, and so a mean of 0.
 //% macro divisor()
 fn divisor(rows: i32, cols: i32) -> f32 {
   return select(f32(max(rows * cols, 1)), p.divisor, p.divisor != 0.0f);

@@ -7,7 +7,7 @@ fn raw_word(at: u32) -> u32 { return raw_half(at) | (raw_half(at + 2u) << 16u); 
 ${quant.reading()}
 //% endmacro
 
-// Numbers and records of the block `own_block` of the row `own_row` of `own_batch`.
+// The numbers and the records of block `own_block` of row `own_row` of batch `own_batch`.
 //% macro writing()
 var<private> own_batch: u32;
 var<private> own_row: u32;

@@ -1,4 +1,5 @@
-// A block of 32 numbers by ggml's rule: `make_block` reads `numbers`, sets `stored` and returns the record.
+// Quantises a block of 32 numbers by ggml's rule: `make_block` reads `numbers`, sets `stored` and
+// returns the record of scales.
 
 //% macro functions()
 var<private> numbers: array<f32, 32>;
@@ -6,8 +7,8 @@ var<private> stored: array<u32, 32>;
 
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 
-// a / n, correctly rounded: a device's own division may be wrong by some units in the last place. n
-// + 1 is a power of two.
+// a / n, correctly rounded, because a device's own division may be wrong by some units in the last
+// place. n + 1 is a power of two.
 fn by(a: f32, n: f32) -> f32 {
   let near = a / n;
   let rest = (a - near * (n + 1.0f)) + near;

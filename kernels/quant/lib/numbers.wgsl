@@ -1,6 +1,7 @@
 // Computes the numbers of a group without rounding and stores them along a row of dst.
 //
-// D is the bytes of an element of dst, 2 or 4; V 4 stores four at once.
+// D is the number of bytes of an element of dst, 2 or 4; with V = 4 four elements are stored at
+// once.
 //% macro functions(D)
 ${quantised.functions(true)}
 //% if D == 2

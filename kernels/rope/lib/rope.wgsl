@@ -17,8 +17,8 @@
   let c = i - line * p.columns;
   let r = line - block * p.rows;
 
-  // Both vectors of the pairs: of halves, or neighbours. Behind the pairs come columns to copy, of
-  // which the last one may be alone, and stands for both.
+  // Both vectors of the pairs: from the two halves of the row, or neighbours. After the pairs come
+  // columns that are copied; the last of them may have no neighbour and then takes both places.
   let turned = c < p.pairs;
   let apart = turned & (p.halves == 1u);
   let at = select(2u * c, c, apart);
@@ -54,7 +54,7 @@
 // near_turned and far_turned: the pairs of head h.
 //% macro turn(h, sine)
 //% if V == 4
-    // Pairs of neighbours lie in one vector, those of halves in both.
+    // A pair of neighbours lies in one vector; a pair from the two halves lies in both vectors.
     let u = select(vec4<f32>(a${h}.xz, b${h}.xz), a${h}, apart);
     let w = select(vec4<f32>(a${h}.yw, b${h}.yw), b${h}, apart);
     let y = u * cosine - w * ${sine};
@@ -67,7 +67,7 @@
 //% endif
 //% endmacro
 
-// Report a position out of range, once.
+// Reports a position out of range, once.
 //% macro report()
   if (!inside & (c == 0u) & (block == 0u)) {
     ${indices.report("r", "low", "high")}

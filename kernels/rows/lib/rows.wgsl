@@ -1,10 +1,11 @@
 // Rows that an index picks, for set_rows and get_rows.
 //
-// An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's rows apart, COLS of
-// each: 2^lane_bits lanes take neighbouring columns. `picked` names the side whose row the index
-// gives, "src" or "dst"; its step along rows in the index space is 0. Of its rows, `limit` in all, a
-// dispatch has `own_rows` from `first_row` on, and leaves the others alone. PAIR, for halves that are
-// contiguous in dst: a column is a word of dst, with one or two halves of the row.
+// An invocation moves COLS elements (or vectors) of each of ROWS rows, which lie a workgroup's
+// number of rows apart; 2^lane_bits lanes take neighbouring columns. `picked` names the side whose
+// row the index gives, "src" or "dst"; its step along rows in the index space is 0. This side has
+// `limit` rows in all; a dispatch handles `own_rows` rows from `first_row` on and skips the others.
+// PAIR is for halves that are contiguous in dst: a column is then a word of dst, with one or two
+// halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 //% import "kernels/lib/indices.wgsl" as indices
 //% set ROWS, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads

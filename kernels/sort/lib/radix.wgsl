@@ -1,11 +1,13 @@
 // Digits of four bits of the eight keys of an invocation, counted without branches.
 //
-// Sixteen counters of four bits in two words (digits 0 to 7 in `low`, the others in `high`), then, for
-// sums over a workgroup, eight words with the counts of digits i and i + 8.
+// An invocation has sixteen counters of four bits in two words (digits 0 to 7 in `low`, the others
+// in `high`). For sums over a workgroup these become eight words; word i has the counts of digits i
+// and i + 8.
 //% set PER, WG = CFG.PER, CFG.threads
 
 //% macro memory()
-// One word free after each 32: lanes that read eight in a row do not meet in one bank.
+// One word after each 32 is unused, so that lanes that read eight words in a row use different
+// banks.
 var<workgroup> cells: array<u32, ${PER * WG + PER * WG // 32}>;
 fn cell(i: u32) -> u32 { return i + (i >> 5u); }
 //% endmacro

@@ -4,7 +4,7 @@ too.
 SHAPES = [Shape("llama-3-logits", (512, 128256), "Llama 3: logits of 512 tokens")]
 MAIN = {"softmax": ("f32-4096x4096",)}    ids of the cases that stand for their kernel: peers run
                                           beside these where time is short, README shows them
-def cases(edge): ...                      all cases, sizes cut to `edge` where it is not 0
+def cases(edge): ...                      all cases, sizes cut to `edge` if it is not 0
 def softmax(shape=(...), dtype, out): ... the problem of a shape, as a Case: where inputs have
                                           to mean something, or shapes differ among tensors
 PEERS = {"torch": torch}                  see pykernels.bench.peers
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "cases", "default_shape", "is_main", "modules", "peers", "plain", "problem"]
 
 SQUARE = (4096, 4096)
-# Functions that make kernels, and are measured too: by name, the module that has their cases.
+# Functions that build kernels at run time, which are measured too: by name, the module with their
+# cases.
 FUNCTIONS = {
     "elementwise": "elementwise", "reduction": "reduce", "mse_loss": "loss",
     "binary_cross_entropy_with_logits": "loss",
@@ -46,8 +47,8 @@ def modules() -> list[ModuleType]:
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
-    """All cases of all families, their sizes cut to `edge` where it is given; one of each kernel
-    that no family's module knows."""
+    """All cases of all families, with sizes cut to `edge` if it is given, and one case of each
+    kernel that no family's module has."""
     known = set()
     for module in modules():
         for case in module.cases(edge):
@@ -80,8 +81,9 @@ def _module(kernel: str) -> ModuleType | None:
 
 
 def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Case:
-    """A case of any kernel, () for its default shape. `dtype` may give the output's after a colon:
-    "float32:float16". Raises ValueError or TypeError where the kernel has no such problem."""
+    """A case of any kernel; the shape () means its default shape. `dtype` may give the dtype of the
+    output after a colon: "float32:float16". Raises ValueError or TypeError if the kernel has no
+    such problem."""
     given, out = (dtype_of(n).name if n else "" for n in dtype.partition(":")[::2])
     shape = tuple(shape) or default_shape(kernel)
     make = getattr(_module(kernel), kernel, None)

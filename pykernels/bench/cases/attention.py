@@ -40,9 +40,10 @@ HALVES = (
     "llama-2-7b-4096", "gpt-2-1024", "llama-3-8b-decode", "llama-3-8b-long", "llama-3-8b-4-tokens",
     "llama-3-8b-chunk", "ragged-heads",
 )  # fmt: skip
-# The check of a gradient by a key needs all queries: with four heads to a key 2048 are enough.
+# The check of the gradient by a key needs all queries; with four heads for each KV head, 2048
+# queries are enough.
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
-# Decoding with a cache of which only the device knows what is filled: all, a quarter.
+# Decoding with a cache whose filled length only the device knows: the whole cache, or a quarter.
 FILLED = {"llama-3-8b-decode": (1, 4)}
 ROWS = 64  # of the output that are checked
 LONG = 512  # queries from which torch's backward lasts longer than its launch
@@ -106,7 +107,7 @@ def flash_attn_quant(
 
 
 def small(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Two halves of 2^-7 to 2^-6 a word."""
+    """Words of two halves from 2^-7 to 2^-6."""
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32) & 0x03FF03FF | 0x20002000
 
 
@@ -128,7 +129,7 @@ def causal(case: Case) -> Case:
 
 
 def filled(keys: int, case: Case) -> Case:
-    """The case with lengths: so many keys of each batch count."""
+    """The case with lengths: the number of keys that count in each batch."""
     tensors = dict(case.tensors)
     dst = tensors.pop("dst")
     b, h, _, d = tensors["k"].shape
@@ -174,7 +175,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def attentions(s: Shape, dtype: str) -> Iterator[Case]:
-    """With all keys, with those before each query, and with those that lengths tell."""
+    """Cases with all keys, with only the keys before each query, and with lengths."""
     case = flash_attn(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
     yield case
     if s.dims[3] > 1:

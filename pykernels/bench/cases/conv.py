@@ -31,9 +31,10 @@ CONVOLUTIONS = [
 ]
 # Kernels from a tensor with the shape of the layer's output to one with the shape of its input.
 BACK = ("conv2d_backward_input", "conv_transpose2d")
-# Shapes of which the gradient by the bias, and that by the weights in f16, are measured too.
+# Shapes for which the gradient by the bias, and the gradient by the weights in f16, are measured
+# too.
 SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
-# Shapes that matrix units are measured by, in f16: both gradients and channels last, too.
+# Shapes for matrix units, in f16: both gradients, and channels last, too.
 MATRIX = ("resnet-50-conv2", "resnet-50-conv4", "sd-320")
 CHANNELS_LAST = ("resnet-50-conv1", "resnet-50-conv2", "unet-64", "mobilenet-v2-dw")
 CHANNELS = 8  # of the gradients by weights and bias are checked, of each side
@@ -52,7 +53,7 @@ LAYER = (16, 64, 56, 56, 64, 3, 3)
 
 
 def layer(kernel: str, shape: tuple[int, ...], dtype: str, out: str) -> Case:
-    """A call on (n, c, h, w, o, kh, kw) and, where they are given, stride, padding and groups."""
+    """A call on (n, c, h, w, o, kh, kw) and, if given, stride, padding and groups."""
     n, c, h, w, o, kh, kw, *rest = shape
     stride, padding, groups = (*rest, *(1, 0, 1)[len(rest) :])
     image, made = (
@@ -100,7 +101,7 @@ def conv2d_backward_weight(
 def conv_transpose2d(
     shape: tuple[int, ...] = LAYER, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The way back through a `layer`, from its output to its input."""
+    """The transposed convolution of a `layer`, from its output to its input."""
     return layer("conv_transpose2d", shape, dtype, out)
 
 

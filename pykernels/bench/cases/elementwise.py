@@ -72,8 +72,8 @@ def operation(
     dtype: str = "",
     out: str = "",
 ) -> Case:
-    """Tensors of one shape, with inputs from the operation's domain where [-1, 1) is not in it, or
-    integers. Without a dtype it is the first one that the operation takes."""
+    """Tensors of one shape. Inputs are from [-1, 1), or from the operation's domain if that does
+    not contain [-1, 1), or integers. Without a dtype, the first dtype that the operation takes."""
     op = OPS[kernel]
     given = dtype if dtype in op.dtypes else op.dtypes[0]
     case = plain(kernel, shape, given, "bool" if op.output == "bool" else out or given)

@@ -34,7 +34,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def arange(shape: tuple[int, ...] = (1 << 28,), dtype: str = "int32", out: str = "") -> Case:
-    """Evenly spaced numbers; the first of them are a small problem of the same kind."""
+    """Evenly spaced numbers; the first numbers are a small problem of the same kind."""
     dst = Operand(shape, cast(DTypeName, dtype))
     return Case("arange", {"dst": dst}, {"start": 3, "step": 2}, shape, part=beginning)
 

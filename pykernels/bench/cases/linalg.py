@@ -1,4 +1,4 @@
-"""Triangular systems: many small ones, and one of some size."""
+"""Triangular systems: many small systems, and one large system."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def cross_entropy_backward(
     shape: tuple[int, ...] = (8192, 32000), dtype: str = "float32", out: str = "float32",
     order: tuple[int, ...] = (),
 ) -> Case:  # fmt: skip
-    """The gradient by the logits, from that of each row."""
+    """The gradient by the logits, from the gradient by each row's loss."""
     t = operands(shape, dtype, out, order)
     named = {n: t[n] for n in ("x", "target", "stats", "dy")}
     return Case(
@@ -123,7 +123,7 @@ def nll_loss(
 def nll_loss_backward(
     shape: tuple[int, ...] = (8192, 32000), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The gradient by the input, from that of each row."""
+    """The gradient by the input, from the gradient by each row's loss."""
     t = operands(shape, dtype, out)
     named = {"target": t["target"], "dy": t["dy"], "dst": t["dx"]}
     return Case("nll_loss_backward", named, {}, shape, part=last_rows)
@@ -142,7 +142,7 @@ def binary_cross_entropy_with_logits(
 
 
 def mean_of(name: str, shape: tuple[int, ...], dtype: str, operations: int) -> Case:
-    """The mean of a loss of elements, of so many operations each."""
+    """The mean of a loss of elements; `operations` is the number for each element."""
 
     def call(input: Any, target: Any, dst: Any) -> None:
         getattr(functional, name)(input, target, out=dst)
@@ -193,8 +193,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """Gradients as autograd computes them, from the forward call's logarithms of probabilities; the
-    values do not change the time."""
+    """The gradients by autograd, from the forward call's logarithms of probabilities; their values
+    do not change the time."""
     aten, kernel = torch.ops.aten, case.kernel
     if case.function is not None:
         t["dst"].copy_(getattr(torch.nn.functional, kernel)(t["input"], t["target"]))

@@ -1,7 +1,7 @@
 """mul_mat and mul_mat_i8: products by shape, by dtypes, and by which operand lies transposed.
 
-In ggml's terms: dst (n, m) from b (n, k) and a (m, k). An operand is called transposed where its k
-is not the axis that is contiguous in memory.
+In ggml's terms: dst (n, m) from b (n, k) and a (m, k). An operand is called transposed if its axis
+k is not contiguous in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PRODUCTS = [
     Shape("decode-8", (8, 16384, 16384), "eight tokens at a time"),
     Shape("dot", (1, 1, 1 << 24), "a dot product"),
 ]
-# Shapes that matrix units are measured by: in f16, with precision="fast", and f32 with "split".
+# Shapes for matrix units: in f16 with precision="fast", and in f32 with precision="split".
 MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
@@ -87,7 +87,7 @@ def mul_mat(
 def mul_mat_i8(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
 ) -> Case:
-    """The same of bytes; to floats with a factor for each row of a and b."""
+    """The same for bytes; a float output has a factor for each row of a and b."""
     if dtype not in ("int8", "uint8"):  # a command that names no dtype asks for float32
         dtype, out = "int8", "int32"
     if out == dtype:
@@ -200,7 +200,7 @@ def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[An
 
 
 def small_scales(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Records whose bytes are 32 to 47, whose halves are 0.009 to 0.11."""
+    """Records of scales: bytes from 32 to 47, halves from 0.009 to 0.11."""
     return rng.integers(32, 48, (*shape, 4), dtype=np.uint8).view(np.uint32)[..., 0]
 
 
@@ -286,7 +286,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")
     yield replace(mixed, tensors=tensors)
-    # As a @ b of two arrays, k last and k as the row; and f16 by f32.
+    # a @ b of two arrays, with k as the last axis or as the row; and f16 by f32.
     yield split(transposed(mul_mat((cut(4096, edge),) * 3), "a"))
     yield split(replace(mixed, tensors=tensors))
     yield from of_bytes(edge)
@@ -379,7 +379,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
+    """dst = b @ a^T, and dst is the b of the next product, so a must be square. ONNX Runtime gets
+    a^T in either layout of a."""
     if case.kernel in ("mul_mat_id", "rms_norm_linear"):
         raise Skipped("ONNX has no such function")
     if case.kernel == "mul_mat_quant":

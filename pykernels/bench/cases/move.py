@@ -13,7 +13,7 @@ from pykernels.bench.shapes import POWER, Shape, cut, pick
 from pykernels.dtypes import DTypeName
 
 Array = np.ndarray[Any, Any]
-# elements x their width x the rows that they are added to
+# number of elements x their width x number of rows to add them to
 SUMS = [
     Shape("few-to-each", (1 << 20, 1, 1 << 16), POWER),
     Shape("16-to-each", (1 << 24, 1, 1 << 20), POWER),
@@ -37,7 +37,7 @@ def columns(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def picks(kernel: str, shape: tuple[int, ...], dtype: str, axis: int) -> Case:
-    """All elements, each once, from or to other places along an axis."""
+    """All elements, each once, move from or to other places along an axis."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         order = rng.permutation(of[axis]).astype(np.int32)
@@ -92,7 +92,7 @@ def scatter_add(
 
 
 def adding(shape: tuple[int, ...], m: int) -> Case:
-    """Elements to m rows, any number of them to each."""
+    """Elements are added to m rows, any number of them to each row."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         return np.broadcast_to(rng.integers(0, m, (of[0], 1)).astype(np.int32), of)
@@ -106,7 +106,7 @@ def adding(shape: tuple[int, ...], m: int) -> Case:
 
 
 def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Small whole numbers, whose sums are exact."""
+    """Small integers, whose sums are exact."""
     return rng.integers(0, 8, shape).astype(np.float32)
 
 
@@ -129,7 +129,7 @@ def padded(
 
 
 def first(t: dict[str, Any]) -> dict[str, Any]:
-    """The first ones along the first axis, which has no border."""
+    """The first matrices along the first axis, which has no border."""
     return {n: a[:2] for n, a in t.items()}
 
 

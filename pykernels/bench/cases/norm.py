@@ -44,7 +44,7 @@ BY_CHANNEL = {
     "batch_norm_training": ("weight", "bias", "running_mean", "running_variance"),
     "batch_norm_backward": ("saved", "weight", "dweight", "dbias"),
 }
-# Outputs beside dst, behind it as in the references.
+# Outputs besides dst, after it as in the references.
 WRITTEN = ("dweight", "dbias", "running_mean", "running_variance")
 EVERYWHERE = ("layer_norm", "rms_norm_backward")  # measured on all rows; other kernels on some
 IN_F16 = ("layer_norm", "rms_norm", "layer_norm_backward")
@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Callable[..., Case]:
 def by_rows(
     kernel: str, shape: tuple[int, ...] = (8192, 4096), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """A norm over the last axis, with all that it takes."""
+    """A norm over the last axis, with all of its arguments."""
     given = cast(DTypeName, dtype)
     x, w = Operand(shape, given), Operand(shape[-1:], given)
     tensors = {"dy": x, "x": x} if kernel.endswith("backward") else {"x": x}

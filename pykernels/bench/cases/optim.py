@@ -72,7 +72,7 @@ def step(kernel: str, shape: tuple[int, ...], dtype: str, *, momentum: bool = Tr
 
 
 def by_rule(rule: str, shape: tuple[int, ...], dtype: str = "float32") -> Case:
-    """A step of `optimizer_step`; second moments are no numbers below 0."""
+    """A step of `optimizer_step`; second moments are not negative."""
     given = Operand(shape, cast(DTypeName, dtype))
     state = Operand(shape, "float32", values=lambda rng, s: rng.uniform(0, 1, s))
     names = ("first", "second", "third")[: STATES[rule]]
@@ -88,7 +88,7 @@ def optimizer_step(
 
 
 def optimizer_count(shape: tuple[int, ...] = (15,), dtype: str = "float32", out: str = "") -> Case:
-    """The numbers of a step of NAdam."""
+    """Computes the numbers that a step of NAdam reads."""
     settings = Operand((SETTINGS,), "float32", values=lambda rng, s: some_settings())
     count = Operand((1,), "int32", values=lambda rng, s: np.full(s, 3))
     return Case("optimizer_count", {"count": count, "settings": settings}, {"rule": "nadam"}, shape)
@@ -136,7 +136,7 @@ def step_advance(shape: tuple[int, ...] = (1,), dtype: str = "int32", out: str =
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """The fused steps that torch.optim's `fused=True` takes."""
+    """The fused steps of torch.optim with `fused=True`."""
     if case.kernel in ("optimizer_step", "optimizer_count", "schedule_step"):
         raise Skipped("torch has no fused step of this rule")
     if case.kernel == "step_advance":

@@ -36,7 +36,7 @@ def pooled(
     kernel: str, shape: tuple[int, ...], args: dict[str, int], dtype: str = "float32",
     positions: bool = False, last: bool = False,
 ) -> Case:  # fmt: skip
-    """A pool of these windows, or its gradient; `last`: channels are neighbours in memory."""
+    """A pool of these windows, or its gradient; `last`: channels are contiguous."""
     k, s, p = args["kernel"], args["stride"], args["padding"]
     sizes = [output_size(n, k, s, p, 1, False) for n in shape[2:]]
     result = (*shape[:2], *sizes)

@@ -1,4 +1,5 @@
-"""Quantised weights: read from a file's blocks, dequantised, made, and looked up."""
+"""Quantised weights: packed from the blocks of a file, dequantised, quantised from floats, and
+looked up."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ MAIN = {
     "rope_append_quant": ("f16xi32xf32xu32>f16-48x16x1x512x64-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
-# Planes by the axis of their blocks or groups.
+# The planes, by the axis of their blocks or groups.
 _PLANES = ("low", "scales", "high")
 
 
@@ -31,12 +32,12 @@ def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def halves(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Two halves from 1 to 2 a word."""
+    """Words of two halves from 1 to 2."""
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32) & 0x03FF03FF | 0x3C003C00
 
 
 def steps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Whole numbers, the largest of each block 127: no number lies between two steps."""
+    """Integers, the largest of each block 127, so that no number lies between two steps."""
     x = rng.integers(-127, 128, shape)
     x[..., ::GROUP] = 127
     return x
@@ -139,7 +140,8 @@ def rope_append_quant(
     shape: tuple[int, ...] = (48, 16, 1, 512, 64), dtype: str = "float16", out: str = "",
     name: str = "q8_0",
 ) -> Case:  # fmt: skip
-    """(heads, heads of keys and values, tokens, room, width), of angles 0: keys are exact then."""
+    """(heads, heads of keys and values, tokens, room, width); all angles are 0, so that keys are
+    exact."""
     heads, kept, tokens, room, width = shape
     width = max(width // GROUP, 1) * GROUP
     kind = cast(DTypeName, dtype)

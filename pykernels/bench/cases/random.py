@@ -1,4 +1,4 @@
-"""Random numbers: how far arithmetic keeps them from the rate of a fill."""
+"""Random numbers: arithmetic makes them slower than a fill."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ CHECKED = 1 << 19
 
 
 def beginning(t: dict[str, Any]) -> dict[str, Any]:
-    """A number depends on its position alone: those at the beginning are a small equal problem."""
+    """A number depends only on its position, so the numbers at the beginning are a small problem of
+    the same kind."""
     return {"dst": t["dst"][:CHECKED]}
 
 

@@ -18,7 +18,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.reference import reduce as reference
 
-SHORT = {"int32": ">i32", "bool": ">bool"}  # outputs that are not as the input is
+SHORT = {"int32": ">i32", "bool": ">bool"}  # outputs whose dtype is not the input's
 SHAPES = {
     "all": [Shape("1GiB", (1 << 28,), POWER)],
     "rows": [
@@ -141,7 +141,7 @@ def some(axis: int, t: dict[str, Any]) -> dict[str, Any]:
 
 
 def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Factors whose product stays in range: their signs only."""
+    """Factors of 1 and -1, whose product stays in range."""
     return rng.integers(0, 2, shape, np.int8) * np.int8(2) - np.int8(1)
 
 
@@ -163,7 +163,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     axis, x, dst = case.args["axis"], t["x"], t["dst"]
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
     kernel = case.kernel
-    if kernel == "reduction":  # the fastest of its ways
+    if kernel == "reduction":  # the fastest of several ways
         torch.dot(x, t["y"], out=dst) if axis is None else torch.linalg.vecdot(
             x, t["y"], dim=axis, out=dst
         )

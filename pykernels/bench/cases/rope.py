@@ -39,7 +39,7 @@ def table(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def first_heads(t: dict[str, Any]) -> dict[str, Any]:
-    """Five heads of the last batch, some tokens, the last among them."""
+    """Five heads of the last batch, and some tokens, including the last."""
     tokens = t["x"].shape[-2]
     some = slice((tokens - 1) % 16, None, 16)
     found = {n: t[n][-1:, -5:, some] for n in ("x", "dst")}
@@ -53,7 +53,7 @@ def rope(
     shape: tuple[int, ...] = (1, 32, 4096, 128), dtype: str = "float32", out: str = "",
     style: str = "normal", order: tuple[int, ...] = (),
 ) -> Case:  # fmt: skip
-    """x (..., heads, tokens, width), all of whose columns are turned."""
+    """x (..., heads, tokens, width); all columns are rotated."""
     x = Operand(shape, cast(DTypeName, dtype), order)
     tensors = {
         "x": x, "positions": Operand(shape[-2:-1], "int32", values=positions),
@@ -81,7 +81,7 @@ def rope_append(
 
 
 def first_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Tokens that a cache has room for."""
+    """The first tokens, as many as the cache has room for."""
     return np.arange(shape[-1], dtype=np.int32)
 
 
@@ -99,7 +99,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """Rotated halves, or complex numbers in float32, times angles made before, as models do."""
+    """Rotated halves, or complex numbers in float32, times angles that were computed before, as in
+    models."""
     x, dst = t["x"], t["dst"]
     if case.kernel == "rope_append":
         raise Skipped("torch has no such function")

@@ -16,7 +16,7 @@ from pykernels.dtypes import DTypeName
 
 Array = np.ndarray[Any, Any]
 COLUMNS = 64  # that are checked
-# rows x elements: rows that are written to, or read from, places in any order
+# rows x elements: the rows are written or read at places in random order
 MOVES = [
     Shape("rows-of-512-bytes", (131072, 128), "a head of 128 in f32: the keys of a cache"),
     Shape("rows-of-4-KiB", (32768, 1024), POWER),
@@ -136,7 +136,7 @@ def sums(shape: tuple[int, ...], dtype: str = "float32") -> Case:
 
 
 def append(batch: int, heads: int, tokens: int, width: int) -> Case:
-    """Keys, whose heads and tokens lie transposed, to places of a cache of twice as many."""
+    """Keys with transposed heads and tokens, written to places of a cache that is twice as long."""
 
     def places(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return rng.permutation(2 * tokens)[:tokens].astype(np.int64)

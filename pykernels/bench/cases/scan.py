@@ -48,7 +48,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per row: what a loop over rows becomes at first."""
+    """One invocation per row, as a first version of a loop over rows."""
     x = case.tensors["x"]
     rows, cols = x.shape
     if cols > 1 << 18:

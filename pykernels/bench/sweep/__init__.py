@@ -1,4 +1,5 @@
-"""Sweeps: the functions of layer two at many sizes, beside peers, by the caller's clock."""
+"""Sweeps: times of the functions of layer two at many sizes, and of peers, by the caller's
+clock."""
 
 from __future__ import annotations
 

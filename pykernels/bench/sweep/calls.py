@@ -20,13 +20,14 @@ Dims = tuple[int, ...]
 
 
 class Function(NamedTuple):
-    """A function that both sides have; `d` is the size of a call, whose numbers `size` names.
+    """A function that both sides have; `d` is the size of a call, and `size` names its numbers.
 
     shapes: (d) -> the shapes of its tensors of the call's dtype; picks: (d) -> the shape of an
-    int32 tensor before the last of them and the number below which its values are, () for none.
-    ours: (pk, d, *tensors); theirs: (torch, d, *tensors); meaning: (d, *float64 arrays), the same
-    as float64 or, where nothing is rounded, in the dtype of the result.
-    operations: (d) -> the operations in numpy, if these are more than a pass or two.
+    int32 tensor that comes before the last tensor, and the upper bound of its values; () if there
+    is none.
+    ours: (pk, d, *tensors); theirs: (torch, d, *tensors); meaning: (d, *float64 arrays) -> the same
+    result as float64, or in the dtype of the result if nothing is rounded.
+    operations: (d) -> the number of operations in numpy, if it is more than a pass or two.
     """
 
     size: str

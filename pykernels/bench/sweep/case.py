@@ -25,16 +25,16 @@ from .grid import Call, calls
 __all__ = ["OtherEngine", "SweepCase", "chosen", "peers"]
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # of a call that numpy is asked to check
+MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # the largest call that numpy checks
 
-# What is allowed: a share of each element, and of the largest. The tests of the kernels check
-# accuracy; this check only finds a body that computes something else.
+# The allowed error: a share of each element and of the largest element. The tests of the kernels
+# check accuracy; this check only finds a body that computes something else.
 ALLOWED = {"float32": (1e-3, 1e-5), "float16": (1e-2, 1e-3)}
 
 
 @dataclass(frozen=True)
 class SweepCase:
-    """For the `Runner` what a `Case` is; `origin` is the family."""
+    """A call of a sweep in the form of a `Case` for the `Runner`; `origin` is the family."""
 
     call: Call
     name = note = ""
@@ -95,8 +95,8 @@ class SweepLoaded(OwnLoaded):
         return self.sweep.call.id.partition("-")[0]
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
-        """Compare with numpy, or with torch where the call is too large for that; without torch
-        the verdict is of no elements."""
+        """Compare with numpy, or with torch if the call is too large for numpy; without torch, no
+        element is compared."""
         self._once()
         case, given = self.sweep, self.sets[0]
         if case.checkable:
@@ -108,12 +108,12 @@ class SweepLoaded(OwnLoaded):
                 torch = cuda_torch()
             except Skipped:
                 return Verdict(0.0, 0.0, 0, 0)
-            # In float32: some functions of torch add up halves as halves.
+            # In float32, because some functions of torch sum halves in half precision.
             tensors = [t.float() if t.is_floating_point() else t for t in _cuda(torch, given)]
             want = case.function.theirs(torch, case.call.dims, *tensors)
         wants = want if isinstance(want, tuple | list) else (want,)
         found = Verdict(0.0, 0.0, 0, 0)
-        for w, t in zip(wants, self._outputs(), strict=False):  # of top_k the values
+        for w, t in zip(wants, self._outputs(), strict=False):  # only the values of top_k
             found = found.joined(_compared(_host(w), t.numpy()))
         if found.wrong:
             raise CheckFailed(f"[bench] {case.kernel} {case.id}: {found}")

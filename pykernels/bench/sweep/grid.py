@@ -1,8 +1,8 @@
 """The grid of a sweep: which functions are called, and at which sizes, family by family.
 
-`calls.FUNCTIONS` describes the numbers of a size. Every family but "order" is there in
-float32 and in float16; sizes go from one element to the largest that a large GPU holds, and some
-are odd. Ratios of two sweeps compare only where the grid is the same: tests/bench/test_sweep.py
+`calls.FUNCTIONS` describes the numbers of a size. Every family except "order" has calls in float32
+and in float16. Sizes go from one element to the largest that fit on a large GPU, and some are odd.
+The ratios of two sweeps can be compared only if the grid is the same, so tests/bench/test_sweep.py
 pins it.
 """
 

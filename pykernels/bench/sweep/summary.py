@@ -14,7 +14,7 @@ __all__ = ["as_markdown", "beside", "lines", "ratio"]
 
 Row = list[str]
 WORST = 30  # rows
-LOW = 0.7  # a call below it is called slow
+LOW = 0.7  # a call with a lower ratio counts as slow
 
 
 def beside(report: Report) -> list[str]:
@@ -23,7 +23,7 @@ def beside(report: Report) -> list[str]:
 
 
 def ratio(r: Result, peer: str) -> float | None:
-    """The peer's time of a call over ours, by the caller's clock."""
+    """The peer's time of a call divided by our time, by the caller's clock."""
     return r.ratio(peer, "call")
 
 
@@ -57,7 +57,7 @@ def worst(report: Report, peer: str) -> Iterator[Row]:
 
 
 def slowest(report: Report) -> Iterator[Row]:
-    """Without a peer: the calls with the smallest share of what the ceilings allow, or that take
+    """Without a peer: the calls that reach the smallest fraction of the roofline, or that take
     longest."""
     found = sorted(report.results, key=lambda r: (r.share, -r.timing.per_call))[:WORST]
     yield ["function", "call", "call us", "share", "dispatches"]

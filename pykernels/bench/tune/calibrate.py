@@ -22,11 +22,12 @@ __all__ = ["calibrated"]
 
 Path = tuple[str, ...]
 Known = Callable[[int, Any], float | None]
-BUSY = 2  # workgroups on each multiprocessor that a time needs to determine a rate
+BUSY = 2  # a time with fewer workgroups on each multiprocessor does not determine a rate
 
 
 def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Known) -> Tuning:
-    """The table with rates as measured; `known(i, choice)` has the seconds, or None."""
+    """The table with measured rates; `known(i, choice)` returns the seconds of a choice, or
+    None."""
     data = as_data(t)
     found: dict[Path, list[tuple[float, float]]] = {}
     for i, q in enumerate(questions):
@@ -46,8 +47,8 @@ def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Know
 
 
 def _predictions(t: Tuning, q: Question) -> Iterator[tuple[Path, Any, float, float]]:
-    """Keys of rates, a choice that they predict, its seconds, and how many workgroups each
-    multiprocessor has."""
+    """The keys of rates, a choice whose time they predict, its measured seconds, and the number of
+    workgroups on each multiprocessor."""
     s, units = q.shape[0], t.device.units
     path: Path
     if q.module is conv:

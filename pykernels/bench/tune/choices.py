@@ -22,7 +22,7 @@ from .problems import Problem
 __all__ = ["Question", "choices", "chosen", "question", "text_of"]
 
 SPLITS = (1, 2, 3, 4, 8, 16)
-LEAST_SPLIT = 32  # elements of a sum that a split has at least
+LEAST_SPLIT = 32  # the least number of elements of a sum in a split
 EVERY = "nvidia-h200"  # the table that names all bodies
 
 
@@ -59,7 +59,7 @@ def chosen(caps: Caps, t: Tuning, q: Question) -> Any:
 
 
 def choices(caps: Caps, q: Question) -> list[Any]:
-    """All bodies that the device may run, in several numbers of splits."""
+    """All bodies that the device can run, each with several numbers of splits."""
     every = replace(caps, tuning=named(EVERY), forced=(), asked=None)
     found: dict[Any, None] = {}
     for c in _bodies(every, q):
@@ -89,7 +89,7 @@ def _bodies(caps: Caps, q: Question) -> Iterator[Any]:
 
 
 def _hopeless(choice: Any, q: Question) -> bool:
-    """True if it may take a hundred times as long as others. It is not tried then, so that
+    """True if the choice may take a hundred times as long as others; then it is not tried, so that
     dispatches stay short."""
     shape = q.shape[0]
     if choice.body == "conv_direct":

@@ -23,13 +23,13 @@ __all__ = ["Wave", "copy_rate", "dispatch_cost", "probe", "residence", "tile_wav
 GROUPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)  # workgroups on each multiprocessor
 MOST_RESIDENT = 8
 MOST_UNITS = 1024
-COPIED = (1 << 22, 1 << 25, 1 << 28)  # bytes, as far as a dispatch stays short
-STEADY = 5e-4  # seconds of the tile products that are timed
+COPIED = (1 << 22, 1 << 25, 1 << 28)  # bytes; larger sizes are skipped if a dispatch becomes long
+STEADY = 5e-4  # seconds of a timed product of tiles
 
 
 class Wave(NamedTuple):
-    """The speed of a tile: operations a second of a full device, the time of a wave with n
-    workgroups on each multiprocessor, and the k that starting a workgroup costs."""
+    """The speed of a tile: the operations per second of a full device, the time of a wave with n
+    workgroups on each multiprocessor, and the cost of starting a workgroup, as a number of k."""
 
     rate: float
     partial_wave: tuple[float, ...]
@@ -42,8 +42,8 @@ def probe(dev: Device) -> Program:
 
 
 def units(meter: Meter) -> int | None:
-    """Multiprocessors: workgroups that only compute take twice as long from one more than that.
-    None if the times have no such steps, as on a CPU."""
+    """The number of multiprocessors: with one workgroup more than that, workgroups that only
+    compute take twice as long. None if the times have no such steps, as on a CPU."""
     dev = meter.dev
     if meter.slow:
         return None
@@ -61,8 +61,8 @@ def units(meter: Meter) -> int | None:
 
 
 def steps(seconds: Callable[[int], float]) -> float | None:
-    """The largest number of workgroups that take as long as one; None without a second step of the
-    same length."""
+    """The largest number of workgroups that take as long as a single workgroup; None if there is no
+    second step of the same length."""
     one, high = seconds(1), 2
     while seconds(high) < 1.6 * one:
         high *= 2
@@ -81,7 +81,7 @@ def steps(seconds: Callable[[int], float]) -> float | None:
 
 
 def copy_rate(meter: Meter) -> float | None:
-    """Bytes a second that cpy reads and writes when it transposes."""
+    """Bytes per second that cpy reads and writes when it transposes."""
 
     def measure() -> float:
         rate = 0.0
@@ -104,7 +104,7 @@ def _call(src: Any, dst: Any) -> Callable[[], object]:
 
 
 def dispatch_cost(meter: Meter) -> float | None:
-    """Seconds of one more dispatch that depends on the one before."""
+    """Seconds of one more dispatch, which depends on the dispatch before it."""
 
     def measure() -> float:
         t = meter.dev.zeros(64)
@@ -114,8 +114,9 @@ def dispatch_cost(meter: Meter) -> float | None:
 
 
 def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """The partial waves that fit best to the times of n workgroups on each multiprocessor: [0, ..,
-    1], one number for each workgroup that runs at the same time."""
+    """The times of partial waves, as shares of a full wave, that fit the times of n workgroups on
+    each multiprocessor best: [0, .., 1], with one number for each workgroup that runs at the same
+    time."""
     known = dict(times)
     best: tuple[float, ...] = (0.0, 1.0)
     least = math.inf
@@ -123,7 +124,7 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
         if resident not in known or 2 * resident > max(known):
             break
         full = known[resident]
-        # More than a full wave cannot be less than it, whatever a reading says.
+        # A reading with more than a full wave cannot take less time than a full wave.
         partial = (0.0, *(min(known[n] / full, 1.0) for n in range(1, resident)), 1.0)
         off = [
             abs(math.log(t / ((n // resident + partial[n % resident]) * full)))
@@ -167,7 +168,7 @@ def _sides(body: str) -> tuple[int, int]:
 
 
 def _tiles(meter: Meter, body: str, units: int, each: int, depth: int) -> float | None:
-    """Seconds of `each` workgroups on every multiprocessor, of one body."""
+    """Seconds of one body with `each` workgroups on every multiprocessor."""
     rows, cols = _sides(body)
     a, b = grid(units * each)
     if body in TILES_3X3:  # images of cols pixels: one column of tiles
@@ -182,7 +183,8 @@ def _tiles(meter: Meter, body: str, units: int, each: int, depth: int) -> float 
 
 
 def grid(groups: int) -> tuple[int, int]:
-    """Two factors of a number, or of one that is up to 3 % less, as near to a square as can be."""
+    """Two factors of a number, or of a number up to 3 % smaller, that are as nearly equal as
+    possible."""
     found = [
         (n // a, a) for n in range(groups, groups - groups // 33 - 1, -1)
         for a in range(1, math.isqrt(n) + 1) if n % a == 0

@@ -1,4 +1,4 @@
-"""Finds the values of a table with which its choices lose least: one key after the other.
+"""Finds the values of a table whose choices lose the least time, one key after the other.
 
 `Times` gives the time of a choice, measured or modelled. The loss of a table is the mean over
 problems of the logarithm of (time of its choice / least time of any choice).
@@ -24,7 +24,7 @@ from .choices import Question, chosen
 
 __all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 
-# A section of a table, and the questions that it answers.
+# By section of a table: the questions that it answers.
 FAMILIES: dict[str, tuple[Any, ...]] = {
     "matmul": (matmul, select_i8), "conv": (conv, select_weight), "attention": (attention,),
 }  # fmt: skip
@@ -72,8 +72,8 @@ def _of(*values: Any) -> Values:
 
 
 def _units(*factors: float) -> Values:
-    """A number for each multiprocessor of the device; 1 for a device that few workgroups keep
-    busy."""
+    """Candidate numbers of workgroups: a multiple of the multiprocessors; 1 for a device that few
+    workgroups keep busy."""
     return lambda units, old: [max(round(f * units), 1) for f in factors]
 
 
@@ -172,15 +172,16 @@ def losses(
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            # The choice of the table may not have been measured; it can be better than the best
-            # known.
+            # The choice of the table may be one that was not measured, and its modelled time may be
+            # below the best measured time.
             yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 
 def loss(
     caps: Caps, t: Tuning, questions: Sequence[Question], times: Times, family: str = ""
 ) -> float:
-    """The mean of `losses`, and a little of the largest, so that no problem is given up."""
+    """The mean of `losses`, plus a small share of the largest loss, so that no problem is
+    neglected."""
     found = [*losses(caps, t, questions, times, family)]
     return sum(found) / len(found) + 0.05 * max(found) if found else 0.0
 
@@ -189,9 +190,9 @@ def fit(
     where: Sequence[Where], start: Tuning, others: Sequence[Tuning], *, gain: float = GAIN,
     fixed: Sequence[str] = (),
 ) -> Fit:  # fmt: skip
-    """The table of least loss on these devices. For each family the search starts from the best of
-    `start` and the other tables. `gain`: what a change must bring; keys of the names `fixed`
-    stay."""
+    """The table with the least loss on these devices. For each family the search starts from the
+    best of `start` and the other tables. `gain`: the least improvement of a change; keys named in
+    `fixed` do not change."""
 
     def lost(t: Tuning, family: str = "") -> float:
         return sum(loss(w.caps, t, w.questions, w.times, family) for w in where) / len(where)

@@ -1,5 +1,5 @@
-"""Times calls briefly, and keeps each time at once in a file: an interrupted command goes on where
-it was."""
+"""Times calls briefly and saves each time in a file at once, so that an interrupted command
+continues where it stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["LONGEST", "Kept", "Meter"]
 
 LONGEST = 0.05  # most seconds of a dispatch, because other programs draw on the device
 WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
-SPIN = 3e-3  # seconds of a call before it is timed, on a device that is warm
+SPIN = 3e-3  # seconds of calls before the timed calls, on a warm device
 READING = 1e-3  # seconds of a reading
 READINGS = 5
 
@@ -44,11 +44,11 @@ class Kept:
                         k: None if v is None else float(v) for k, v in data["found"].items()
                     }
             except (ValueError, KeyError, TypeError, AttributeError, OSError):
-                pass  # a broken file counts for nothing
+                pass  # a damaged file is ignored
         self.reused = len(self.found)
 
     def get(self, name: str, measure: Callable[[], float | None]) -> float | None:
-        """The number of this name, measured if it is not there yet."""
+        """The number with this name; it is measured if it is not known yet."""
         if name not in self.found:
             self.found[name] = measure()
             if self.path is not None:

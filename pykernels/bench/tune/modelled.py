@@ -1,10 +1,11 @@
-"""Devices as a few numbers, and a model of the times of choices on them. Generic tables are found
-with it, and the search is tested with it.
+"""Devices as a few numbers, and a model of the times of choices on them. The model is used to find
+generic tables and to test the search.
 
-A multiprocessor has a share of the device's operations and of its copies. A tile of BM x BN reaches
-I / (I + REUSE) of the operations, I = BM BN / (BM + BN), as loads take the rest. A wave takes as
-long as its fullest multiprocessor, which is slow with few invocations. Sums in splits are written
-and read, by one more dispatch. The numbers of devices are public, and rounded.
+A multiprocessor has an equal share of the device's operations and bandwidth. A tile of BM x BN
+reaches I / (I + REUSE) of the operations, with I = BM BN / (BM + BN); loads take the rest. A wave
+takes as long as its fullest multiprocessor, and a multiprocessor with few invocations is slow. The
+sums of splits are written, and read by one more dispatch. The numbers of devices are public and
+rounded.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from .problems import Problem, problems
 __all__ = ["LAPTOPS", "LARGE", "Modelled", "ModelledTimes", "Together", "caps_of", "questions"]
 
 REUSE = 20.0  # fitted to the rates of an H200's tiles, 32x32 to 128x128
-HELD = 3  # workgroups of 128 invocations whose tiles fit a multiprocessor at a time
-START = 64  # k that starting a workgroup costs
+HELD = 3  # workgroups of 128 invocations that fit on a multiprocessor at a time
+START = 64  # cost of starting a workgroup, as a number of k
 
 
 @dataclass(frozen=True)
 class Modelled:
-    """A device: multiprocessors, bytes a second, operations a second in f32, seconds of one more
-    dispatch, and the invocations with which a multiprocessor is busy."""
+    """A device: its multiprocessors, bytes per second, f32 operations per second, seconds of one
+    more dispatch, and the number of invocations that keep a multiprocessor busy."""
 
     name: str
     units: int
@@ -95,7 +96,8 @@ def _wave(d: Modelled, groups: int, threads: int, resident: int) -> float:
 def _tile(
     d: Modelled, sides: tuple[int, int, int], groups: int, depth: float, share: float = 1.0
 ) -> float:
-    """Seconds of tiles of rows x cols by so many invocations; `share` of the rate of a product."""
+    """Seconds of tiles of rows x cols with this number of invocations, at the share `share` of the
+    rate of a product."""
     rows, cols, threads = sides
     reuse = rows * cols / (rows + cols)
     rate = d.rate / d.units * share * reuse / (reuse + REUSE)
@@ -180,7 +182,7 @@ def _attention(d: Modelled, s: Any, c: Any) -> Any:
         return d.dispatch + _stream(d, groups, read, work) + combined
     tile_rows, tile_keys = attention.tile_sizes(c.body, s)
     sides = (tile_rows, tile_keys, 64 if c.body == attention.SMALL else 128)
-    # Scores and sums are two products; in tiles of keys, one after the other.
+    # Scores and sums are two products, computed for one tile of keys after the other.
     depth = (s.depth + attention.padded(s)) * s.keys / tile_keys
     groups = attention._groups(c.body, s)
     if c.tail.splits > 1:
@@ -209,7 +211,8 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions of the plans of all problems that the model knows the times of: of f32."""
+    """The questions of the plans of all problems whose times the model knows; these are problems in
+    f32."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None and q.module in _MODELS]
 
@@ -234,8 +237,8 @@ class ModelledTimes:
 
 
 class Together:
-    """Several devices as one: a choice takes the geometric mean of how many times the best it takes
-    on each."""
+    """Several devices as one: the time of a choice is the geometric mean, over the devices, of its
+    time relative to the best choice."""
 
     def __init__(self, each: Sequence[ModelledTimes]) -> None:
         self.each = each

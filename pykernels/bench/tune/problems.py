@@ -1,4 +1,4 @@
-"""The problems that `pykernels tune` measures, and random ones that it did not measure."""
+"""The problems that `pykernels tune` measures, and random problems that it did not measure."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _ATTENTION = (
     (1, 32, 8, 1, 4096, 128), (8, 16, 16, 1, 1024, 64), (1, 12, 12, 16, 1024, 64),
     (1, 16, 16, 128, 128, 64), (8, 12, 12, 256, 256, 64), (1, 32, 32, 1024, 1024, 128),
     (8, 16, 16, 1024, 1024, 64), (1, 8, 8, 4096, 4096, 64), (2, 8, 8, 4096, 77, 40),
-    # Where few queries meet tiles.
+    # Sizes at the border between few queries and tiles.
     (2, 12, 12, 32, 512, 64), (4, 8, 8, 32, 64, 64), (2, 12, 12, 6, 800, 64),
     (4, 16, 16, 8, 2000, 40), (1, 12, 12, 24, 1200, 128), (1, 4, 4, 48, 2000, 64),
 )  # fmt: skip
@@ -104,7 +104,7 @@ _SMALL = (
         (1, 4, 4, 1, 256, 64), (1, 2, 2, 16, 128, 64), (1, 2, 2, 128, 128, 64),
     )),
 )  # fmt: skip
-# On matrix units halves are another body; beside f32, not in place of it.
+# On matrix units halves run another body, so they are measured in addition to f32.
 _HALVES = {
     "mul_mat": [s for s in _PRODUCTS if min(s) > 64],
     "conv2d": _LAYERS[:8],

@@ -1,4 +1,4 @@
-"""Measures a device, makes its table, and compares the table's choices with the best."""
+"""Measures a device, makes its table, and compares the table's choices with the best choices."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ __all__ = ["Choice", "Outcome", "Verdicts", "adapter_of", "check", "measure"]
 SLOWEST = "mul_mat/32"
 CHECKED = 3e8  # most operations of a problem whose result is compared with numpy's
 SHORT = 0.01  # seconds that a problem may take by the slowest tile
-SMALL = Limits(4e7, 1 << 24)  # of a problem on a software driver
-MOST = 150.0  # seconds of timing choices, after which the problems that are left are left out
+SMALL = Limits(4e7, 1 << 24)  # limits of problems on a software driver
+MOST = 150.0  # seconds of timing choices, after which the remaining problems are left out
 ROUNDS = 3  # rounds of fitting and of measuring the fitted table's choices
 
 Told = Callable[[str, float], None]
@@ -57,7 +57,7 @@ class Verdicts(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The geometric mean of how many times the best choice they take."""
+        """The geometric mean of the times of the choices, relative to the best choices."""
         if not self.choices:
             return 1.0
         return math.exp(statistics.mean(math.log(c.ratio) for c in self.choices))
@@ -68,8 +68,8 @@ class Verdicts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A table, the shipped table that it is to be written over, and its choices; before: those of
-    the table that the device would have without it."""
+    """A table, the shipped table that it is based on, and its choices. before: the choices of the
+    table that the device would otherwise use."""
 
     tuning: Tuning
     base: str
@@ -84,7 +84,7 @@ def adapter_of(dev: Device) -> Adapter:
 
 
 def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
-    """The table of a device. `told` is called with what is done next and the share that is done."""
+    """Make the table of a device. `told` is called with the next task and the finished share."""
     told("warming up", 0.0)
     meter = _meter(dev, kept)
     base = _shipped(dev)
@@ -100,7 +100,7 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
         if time.perf_counter() - started > MOST:
             break
         told(p.name, 0.15 + 0.6 * i / len(some))
-        with suppress(PyKernelsError):  # out of memory: it is left out
+        with suppress(PyKernelsError):  # out of memory: the problem is left out
             times.add(p)
     found = start
     for i in range(ROUNDS):
@@ -115,7 +115,7 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
             break
     told("checking", 0.95)
     mine, before = _verdicts(times, found), _verdicts(times, base)
-    if before.mean < mine.mean:  # never worse than the table that the device has without it
+    if before.mean < mine.mean:  # the result is never worse than the table that the device would otherwise use
         found, mine = of_data(start.name, as_data(base)), before
     _check_results(meter, times, found)
     told("done", 1.0)
@@ -175,8 +175,8 @@ def _shipped(dev: Device) -> Tuning:
 
 
 def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
-    """The table with the measured facts of the device. A CPU keeps the units of its table: from
-    them follow the splits of some sums."""
+    """The table with the measured facts of the device. A CPU keeps the number of multiprocessors of
+    its table, because the splits of some sums follow from it."""
     units = facts.units(meter)
     data = copy.deepcopy(as_data(scaled(base, units) if units else base))
     told("copies and dispatches", 0.05)
@@ -216,7 +216,7 @@ def _check_results(meter: Meter, times: Measured, t: Tuning) -> None:
 
 
 def _new(times: Measured, t: Tuning) -> bool:
-    """Measure the choices of a table that were not measured yet; True if there was something."""
+    """Measure those choices of a table that were not measured yet; True if there were any."""
     before = times.count
     for _ in times.ask(t):
         pass

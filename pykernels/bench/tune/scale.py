@@ -22,7 +22,7 @@ _WORKGROUPS = (
     ("matmul", "mul_mat_i8", "tiles", "64", "busy"),
     ("matmul", "mul_mat_i8", "tiles", "64", "least"), ("conv", "fill"),
 )  # fmt: skip
-# Tables of tiles whose rate is that of a whole device.
+# Tables of tiles whose rates are for the whole device.
 _TILES = (
     ("matmul", "gemm_mma"), ("matmul", "gemm_mma_i8"), ("matmul", "gemm_split"),
     ("conv", "implicit_gemm_mma"), ("conv", "conv_weight_mma"), ("conv", "implicit_gemm_3x3"),

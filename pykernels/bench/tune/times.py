@@ -15,7 +15,7 @@ from .problems import Problem
 
 __all__ = ["Measured"]
 
-UNKNOWN = 4.0  # times the best: a choice of which nothing like it was measured
+UNKNOWN = 4.0  # relative time of a choice if nothing similar was measured
 
 
 class Measured:
@@ -50,8 +50,8 @@ class Measured:
         return True
 
     def ask(self, t: Tuning) -> Iterator[tuple[Problem, Any, float]]:
-        """Each problem, the choice of a table, and how many times the best it takes; choices that
-        were not measured are measured."""
+        """Each problem, the choice of a table, and its time relative to the best; choices that were
+        not measured yet are measured."""
         for i, (p, q) in enumerate(zip(self.problems, self.questions, strict=True)):
             choice, own = chosen(self.caps, t, q), self._found[i]
             if choice not in own:
@@ -70,7 +70,8 @@ class Measured:
         return min(self._found[i], key=lambda c: self._found[i][c])
 
     def seconds(self, i: int, choice: Any) -> float:
-        """Measured; or of the same body, between the numbers of splits that were measured."""
+        """The measured seconds, or an interpolation for the same body between measured numbers of
+        splits."""
         own = self._found[i]
         if choice in own:
             return own[choice]
