@@ -40,10 +40,11 @@ Sample = Callable[[int], float]
 
 STEADY = 0.01  # two windows of warm-up whose medians are this close: the time is steady
 WINDOW = 6
-DRIFT = 0.03  # blocks that differ by more, each faster than the one before: the device is not warm yet
+# Blocks that differ by more, each faster than the one before: the device is not warm yet.
+DRIFT = 0.03
 SLOW_CLOCK = 1.25  # if a probe is this many times as slow as when warm, the clock is low
 LONGEST_CHAIN = 4096
-EXACT = 0.005  # if the standard error, as a share of the time, is below this, more blocks are not needed
+EXACT = 0.005  # no more blocks if the standard error, as a share of the time, is below this
 EXTRA = 5  # further blocks of a pass if it is not
 LOOPS = 5  # loops of calls by the host's clock
 

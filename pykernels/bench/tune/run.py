@@ -115,7 +115,8 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
             break
     told("checking", 0.95)
     mine, before = _verdicts(times, found), _verdicts(times, base)
-    if before.mean < mine.mean:  # the result is never worse than the table that the device would otherwise use
+    # The result is never worse than the table that the device would otherwise use.
+    if before.mean < mine.mean:
         found, mine = of_data(start.name, as_data(base)), before
     _check_results(meter, times, found)
     told("done", 1.0)
