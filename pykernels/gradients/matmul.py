@@ -1,9 +1,8 @@
 """Products of matrices: dst[n, m] = act(scale * sum_k a[m, k] b[n, k] + bias + residual).
 
 With dz the gradient before the activation, da[m, k] = sum_n dz[n, m] b[n, k] and db[n, k] = sum_m
-dz[n, m]
-a[m, k]. If an operand repeats along batch axes, its gradient sums over them: they become part of
-the summed axis, so one product computes the sum.
+dz[n, m] a[m, k]. If an operand repeats along batch axes, its gradient sums over them: they become
+part of the summed axis, so one product computes the sum.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
+from pykernels.errors import TapeError
 from pykernels.tape import Taped, reads, reshaped
 
 from ._epilogue import before_activation, epilogue_reads
@@ -112,6 +112,11 @@ def mul_mat_quant(call: Taped) -> None:
             quant=call.option("quant"),
         )  # fmt: skip
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
+
+
+def mul_mat_id(call: Taped) -> None:
+    """Would take products by expert for the weights, which no kernel here computes."""
+    raise TapeError(f"[tape] {call.kernel.name} has no gradient rule: compute experts one by one")
 
 
 @reads("x", "gain", "w", "scales", "high", "bias")

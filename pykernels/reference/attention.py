@@ -104,33 +104,36 @@ def attention(
     return Attention(o, lse, weights, logits, np.where(allowed, slopes, 0.0))
 
 
-def flash_attn_quant(q: Array, *rest: Any, **options: Any) -> Array:
-    """The output of `attention` over the numbers of blocks."""
-    arrays, options = _numbers(q, *rest, **options)
-    return attention(*arrays, **options).o
-
-
-def flash_attn_quant_budget(q: Array, *rest: Any, **options: Any) -> Array:
-    """The budget of flash_attn, for bodies that do not round the numbers of blocks."""
-    arrays, options = _numbers(q, *rest, **options)
-    return flash_attn_budget(*arrays, **options)
-
-
-def _numbers(
+def flash_attn_quant(
     q: Array, k_low: Array, k_scales: Array, v_low: Array, v_scales: Array,
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
-) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
-    """The arguments of `attention` for flash_attn_quant's: keys and values (B, Hkv, T, depth) of
-    planes (B * Hkv, ...)."""
+) -> Array:  # fmt: skip
+    """The output of `attention` over the numbers of blocks."""
     k, v = (
-        dequantize(
-            low, scales, (len(q), low.shape[0] // len(q), keys, low.shape[1] * 32), np.float32,
-            quant=quant,
-        )
+        _numbers(q, low, scales, quant, keys)
         for low, scales in ((k_low, k_scales), (v_low, v_scales))
-    )  # fmt: skip
-    return (q, k, v, mask, sinks, lengths), options
+    )
+    return attention(q, k, v, mask, sinks, lengths, **options).o
+
+
+def flash_attn_quant_budget(
+    q: Array, k_low: Array, k_scales: Array, v_low: Array, v_scales: Array,
+    mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
+    quant: str = "q8_0", keys: int = 0, **options: Any,
+) -> Array:  # fmt: skip
+    """The budget of flash_attn, for bodies that do not round the numbers of blocks."""
+    k, v = (
+        _numbers(q, low, scales, quant, keys)
+        for low, scales in ((k_low, k_scales), (v_low, v_scales))
+    )
+    return flash_attn_budget(q, k, v, mask, sinks, lengths, **options)
+
+
+def _numbers(q: Array, low: Array, scales: Array, quant: str, keys: int) -> Array:
+    """Keys or values (B, Hkv, T, depth) of planes (B * Hkv, ...)."""
+    shape = (len(q), low.shape[0] // len(q), keys, low.shape[1] * 32)
+    return dequantize(low, scales, shape, np.float32, quant=quant)
 
 
 def flash_attn_backward(

@@ -10,11 +10,11 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
-from pykernels.plans.attention.select import MMA, AttentionChoice
+from pykernels.plans.attention.arguments import Dims
+from pykernels.plans.attention.select import MMA, AttentionChoice, choose
 from pykernels.reference import quant as reference
 from pykernels.reference.attention import attention, lse_budget
 from pykernels.reference.attention import flash_attn_budget as budget
-from pykernels.steps import forced
 from tests.harness import Array, Case, Form, Operand, assert_close, caps, random_form
 
 gpu = pytest.mark.gpu
@@ -61,8 +61,6 @@ class Calls:
     def check(self, what: str = "") -> None:
         self.case.build()
         own = self.dev._context.caps
-        choice = forced(own, AttentionChoice)
-        units = own.matrix is not None and (choice is None or choice.body.startswith(MMA))
         before = [{n: o.array.copy() for n, o in c[0].items() if n not in ("lse", "dst")}
                   for c in self.calls]  # fmt: skip
 
@@ -75,7 +73,7 @@ class Calls:
         found = iter(self.case.run(run))
         for (_, k, v, options), t in zip(self.calls, before, strict=True):
             options = {n: o for n, o in options.items() if n != "keys"}
-            rounded = units and t["q"].dtype == F16 and t["q"].shape[2] > 1
+            rounded = own.matrix is not None and self._takes_units(t["q"], k, v)
             if rounded:  # to what matrix units multiply
                 k, v = k.astype(F16), v.astype(F16)
             given = [t["q"], k, v, t.get("mask"), t.get("sinks"), t.get("lengths")]
@@ -85,6 +83,12 @@ class Calls:
             assert_close(next(found), want.lse, bound, text + " lse")
             bound = budget(*given, result=want, rounded=rounded, **options)
             assert_close(next(found), want.o, bound, text)
+
+    def _takes_units(self, q: Array, k: Array, v: Array) -> bool:
+        """Does the plan take matrix units, which multiply numbers rounded to halves?"""
+        (b, h, s, d), (_, hkv, keys, _) = q.shape, k.shape
+        sizes = Dims(b, h, hkv, s, keys, d, v.shape[3])
+        return choose(self.dev._context.caps, sizes, halves=q.dtype == F16).body.startswith(MMA)
 
 
 @gpu
