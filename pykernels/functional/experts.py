@@ -22,7 +22,8 @@ def expert_linear(
     """A linear layer whose weights each row chooses: a mixture of experts.
 
     result[t, s, :] = x[t, s, :] @ w[experts[t, s]].T, with float32 sums. Rows are sorted by expert
-    on the device, and nothing is read back. There is no gradient: a tape raises TapeError.
+    on the device, and nothing is read back. Gradients by x and by float weights take one product of
+    all rows for each expert.
 
     Args:
         x: float32 or float16 (tokens, slots, k), or (tokens, k): one row for all slots of a token.

@@ -13,7 +13,6 @@ from typing import Any
 from pykernels import functional as F
 from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
-from pykernels.errors import TapeError
 from pykernels.tape import Taped, reads, reshaped
 
 from ._epilogue import before_activation, epilogue_reads
@@ -114,9 +113,32 @@ def mul_mat_quant(call: Taped) -> None:
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
 
 
+@reads("ids", "b", "w", "low", "scales", "high")
 def mul_mat_id(call: Taped) -> None:
-    """Would take products by expert for the weights, which no kernel here computes."""
-    raise TapeError(f"[tape] {call.kernel.name} has no gradient rule: compute experts one by one")
+    """For each expert one product of all rows, in which those of other experts are 0. Weights in
+    blocks have no gradient."""
+    dy, b, quant = call.dy(), call.saved("b"), call.option("quant")
+    (tokens, slots, _), depth = dy.shape, b.shape[2]
+    weights = call.saved("w")
+    if quant:
+        low = call.saved("low")
+        weights = dy.device.empty((low.shape[0], dy.shape[2], depth))
+        kernels.dequantize(low, call.saved("scales"), weights, high=call.saved("high"), quant=quant)
+    experts = call.saved("ids").astype("int32").reshape(-1, 1)
+    rows = dy.reshape(-1, dy.shape[2])
+    inputs = b.broadcast_to((tokens, slots, depth)).reshape(-1, depth)
+    of_b, of_w = F.zeros_like(inputs, rows.dtype), []
+    for expert in range(weights.shape[0]):
+        own = F.where(experts == expert, rows, 0.0)
+        if call.wants("b"):
+            of_b = of_b + matmul(own, weights[expert])
+        if call.wants("w"):
+            of_w.append(matmul(own.T, inputs))
+    if call.wants("b"):
+        of_b = of_b.reshape(tokens, slots, depth)
+        call.give("b", F.sum(of_b, axis=1, keepdims=True) if b.shape[1] < slots else of_b)
+    if call.wants("w"):
+        call.give("w", F.stack(of_w))
 
 
 @reads("x", "gain", "w", "scales", "high", "bias")

@@ -27,4 +27,4 @@ def test_every_command_is_there() -> None:
         options = [w for w in words if w.startswith("--")]
         assert all(o in shown for o in options), (line, shown)
         for config in (words[i + 1] for i, w in enumerate(words) if w == "--config"):
-            assert parse("mul_mat", config).body
+            assert parse(words[1], config).body

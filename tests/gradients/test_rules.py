@@ -415,6 +415,24 @@ def mul_mat_quant(rng: Rng) -> Example:
     )
 
 
+def of_experts(shared: bool) -> Callable[[Rng], Example]:
+    """Of the rows and the weights; expert 2 has no row."""
+
+    def made(rng: Rng) -> Example:
+        ids = np.int32([[0, 1], [1, 0], [3, 1]])
+        return Example(
+            lambda b, w, ids: pk.expert_linear(b, w, ids),
+            lambda b, w, ids: matmul_reference.mul_mat_id(ids, b, (3, 2, 5), w),
+            [normal(rng, 3, 1 if shared else 2, 16), normal(rng, 4, 5, 16)], others=[ids],
+        )  # fmt: skip
+
+    return made
+
+
+EXAMPLES["experts of rows"] = of_experts(False)
+EXAMPLES["experts of tokens"] = of_experts(True)
+
+
 @example
 def matmul_of_repeated_elements(rng: Rng) -> Example:
     def shared(m: Any, x: Any) -> Any:

@@ -166,8 +166,19 @@ def test_expert_linear_rejects(dev: pk.Device) -> None:
             call(*args)
     with pytest.raises(pk.DTypeError, match="out must be float32 or float16"):
         call(x, w, ids, out=dev.zeros((4, 2, 8), "int32"))
+
+
+@gpu
+def test_gradient_by_the_rows_of_quantised_weights(dev: pk.Device) -> None:
+    rng = np.random.default_rng(0)
+    w = pk.quantize(dev.tensor(rng.normal(0, 1, (3, 32, 64)).astype(F32)), "q8_0")
+    x, dy = (dev.tensor(rng.normal(0, 1, (4, 2, n)).astype(F32)) for n in (64, 32))
+    ids = np.int32([[0, 1], [1, 0], [0, 0], [1, 2]])
     with pk.Tape() as tape:
         tape.watch(x)
-        loss = pk.sum(call(x, w, ids))
-    with pytest.raises(pk.TapeError, match="mul_mat_id has no gradient rule"):
-        tape.gradient(loss, x)
+        loss = pk.sum(pk.expert_linear(x, w, ids) * dy)
+    [found] = tape.gradient(loss, [x])
+    each = np.abs(w.numpy()[ids]), np.abs(dy.numpy())
+    want = np.einsum("tsnk,tsn->tsk", w.numpy()[ids].astype(np.float64), dy.numpy())
+    bound = (32**0.5 + 4) * 2.0**-23 * np.einsum("tsnk,tsn->tsk", *each)
+    assert_close(found.numpy(), want, bound)
