@@ -44,10 +44,10 @@ UNPACKED_ROWS = 160
 # Weights from which a row of bytes pays: its kernel costs 3 us, as much as reading 62 MB at 4.1 in
 # place of 3.4 TB/s gains on an H200.
 FAST_WEIGHTS = 1 << 27
-# Rows from which matrix units are faster than packed products, whose time grows by 0.4 for each
-# row (instructions counted): a prototype took 84 us for 8 rows and 42 for one of 16384 x 16384 (an
-# H200).
-FEW_ROWS = 4
+# Rows of gemm_mma_quant_few if b has no packed products: they take 163 us for 8 rows of 16384 x
+# 16384 in q4_0 on an H200, where matrix units take 193 (and for 32 rows 325; gemm_mma_quant takes
+# 219).
+FEW_ROWS = range(4, 17)
 MOST_UNPACKED = 1 << 29  # bytes of scratch
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
@@ -82,10 +82,12 @@ def choose(caps: Caps, s: QuantShape) -> QuantChoice:
     if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= FAST_WEIGHTS:
         return QuantChoice(GEMV_I8)
     few = [name for name, own in MMA_FEW.items() if s.rows <= own.BM and may_few(caps, s, name)]
-    if few and s.rows >= FEW_ROWS:
+    if s.rows <= NARROW and _is_packed(caps, s):
+        return QuantChoice(GEMV_HALF)
+    if few and s.rows in FEW_ROWS:
         return _few_choice(caps, s, few[0])
     if s.rows <= NARROW:
-        return QuantChoice(GEMV_HALF if _is_packed(caps, s) else GEMV)
+        return QuantChoice(GEMV)
     if s.halves and (tiles := [x for x in MMA_TILES if may(caps, x)]):
         return _mma_choice(caps, s, tiles)
     if s.whole and s.rows >= UNPACKED_ROWS and 4 * s.cols * s.depth <= _most_unpacked(caps):

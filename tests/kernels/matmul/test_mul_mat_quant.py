@@ -308,9 +308,12 @@ def test_choose() -> None:
     plain = replace(CAPS, matrix=None)
     assert chosen(1) == chosen(8) == chosen(1, caps=replace(CAPS, f16=False), packed=True)
     assert chosen(1) == "gemv_quant" and chosen(1, packed=True) == "gemv_quant_half"
-    assert chosen(8, caps=plain, packed=True) == chosen(3, packed=True) == "gemv_quant_half"
-    assert chosen(8, packed=True) == chosen(16, packed=True) == "gemm_mma_quant_few/16"
-    assert chosen(17, packed=True) == chosen(32, packed=True) == "gemm_mma_quant_few/32"
+    assert chosen(8, caps=plain, packed=True) == chosen(8, packed=True) == "gemv_quant_half"
+    assert chosen(9, packed=True) == chosen(16, packed=True) == "gemm_mma_quant_few/16"
+    assert chosen(17, packed=True) == chosen(32, packed=True) == "gemm_mma_quant/32x128"
+    rounded = QuantShape(1, 4, 4096, 4096, True, True, packed=True)  # b is float32
+    assert choose(CAPS, rounded).body == "gemm_mma_quant_few/16"
+    assert choose(CAPS, rounded._replace(rows=3)).body == "gemv_quant"
     assert chosen(33, packed=True) == "gemm_mma_quant/128x128"
     assert chosen(9) == chosen(32) == "gemm_mma_quant/32x128"
     assert chosen(33) == chosen(4096) == "gemm_mma_quant/128x128"
