@@ -3,11 +3,11 @@
 python -m bench.accuracy NAME [--driver NAME] [--engine wgpu|dawn] [--only OP ...]
 
 For each operation on floats it measures errors in units in the last place: in float32 on a sample
-of the domain (random bits, evenly spread, small, all float16 numbers, and the ends), in float16 on
-every number, and for two inputs on random pairs. Half a unit is correct rounding. Inputs and
-results below 2^-126 are left out, because devices may take them for zero. Writes
+of the domain (random bits, evenly spread and small numbers, all float16 numbers, the ends), in
+float16 on every number, and for two inputs on random pairs. Half a unit is correct rounding. Inputs
+and results below 2^-126 are left out, because devices may replace them by zero. Writes
 bench/results/accuracy/NAME.json, from which ci/docs.py makes docs/reference/accuracy.md; exit code
-1 if an operation is beyond the bound of its row.
+1 if an operation exceeds the bound of its row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 RESULTS = Path(__file__).with_name("results") / "accuracy"
 SIZE = 1 << 20
 NORMAL = 2.0**-126
-# The smallest numbers of a pair, so that no part of a result is below NORMAL.
+# The smallest inputs by the number of inputs, so that no part of a result is below NORMAL.
 SMALLEST = {1: NORMAL, 2: 2.0**-60}
 
 

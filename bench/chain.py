@@ -1,4 +1,4 @@
-"""The launches of a decoding step without the rest: products with one row, attention, softmax."""
+"""The main launches of a decoding step: products with one row, attention, softmax."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ SMALL = Size(blocks=4, layers=2, heads=4, shared=2, head=16, keys=40)
 
 
 class Chain:
-    """200 launches, each reading the result of the one before, on the same buffers in each run; a
-    call launches them. `result` is the output of the last launch."""
+    """A chain of launches (LARGE: 200) on the same buffers in each run; each launch reads the
+    result of the launch before. A call launches them; `result` is the output of the last launch."""
 
     def __init__(self, dev: pk.Device, size: Size) -> None:
         self.dev, self.size = dev, size

@@ -1,4 +1,4 @@
-"""A small call of every public function, tensors in and tensors out, for `bench.prices`."""
+"""A small call of every public function, from tensors to tensors, for `bench.prices`."""
 
 from __future__ import annotations
 

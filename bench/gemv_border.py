@@ -3,7 +3,7 @@
 
 For products of 1 to 8 rows and several columns and k, it prints the microseconds of `gemv` and of
 the smallest tile, and the choice of the device's table. A line ends in `<--` if the other body
-takes less than 0.9 of that time: then the table's `matmul.gemv` chooses wrongly.
+takes less than 0.9 of the chosen body's time: then the table's `matmul.gemv` chooses wrongly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def seconds(
 
 
 def compare(dev: pk.Device, dtype: DTypeName, rows: int, cols: int, depth: int, along: bool) -> str:
-    """Print a line of the table; `along`: k runs along the memory of the larger operand."""
+    """A line of the table; `along`: k runs along the memory of the larger operand."""
     few, dst = dev.rand((rows, depth), dtype, seed=1), dev.empty((rows, cols), dtype)
     large = dev.rand((cols, depth) if along else (depth, cols), dtype, seed=2)
     caps = dev._context.caps

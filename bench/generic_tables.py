@@ -1,5 +1,5 @@
-"""Finds the values of the generic tuning tables: those that lose least over modelled devices, which
-cannot be measured here (pykernels/bench/tune/modelled.py).
+"""Finds the values of the generic tuning tables: those with the least loss over modelled devices,
+for devices that cannot be measured here (pykernels/bench/tune/modelled.py).
 
     python -m bench.generic_tables [--write] [large | laptop ...]
 
@@ -35,8 +35,8 @@ MARK = "# Found by bench/generic_tables.py; docs/design/tuning.md says how."
 BASE = "nvidia-h200"
 PAGE = Path(__file__).parents[1] / "docs" / "design" / "tuning.md"
 GAIN = 0.005
-# Keys that the model cannot decide: which bodies pay at all, and the border between gemv and small
-# tiles.
+# Keys that the model cannot decide: the bodies that may be chosen, and the border between gemv and
+# small tiles.
 FIXED = ("bodies", "fill", "gemv_rows", "gemv_area", "gemv_depth")
 SETS = {"large": LARGE, "laptop": LAPTOPS}
 
@@ -47,8 +47,8 @@ def times(devices: Sequence[Modelled]) -> list[ModelledTimes]:
 
 
 def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
-    """The table that loses least on these devices. Its search starts with the number of
-    multiprocessors and the copy rates that lose least by themselves."""
+    """The table with the least loss on these devices. Each device gives a start: a scaled table
+    with its rates. The search begins with the start that has the least loss."""
     each = times(devices)
     together, caps = Together(each), caps_of(devices[0])
     here = Where(caps, each[0].questions, together)
@@ -57,14 +57,14 @@ def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
         """The first table of the search: the values of one device, with its rates."""
         own = scaled(replace(named(BASE), name=start.name), d.units)
         own = replace(own, device=replace(own.device, copy=d.copy))
-        never = replace(own.conv.winograd, gain=0.0)  # nobody measured it on these devices
+        never = replace(own.conv.winograd, gain=0.0)  # Winograd was not measured on these devices
         own = replace(own, conv=replace(own.conv, winograd=never))
         mine = next(t for t in each if t.device is d)
         return calibrated(caps, own, mine.questions, mine.known)
 
     begins = [begun(d) for d in devices]
     best = min(begins, key=lambda t: loss(caps, t, here.questions, together))
-    # A key that gains little by the model keeps the value measured on one GPU.
+    # A key for which the model shows little gain keeps the value measured on one GPU.
     return fit([here], best, [], gain=GAIN, fixed=FIXED)
 
 

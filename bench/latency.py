@@ -1,17 +1,17 @@
 """Wall-clock time of calls, reads and syncs, beside GPU time and raw calls.
 
     python -m bench.latency [--engine dawn] [--adapter NAME] [--only TEXT] [--small] [--save F.json]
-    python -m bench.latency --functions     what functions cost the host, beside a bound
+    python -m bench.latency --functions     host time of functions, beside a bound
 
 Times are medians over rounds. A round measures all columns in turn, each as a loop of calls with
 one sync at the end:
 
 GPU     timestamps around whole batches of calls
-raw     the same dispatches by raw calls, bind groups made beforehand, as many submits as ours; for
-        reads the path written by hand, for numpy arrays an upload, a call and a read
+raw     the same dispatches and number of submits by raw calls, with bind groups made beforehand;
+        for reads a path written by hand, for numpy arrays an upload, a call and a read
 wall    our calls
-torch   its eager calls, by the same clock (cudnn.benchmark on, TF32 off), where it sees a GPU
-record  host time of a call inside `batch()`; and with the submit of the batch
+torch   torch's eager calls, by the same clock (cudnn.benchmark on, TF32 off), if torch has a GPU
+record  host time of a call inside `batch()`, without and with the submit of the batch
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from pykernels.bench.clock import GpuSample, HostSample, Sample
 from pykernels.bench.peers import Skipped, cuda_loop, cuda_torch
 from pykernels.bench.report import meta
 
-MOST = 4096  # calls of a loop
-FULL = 1000  # a batch holds at least so many dispatches
+MOST = 4096  # most calls of a loop
+FULL = 1000  # a batch holds at least this number of dispatches
 
 # Name, kernel, shape of the problem, shape on a software driver, dtype.
 KERNELS: list[tuple[str, str, tuple[int, ...], tuple[int, ...], str]] = [
@@ -74,12 +74,12 @@ class Effort:
 
 @dataclass
 class Row:
-    """Seconds of a call, one for each round; and the reason if torch has no times, else ""."""
+    """Seconds of a call for each round; and the reason if torch has no times, else ""."""
 
     name: str
-    calls: int = 0  # of a loop
-    dispatches: int = 0  # of a call
-    submits: int = 0  # of a loop
+    calls: int = 0  # calls of a loop
+    dispatches: int = 0  # dispatches of a call
+    submits: int = 0  # submits of a loop
     gpu: list[float] = field(default_factory=list)
     raw: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Bench:
                 part()
 
     def _parts(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        # Memory is measured first: the process is smallest and caches are empty.
+        # Memory is measured first, because then the process is smallest and caches are empty.
         yield "memory", partial(self._fact, "memory", memory)
         yield "first calls", partial(self._fact, "first calls", first_calls)
         for name, kernel, shape, cut, dtype in KERNELS:
@@ -130,7 +130,7 @@ class Bench:
             yield name, partial(self.kernel, name, case)
         yield "pk.softmax (8, 128)", self.functional
         yield SHARED, self.shared
-        # numpy arrays run on the default device, which is wgpu's.
+        # Calls with numpy arrays run on the default device, whose engine is wgpu.
         for name, shape, cut in ARRAYS if self.dev.engine == "wgpu" else ():
             yield f"numpy {name}", partial(self.arrays, name, cut if self.small else shape)
         for name, nbytes, few in READS:
@@ -174,7 +174,7 @@ class Bench:
         self._measure(row, lambda: pk.kernels.softmax(x, y), None, y, timed=False)
 
     def _peer(self, loaded: Loaded) -> tuple[Sample | None, str]:
-        """torch's loop of the same calls, or the reason that there is none."""
+        """torch's loop of the same calls, or the reason why there is none."""
         try:
             return peers()[loaded.case.kernel]["torch"](loaded).loop, ""
         except Skipped as e:
@@ -225,7 +225,7 @@ class Bench:
                 return n
 
     def _record(self, call: Callable[[], object], n: int) -> tuple[float, float]:
-        """Host seconds of n calls inside a batch, and with its submit."""
+        """Host seconds of n calls inside a batch, without and with the batch's submit."""
         self.dev.sync()
         with self.dev.batch():
             started = time.perf_counter()

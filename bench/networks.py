@@ -5,9 +5,9 @@
 
 Outputs are checked first, against the same network in numpy's float64. The allowed error is a few
 times the effect of rounding every result once. Times are milliseconds of a call: the median over
-rounds that measure all columns in turn, each as a loop of calls. The token of each step is read, as
-a user would do. If torch has a GPU, it runs eagerly and as a CUDA graph (of a step at one
-position), with TF32 off. GPU time is that of captured calls, by timestamps. Rows are written into
+rounds that measure all columns in turn, each as a loop of calls. The token of each step is read,
+because users need it. If torch has a GPU, it runs eagerly and as a CUDA graph (of a step at one
+position), with TF32 off. GPU time is by timestamps, of captured calls. Rows are written into
 FILE, by default bench/results/networks/<adapter>.json (<adapter>-<engine>.json for other engines
 than wgpu); rows of that file that were not measured stay. Small networks (`--small`, software
 drivers) are saved only if --save names a file.
@@ -36,9 +36,9 @@ import gguf_models
 from decoder import Decoder
 
 Array = np.ndarray[Any, Any]
-# One call rounds more than once: sums of products, norms, attention.
+# A call of sums of products, norms or attention rounds more than once.
 ROUNDINGS = 8.0
-STEPS = 32  # decoder steps of a loop; each adds a key
+STEPS = 32  # decoder steps of a loop; each step adds a key
 COLUMNS = ("uncaptured", "captured", "GPU", "torch", "CUDA graph")
 TABLE = Table("python -m bench.networks", COLUMNS, "torch")
 
@@ -90,8 +90,8 @@ class Bench:
             yield row.measure(loops, self.rounds, self.small, most)
 
     def _quantised(self, shape: str, mix: str, keys: int, names: list[str]) -> Iterator[Row]:
-        """Random weights in blocks. The networks that numpy computes in minutes are checked against
-        it, larger ones step by step against one pass over all tokens."""
+        """Random weights in blocks. Networks that numpy computes in minutes are checked against
+        numpy; for larger networks, steps are checked against one pass over all tokens."""
         config = checkpoints.SHAPES[shape]
         weights = gguf_models.random_model(config, mix)
         tokens = np.random.default_rng(1).integers(config.vocabulary, size=keys)
@@ -198,7 +198,7 @@ class Bench:
 
 
 def _torch() -> tuple[Any, str]:
-    """The module of torch's networks, or the reason that there is none."""
+    """The module of torch's networks, or the reason why there is none."""
     try:
         from bench import networks_torch
     except ImportError:

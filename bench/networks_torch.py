@@ -1,5 +1,5 @@
-"""The networks of bench/networks.py in torch, as torch users write them, with as few calls as
-ours."""
+"""The networks of bench/networks.py in torch, written in the usual way of torch users, with as few
+calls as ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tensor(a: Any, dtype: str) -> Any:
 
 
 class Decoder:
-    """The decoder of decoder.py: queries, keys and values in one product, gate and up in one."""
+    """The decoder of decoder.py: one product for queries, keys and values, one for gate and up."""
 
     def __init__(self, config: Config, weights: Weights, room: int, dtype: str) -> None:
         self.config, self.llama = config, config.family == "llama"
@@ -155,7 +155,7 @@ def graphed(call: Any) -> Any:
 
 
 def check(name: str, found: Any, want: Any, allowed: float) -> None:
-    """Check that it is the same network; other orders of sums round differently."""
+    """Check that both compute the same network; sums in another order round differently."""
     found = found.double().cpu().numpy()
     error = np.linalg.norm(found.ravel() - want.ravel()) / np.linalg.norm(want)
     if not error <= 4 * allowed:
@@ -177,7 +177,7 @@ def timed(call: Any) -> Any:
 
 
 def loops_of(call: Any) -> dict[str, Any]:
-    """Eager calls, and their graph if there is a GPU."""
+    """The loops of eager calls, and of a CUDA graph if there is a GPU."""
     found = {"torch": timed(call)}
     if DEVICE == "cuda":
         found["CUDA graph"] = timed(graphed(call))
@@ -185,7 +185,7 @@ def loops_of(call: Any) -> dict[str, Any]:
 
 
 def decode_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
-    """Decoder steps whose tokens are read; as a graph at one position."""
+    """The loops of decoder steps whose tokens are read; the CUDA graph is for one position."""
     keys = len(tokens)
     given = torch.tensor(tokens, device=DEVICE)
     places = torch.arange(keys, device=DEVICE)
@@ -221,7 +221,7 @@ def decode_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, An
 
 
 def prefill_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
-    """A prefill: all tokens at once."""
+    """The loops of a prefill: all tokens in one call."""
     given = torch.tensor(tokens, device=DEVICE)
     places = torch.arange(len(tokens), device=DEVICE)
 
@@ -233,7 +233,7 @@ def prefill_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, A
 
 
 def resnet_loops(weights: Any, size: Any, x: Any, want: Any, row: Any) -> dict[str, Any]:
-    """Pictures in, logits out."""
+    """The loops of calls from pictures to logits."""
     net, pictures = ResNet(weights), tensor(x, "float32")
 
     def call() -> Any:

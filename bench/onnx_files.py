@@ -9,16 +9,16 @@ random numbers; text detection gets a page of text. The shapes of inputs come fr
 from `--shape`.
 
 Outputs are checked first against onnxruntime on the CPU, within the bounds of
-`pykernels/onnx/checking.py`: ours, captured and not, and those of ONNX Runtime's WebGPU provider,
-whose differences beyond the bounds only give a note. Times are milliseconds of a call: the median
-over rounds that measure all columns in turn, each as a loop of calls. A call takes and returns
-numpy arrays, ours and theirs, because in Python that provider cannot bind inputs to tensors on the
-device. GPU time is that of captured calls without transfers, by timestamps. ONNX Runtime uses all
-of its graph optimizations.
+`pykernels/onnx/checking.py`: ours (captured and not), and the outputs of ONNX Runtime's WebGPU
+provider, whose differences beyond the bounds only give a note. Times are milliseconds of a call:
+the median over rounds that measure all columns in turn, each as a loop of calls. Our calls and
+theirs go from numpy arrays to numpy arrays, because in Python that provider cannot bind inputs to
+tensors on the device. GPU time is measured by timestamps on captured calls, without transfers. ONNX
+Runtime uses all of its graph optimizations.
 
 The provider is in the package onnxruntime-webgpu. It contains the same module as the package
 onnxruntime, so install only one of them. Without the provider its column is empty. Rows are written
-as bench.networks writes them, into the same file.
+into the file of bench.networks, in the same form.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Tests how often `pykernels bench --against` decides correctly: pairs of the same code, or with a
-body that does 30 % more work.
+"""Tests how often `pykernels bench --against` decides correctly, for pairs of the same code, or for
+pairs in which a body of the new version does 30 % more work.
 
     python -m bench.pairs                    20 pairs of the same code: at least 18 end with 0, none
                                              with 1 or 3

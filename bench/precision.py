@@ -1,14 +1,14 @@
-"""The errors of float16 products, convolutions and attention, on matrix units and beside torch's.
+"""The errors of float16 products, convolutions and attention on matrix units, beside torch's.
 
     python -m bench.precision [--engine ENGINE] [--size N] [--only matmul|conv2d|attention]
 
-Errors are shares of the sum of the absolute values of all products of an element (of attention: of
+Errors are shares of the sum of the absolute values of all products of an element (for attention: of
 the weighted values), in units of 2^-24: the root mean square and the largest over results of
-float16, for operands that are normal, of one sign, and of a wide range, by several depths: K of a
-product, taps times channels of a 3 x 3 convolution, keys of attention. `precision` None, "high" and
-"fast", and torch's on the GPU, with its default settings, where torch sees one. The ratios are ours
-over torch's, and the last lines say for each family whether sums in one piece ("fast") may be the
-default of results of float16: where no ratio of either error is above 1.1.
+float16. Operands are normal, of one sign, or of a wide range, at several depths: K of a product,
+taps times channels of a 3 x 3 convolution, keys of attention. Columns are `precision` None, "high"
+and "fast", and torch with its default settings, if torch has a GPU. The ratios are our errors over
+torch's. The last lines print for each family whether sums in one piece ("fast") may be the default
+for results of float16: they may be if no ratio of either error is above 1.1.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Array = np.ndarray[Any, Any]
 Arrays: TypeAlias = tuple[Array, ...]
 KINDS = ("normal", "one sign", "wide")
 DEPTHS = (64, 512, 1024, 4096, 16384)
-HEADS, WIDTH = 4, 64  # of attention
-MOST = 1.1  # of torch's errors: with no more, one piece may be the default
+HEADS, WIDTH = 4, 64  # heads of attention, and their width
+MOST = 1.1  # largest ratio to torch's errors with which one piece may be the default
 # The line that makes one piece the default, by family.
 DEFAULTS = {
     "matmul": "pykernels/plans/matmul/mul_mat.py: whole_sums (it is the default)",
@@ -39,7 +39,7 @@ Ratios: TypeAlias = list[tuple[float, float]]  # ours over torch's: root mean sq
 
 
 class Problem(NamedTuple):
-    """Operands, the exact result, and what its errors are shares of."""
+    """Operands, the exact result, and the sum of absolute values that errors are divided by."""
 
     depth: int
     operands: Arrays
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
 
 def numbers(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Array:
-    """Numbers of a kind, about 1."""
+    """Random numbers of a kind, mostly of magnitude 1."""
     if kind == "one sign":
         return rng.random(shape)
     found = rng.standard_normal(shape)
@@ -81,7 +81,7 @@ def convolutions(kind: str, n: int) -> Iterator[Problem]:
 
 
 def attentions(kind: str, n: int) -> Iterator[Problem]:
-    """n / HEADS queries of each of HEADS heads, with values of one kind."""
+    """n / HEADS queries for each of HEADS heads, with values of one kind."""
     for keys in DEPTHS:
         rng = np.random.default_rng(keys)
         q, k = (
@@ -138,13 +138,13 @@ def theirs(family: str) -> Callable[[Arrays], Array] | None:
 
 
 def errors(problem: Problem, got: Array) -> tuple[float, float]:
-    """Root mean square and largest, in units of 2^-24 of the size."""
+    """The root mean square and the largest error, in units of 2^-24 of the problem's `size`."""
     error = np.abs(got - problem.exact) / problem.size * 2.0**24
     return float(np.sqrt((error**2).mean())), float(error.max())
 
 
 def lines(dev: pk.Device, family: str, n: int, ratios: Ratios) -> Iterator[str]:
-    """A line for each kind and depth. `ratios` gets those of "fast"."""
+    """A line for each kind and depth. The ratios of "fast" are appended to `ratios`."""
     columns = {str(p): ours(dev, family, p) for p in (None, "high", "fast")}
     other = theirs(family)
     if other:
@@ -170,7 +170,7 @@ def verdict(family: str, ratios: Ratios) -> str:
     if not ratios:
         return f"{family:10}not decided: torch has no GPU here"
     rms, largest = (max(r) for r in zip(*ratios, strict=True))
-    # Not (above): a ratio that is NaN decides nothing in favour.
+    # `<=` and not `not >`, because a ratio of NaN must not make one piece the default.
     word = "may be" if all(a <= MOST and b <= MOST for a, b in ratios) else "may not be"
     return f"{family:10}{rms:6.3f}{largest:9.3f}  one piece {word} the default"
 

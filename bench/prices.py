@@ -1,10 +1,10 @@
 """The cost of a call of each public function on the host: time, dispatches, tensors, buffers; and
 the bound of that cost.
 
-Calls are warm, with small shapes (`bench.functions`) and tensors in and out. Host time is that of a
-call inside `batch()`: the least of some rounds, which other programs change least. In a round the
-calls alternate with calls of `pk.softmax`. The time of a dispatch relative to softmax is a median
-over rounds.
+Calls are warm, with small shapes (`bench.functions`), from tensors to tensors. Host time is the
+time of a call inside `batch()`: the least of several rounds, because other programs disturb it
+least. In a round the calls alternate with calls of `pk.softmax`. The time of a dispatch relative to
+softmax is a median over rounds.
 A call with one dispatch and one output may take CALL seconds; each further dispatch adds DISPATCH,
 each further output adds OUTPUT. These bounds hold on the machine of the bench; on another machine,
 compare the values relative to `softmax`.
@@ -25,7 +25,7 @@ __all__ = ["REASONS", "Price", "price", "prices", "table"]
 CALL, DISPATCH, OUTPUT = 5e-6, 2e-6, 1e-6
 ROUNDS, LOOP = 9, 30
 
-# Functions above the bound, by reason.
+# The reasons why functions exceed the bound, each with these functions.
 _WHY = {
     "waits for the device: it reads how many there are, or the answer": (
         "allclose",
@@ -228,7 +228,7 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
 
 
 def _cost(call: Call) -> float:
-    """Host seconds of each of a few calls."""
+    """Mean host seconds of LOOP calls."""
     started = time.perf_counter()
     for _ in range(LOOP):
         call()
@@ -243,8 +243,8 @@ def _count(result: object) -> int:
 
 
 def table(found: Sequence[Price]) -> Iterator[str]:
-    """The prices as a table, most expensive first. Functions above the bound have a reason, if it
-    is known."""
+    """The prices as a table, most expensive first. Lines of functions above the bound end with the
+    reason, if it is known."""
     yield f"{'function':<32}{'host us':>10}{'x softmax':>11}{'dispatches':>12}{'outputs':>9}" + (
         f"{'new buffers':>13}{'bound us':>10}"
     )

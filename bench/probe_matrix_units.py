@@ -69,7 +69,7 @@ def rounding(sums: Sums) -> str:
 def together(sums: Sums) -> list[list[int]]:
     """Positions of a step whose products are added to each other first, group by group.
 
-    Two large products cancel; a small one is lost where it is added together with them.
+    Two large products cancel; a small product is lost if it is added together with them.
     """
     large, small = 2.0**20, 2.0**-12
     rows = [(i, j) for i in range(16) for j in range(16) if i != j]
@@ -90,13 +90,13 @@ def together(sums: Sums) -> list[list[int]]:
 
 
 def _after(j: int, i: int) -> int:
-    """A neighbour of j in its pair of positions; in the next pair where i is that one."""
+    """The neighbour of j in its pair of positions; if that is i, a position in the next pair."""
     near = j ^ 1
     return near if near != i else j ^ 2
 
 
 def length(sums: Sums, dev: pk.Device) -> dict[int, float]:
-    """The largest error of sums of ones of one sign in units of 2^-23 of the sum, by K."""
+    """The largest error of sums of positive numbers, in units of 2^-23 of the sum, by K."""
     found = {}
     rng = np.random.default_rng(0)
     for k in (256, 1024, 4096, 16384):

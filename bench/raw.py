@@ -43,7 +43,7 @@ def waiter(dev: pk.Device) -> Callable[[], None]:
 
 
 def _future_waiter(engine: Any) -> Callable[[Any], None]:
-    """Waits for a future of Dawn's."""
+    """A function that waits for a future of Dawn."""
     lib = engine.lib
     instance = importlib.import_module("wgpudawn.backends.dawn._helpers").get_wgpu_instance()
     info = engine.ffi.new("WGPUFutureWaitInfo *")
@@ -56,8 +56,8 @@ def _future_waiter(engine: Any) -> Callable[[Any], None]:
 
 
 class RawLoop:
-    """The dispatches of a call, repeated without code of pykernels in between: bind groups and
-    params are created beforehand."""
+    """Repeats the dispatches of a call without running code of pykernels: bind groups and params
+    are created beforehand."""
 
     def __init__(self, dev: pk.Device, call: Callable[[], object]) -> None:
         self.dev, self.call = dev, call

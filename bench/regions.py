@@ -2,8 +2,8 @@
 
     python -m bench.regions [--table NAME] [--write]
 
-It asks the plan's choice for float32 on a device of that table, without a GPU. --write puts the
-picture of the table of an H200 into the page.
+It computes the plan's choice for float32 with that table, without a GPU. --write puts the picture
+for the H200's table into the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LETTERS = {
 
 
 def body(caps: Caps, rows: int, cols: int, depth: int) -> str:
-    """The letter of the body; the plan exchanges operands where there are few columns."""
+    """The letter of the body; the plan exchanges the operands if there are few columns."""
     s = GemmShape(1, rows, cols, depth)
     if (min(rows, cols) <= NARROW and rows > cols) or few_columns(caps, s):
         s = s._replace(rows=cols, cols=rows)

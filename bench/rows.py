@@ -24,14 +24,14 @@ SECONDS, BRIEF = 0.3, 0.02  # most seconds of a loop; the same for small network
 
 @dataclass
 class Row:
-    """Milliseconds of a call by column, one for each round; the error and its bound."""
+    """Milliseconds of a call for each column and round; the error and its bound."""
 
     name: str
     dispatches: int = 0
     error: float = 0.0
     allowed: float = 0.0
     times: dict[str, list[float]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # on peers
+    notes: list[str] = field(default_factory=list)  # notes on peers
 
     def ms(self, column: str) -> float:
         """The median of a column, 0 without measurements."""
@@ -68,13 +68,13 @@ class Table(NamedTuple):
         return f"{row.name:{self.width}}{row.dispatches:11}{times}{end}"
 
     def save(self, file: Path, dev: pk.Device, rows: list[Row]) -> None:
-        """Save the rows. Rows of the file that were not measured stay."""
+        """Save the rows. Other rows of the file stay."""
         known: dict[str, Any] = {}
         if file.exists():
             known = json.loads(file.read_text(encoding="utf-8"))["rows"]
         told = meta([dev], self.command)
         for row in rows:
-            # Other commands write rows too, from environments with other peers.
+            # Other commands write rows as well, in environments with other versions of peers.
             known[row.name] = asdict(row) | {"date": told["date"], "versions": told["versions"]}
         file.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"meta": told, "rows": known}, indent=1)
@@ -82,7 +82,7 @@ class Table(NamedTuple):
 
 
 def timed(call: Callable[[], object]) -> Loop:
-    """Seconds of n calls until their results are on the host, by its clock."""
+    """Seconds of n calls until their results are on the host, by the host's clock."""
 
     def loop(n: int) -> float:
         started = time.perf_counter()

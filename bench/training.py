@@ -9,10 +9,10 @@ the transformer with 4 layers 256 wide, 16 x 256 characters, and with GPT-2's sh
 all columns in turn, each as a loop of steps with one sync at the end. GPU time is that of captured
 steps, by timestamps. torch runs with TF32 off, on a GPU if it has one: eagerly, on a GPU also as a
 CUDA graph, and with autocast to float16 and a scaled loss. Without torch its columns are empty, and
-nothing is compared. Memory is in MiB: the peak of calls, with what waits for reuse, and the least
-budget in which they run; the memory in use with a captured step, and the least that its lifetimes
-allow; and torch's peaks of eager steps, of tensors and of what it reserves. `--small` is for
-software drivers.
+nothing is compared. Memory is in MiB: the peak of calls, including memory that waits for reuse, and
+the least budget in which they run; the memory in use with a captured step, and the least memory
+that the lifetimes of its tensors allow; and torch's peaks of eager steps, allocated and reserved.
+`--small` is for software drivers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Problem(NamedTuple):
 
 
 def tied(w: dict[str, Any]) -> dict[str, Any]:
-    """GPT-2's output reads the embedding."""
+    """The weights with the embedding as the output layer, the usual form of GPT-2."""
     return {**w, "head": w["characters"]}
 
 
@@ -222,7 +222,7 @@ def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
 
 
 def least_budget(dev: pk.Device, step: Callable[[], pk.Tensor]) -> int:
-    """The bytes in which steps run, to 1 %: all that is in use at once."""
+    """The least budget in bytes in which steps run, to 1 %: the most memory in use at a time."""
     stats = dev.memory_stats()
     low, high = stats.current, stats.peak
     while high - low > high // 100:
@@ -241,7 +241,7 @@ def least_budget(dev: pk.Device, step: Callable[[], pk.Tensor]) -> int:
 
 def taken(adapter: str | None, p: Problem) -> tuple[float, ...]:
     """MiB on a separate device: the peak of steps as calls, and the least budget for them; the
-    memory in use with a captured step, and the least that its lifetimes allow."""
+    memory in use with a captured step, and the least that the lifetimes of its tensors allow."""
     with pk.Device(adapter=adapter) as dev:
         step = Ours(dev, p)
         for _ in range(2):
@@ -260,7 +260,7 @@ def taken(adapter: str | None, p: Problem) -> tuple[float, ...]:
 
 
 def torch_taken(p: Problem) -> tuple[float | None, float | None]:
-    """MiB: torch's peaks of eager steps if it has a GPU, of tensors and of what it reserves."""
+    """MiB: torch's peaks of eager steps, allocated and reserved; None without a GPU."""
     if torch is None or not torch.cuda.is_available():
         return None, None
     torch.cuda.empty_cache()

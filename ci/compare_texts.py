@@ -1,9 +1,9 @@
-"""Compares the texts of two builds: which texts moved, were renamed, or changed.
+"""Compares the texts of two builds, to find texts that moved, were renamed, or changed.
 
 python ci/compare_texts.py OLD [--list FILE]     OLD: a folder `pykernels/_generated`
 
 moved    the same sha256 as a text of OLD
-renamed  the same SPIR-V from naga as a text of OLD: names of locals, comments, layout
+renamed  the same SPIR-V from naga as a text of OLD: only local names, comments or layout differ
 changed  neither
 
 FILE gets a line for each text: its change, its name, and its name in OLD.
@@ -27,7 +27,7 @@ KINDS = ("moved", "renamed", "changed")
 
 
 def texts(generated: Path) -> dict[str, str]:
-    """Each text by its name, "BODY KEY"; builds up to November 2026 had them whole."""
+    """Each text by its name, "BODY KEY". Builds up to November 2026 stored texts in one piece."""
     found = {}
     for file in sorted((generated / "wgsl").glob("*.json")):
         content = file.read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def spirv(text: str) -> str:
 
 
 def compare(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """For each new text its kind of change, and the name of the old text."""
+    """For each new text, its kind of change and the name of the old text ("" if it changed)."""
     by_text = {text: name for name, text in old.items()}
     rest = {name: text for name, text in new.items() if text not in by_text}
     gone = {name: text for name, text in old.items() if text not in set(new.values())}

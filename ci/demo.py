@@ -32,7 +32,7 @@ from pykernels.bench.table import digits, table
 from pykernels.reference import family
 
 ROOT = Path(__file__).resolve().parent.parent
-SECONDS = 48.0  # of checks and timings on a software driver: what is left then is left out
+SECONDS = 48.0  # limit of checks and timings on a software driver; later cases are left out
 # On a software driver: readings of a hundredth of a second.
 SHORT = Effort(warm=0.0, most=0.0, rounds=3, blocks=1, reading=1e-2, longest=0.2, loop=3)
 
@@ -67,7 +67,7 @@ class Progress:
 
 
 def chosen(edge: int) -> Iterator[Case]:
-    """The first case of each kernel, and in full size the main cases of all."""
+    """The first case of each kernel; in full size also the main cases of all kernels."""
     seen = set()
     for case in cases(edge):
         if case.kernel not in seen or (not edge and is_main(case)):
@@ -174,7 +174,7 @@ def print_families(dev: pk.Device, edge: int, say: Progress) -> bool:
 
 
 def print_all(dev: pk.Device, edge: int) -> bool:
-    """Print the long table: every chosen case, with the device's ceilings. True if all are
+    """Print the long table: every chosen case, with the device's ceilings. True if all results are
     right."""
     runner = Runner([dev], command="python ci/demo.py --all")
     runner.ceilings()

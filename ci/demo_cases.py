@@ -1,5 +1,5 @@
-"""The cases of ci/demo.py: one for each family, with numpy code for cases that the benchmarks do
-not have in numpy."""
+"""The cases of ci/demo.py: one case for each family, and numpy code for cases for which the
+benchmarks have none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NUMPY", "TIMED"]
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 MILLION = (1 << 20,)
-# By family: a kernel, its shape on a software driver, its shape on a GPU.
+# For each family: a kernel, its shape on a software driver, its shape on a GPU.
 TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "attention": ("flash_attn", (1, 4, 4, 128, 128, 64), (1, 32, 32, 1024, 1024, 64)),
     "conv": ("conv2d", (1, 16, 56, 56, 16, 3, 3, 1, 1, 1), (16, 64, 56, 56, 64, 3, 3, 1, 1, 1)),
@@ -44,7 +44,7 @@ TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
 
 @numpy_peer
 def conv2d(case: Case, t: Arrays) -> object:
-    """Windows as a view, and one product; of one group with a step of one."""
+    """A product of a view of all windows and the weights; for one group and a stride of one."""
     pad = (t["w"].shape[-1] - 1) // 2
     x = np.pad(t["x"], ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, t["w"].shape[-2:], axis=(2, 3))
@@ -58,7 +58,7 @@ def solve_tri(case: Case, t: Arrays) -> object:
 
 @numpy_peer
 def max_pool2d(case: Case, t: Arrays) -> object:
-    """Windows of 3 x 3, two apart."""
+    """The maximum over windows of 3 x 3, with a stride of two."""
     x = np.pad(t["x"], ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
     return windows[:, :, ::2, ::2].max((-1, -2))

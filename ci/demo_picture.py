@@ -16,7 +16,7 @@ __all__ = ["make_picture", "png"]
 
 Array = np.ndarray[Any, Any]
 EDGE = 192  # pixels of a panel
-RADIUS = 9  # of the blur
+RADIUS = 9  # radius of the blur, in pixels
 
 
 def make_picture(dev: pk.Device, path: Path) -> Path:
@@ -64,7 +64,7 @@ def gaussian(radius: int) -> Array:
 
 
 def smoothed(image: Array, line: Array) -> Array:
-    """The blur in float64, zeros around the image."""
+    """The blur in float64, with zeros around the image."""
     out = image.astype(np.float64)
     for axis in (-2, -1):
         out = np.apply_along_axis(np.convolve, axis, out, line.astype(np.float64), "same")

@@ -1,5 +1,5 @@
 """Writes pages of docs/reference from docstrings, signatures and the help of commands, and
-README's tables of families and dtypes. `--check` only compares.
+README's tables of families and dtypes. With `--check` it only compares.
 
 python ci/docs.py [--check]
 """
@@ -42,7 +42,7 @@ from pykernels.runtime.lifetimes import ProgramMemory
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 ACCURACY = ROOT / "bench" / "results" / "accuracy"
-# Methods that modules of the package call on each other: no part of the public classes.
+# Methods that only other modules of the package call; they are no part of the public interface.
 INTERNAL = {
     "Device": ("adopt", "expose"),
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
@@ -55,7 +55,7 @@ _OWNERS = {
 
 
 def class_entry(cls: type, name: str) -> Iterator[str]:
-    """A class: its docstring, constructor, properties as a table, methods."""
+    """The entry of a class: its docstring, constructor, properties as a table, methods."""
     yield from (f"## {name}", "")
     if "Args:" in (cls.__doc__ or "") or is_dataclass(cls):
         yield from (signature(f"pk.{name}" if name in dir(pk) else name, cls), "")
@@ -199,7 +199,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def _fresh(command: Any) -> Any:
-    """A copy that forgets the option --help, which click keeps as its first caller wanted it."""
+    """A copy without click's stored option --help, which depends on its first caller."""
     found = copy.copy(command)
     vars(found)["_help_option"] = None
     return found
@@ -214,7 +214,8 @@ def cli_page() -> Iterator[str]:
         yield from (f"## {name}", "", "```text", text.rstrip(), "```", "")
 
 
-# Kinds of dtypes, as README's table has them; 16-bit floats apart, as kernels differ there.
+# The columns of README's table of dtypes. Each 16-bit float has its own, because kernels differ
+# there.
 KINDS = {
     "float32": ("float32",),
     "float16": ("float16",),
@@ -227,7 +228,7 @@ KINDS = {
 
 
 def dtype_table() -> list[str]:
-    """One row a family, one column a kind of dtypes: a mark for how much of it computes there."""
+    """A row for each family, a column for each kind of dtypes; see `_mark` for the marks."""
     lines = [f"| family | {' | '.join(KINDS)} |", f"|---|{'|'.join(':-:' for _ in KINDS)}|"]
     found = manifest()["kernels"]
     for room, names in kernel_families().items():
@@ -238,7 +239,8 @@ def dtype_table() -> list[str]:
 
 
 def _mark(kernels: list[list[dict[str, Any]]], dtypes: Iterable[str]) -> str:
-    """● for results of all kernels, ○ of some, · for arguments only; nothing where none has it."""
+    """● if all kernels have results of these dtypes, ○ if some have, · if only arguments have them,
+    else ""."""
     results = [any(_takes(t, d, "out") for t in ts for d in dtypes) for ts in kernels]
     if any(results):
         return "●" if all(results) else "○"
@@ -250,7 +252,7 @@ def _takes(tensor: dict[str, Any], dtype: str, role: str) -> bool:
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:
-    """The names; of a long list the first ones, and how many more."""
+    """The names; of a long list, the first names and the number of the others."""
     found = [f"`{n}`" for n in names]
     if len(found) > most + 1:
         found[most:] = [f"and {len(found) - most} more"]
@@ -262,7 +264,8 @@ def _any(tensor: dict[str, Any]) -> bool:
 
 
 def family_table() -> list[str]:
-    """One row a family: its kernels and functions; one for the families without kernels."""
+    """A row for each family with its kernels and functions; one row for all families without
+    kernels."""
     lines = ["| family | kernels (`pk.kernels`) | functions (`pk`) |", "|---|---|---|"]
     kernel, function = kernel_families(), function_families()
     for room, names in kernel.items():
@@ -272,7 +275,7 @@ def family_table() -> list[str]:
 
 
 def dtypes_page() -> Iterator[str]:
-    """Dtypes, and which kernel takes which."""
+    """Dtypes, and the dtypes that each kernel accepts."""
     yield from page("Dtypes", "pykernels/dtypes.py and the kernels' specs")
     yield (
         "A dtype is one of numpy's names, a short one of WGSL (`f32 f16 bf16 i32 u32 i16 u16`) or "
@@ -304,7 +307,7 @@ def dtypes_page() -> Iterator[str]:
 
 
 def promotion_page() -> Iterator[str]:
-    """The dtype of a result of two operands."""
+    """The rules for the dtype of a result of two operands."""
     yield from page("Promotion", "pykernels/call/promotion.py")
     rules = [r for r in (promotion.__doc__ or "").split("\n\n") if r.startswith("- ")]
     yield "The dtype of a result that is computed from operands of several dtypes:"
@@ -326,7 +329,7 @@ def promotion_page() -> Iterator[str]:
 
 
 def accuracy_page() -> Iterator[str]:
-    """The errors of operations that were seen on devices."""
+    """The errors of operations that were measured on devices."""
     from pykernels.reference.elementwise import OPS
 
     yield from page("Accuracy", "bench/results/accuracy (python -m bench.accuracy) and ops.toml")
@@ -427,7 +430,7 @@ def texts() -> dict[Path, str]:
 
 
 def without_gradient() -> list[str]:
-    """The kernels from floats to floats that have no gradient, of any order."""
+    """The kernels from floats to floats that have no gradient rule."""
     from pykernels.tape._entry import rule_of
 
     found = []
@@ -440,7 +443,7 @@ def without_gradient() -> list[str]:
 
 
 def leftovers(written: Iterable[Path]) -> list[Path]:
-    """Pages of families that are no more."""
+    """Pages of families that no longer exist."""
     folders = [REFERENCE / "functions", REFERENCE / "kernels"]
     return sorted({page for folder in folders for page in folder.glob("*.md")} - {*written})
 

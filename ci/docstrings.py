@@ -9,12 +9,12 @@ from typing import Any
 
 __all__ = ["WIDTH", "docstring", "signature"]
 
-WIDTH = 80  # columns of a signature, and of the help of commands
+WIDTH = 80  # width of a signature, and of the help of commands, in characters
 _SECTIONS = re.compile(r"^(Args|Returns|Raises|Yields):(.*)$")
 
 
 def signature(name: str, f: Callable[..., Any]) -> str:
-    """A signature as a block of code; one line for each argument where it is long."""
+    """A signature as a block of code; a long signature has a line for each argument."""
     s = inspect.signature(f)
     parts: list[str] = []
     for p in s.parameters.values():
@@ -43,10 +43,10 @@ def _annotation(a: object) -> str:
 
 
 def docstring(thing: object) -> list[str]:
-    """A docstring as Markdown: paragraphs as they are, arguments and errors as lists."""
+    """A docstring as Markdown: paragraphs unchanged, arguments and errors as lists."""
     text = re.sub(r":class:(`\w+`)", r"\1", inspect.getdoc(thing) or "").replace("``", "`")
     out: list[str] = []
-    inside = False  # of a list of arguments, results or errors
+    inside = False  # True inside a list of arguments, results or errors
     for line in text.splitlines():
         section = _SECTIONS.match(line)
         if section:
@@ -67,7 +67,8 @@ def docstring(thing: object) -> list[str]:
 
 
 def _blocks(lines: list[str]) -> list[str]:
-    """Literal blocks (`::`) in fences, and the list of a `Returns:` without its bullet."""
+    """The lines with literal blocks (`::`) in fences, and the text of a `Returns:` without its
+    bullet."""
     out: list[str] = []
     fence = False
     for i, line in enumerate(lines):

@@ -76,7 +76,7 @@ def function_families() -> dict[str, list[str]]:
 
 
 def aliases() -> dict[str, str]:
-    """Other spellings of functions, with the names that their functions have."""
+    """The aliases of functions, each with the name of its function."""
     names = {n: getattr(functional, n).__name__ for n in sorted(functional.__all__)}
     return {alias: name for alias, name in names.items() if alias != name}
 

@@ -1,8 +1,8 @@
 """Runs the tests on a GPU in pieces, and saves the result of each: see ci/gpu.sh.
 
-A piece is a test file on a column: an engine, or dawn-matrix, Dawn with the GPU's matrix units. It
-has passed for good as long as neither the file nor the texts of its family change. Benchmarks of
-matrix units are pieces too.
+A piece is a test file on a column: an engine, or dawn-matrix, which is Dawn with the GPU's matrix
+units. A passed piece runs again only if the file or the texts of its family change. Benchmarks of
+matrix units are pieces as well.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pykernels.wgsl.texts import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")
-AT_ONCE = 72  # test files of one process
-# Tests that need no GPU, or another machine.
+AT_ONCE = 72  # most test files of one process
+# Tests that need no GPU, or that need another machine.
 APART = ("tests/first_hour", "tests/docs", "tests/browser", "tests/typing", "tests/codegen")
 BENCH = "bench mul_mat"
 
@@ -45,7 +45,7 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
-    output: str = ""  # of what failed, or of a bench
+    output: str = ""  # output of failed tests, or of a bench
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def adapter() -> str:
-    """The folder of this machine's GPU, as ci/bench.sh names it."""
+    """The name that ci/bench.sh gives to the folder of this machine's GPU."""
     name = pk.list_adapters("wgpu")[0]["name"]
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
@@ -105,7 +105,8 @@ class Report:
         self.before: dict[str, str] = known.get("texts", {})
 
     def of(self, name: str) -> str:
-        """The hash of what a piece tests: its file, and the texts of its family, or all."""
+        """A hash of a piece's test file and of the texts of its family (without a family, of all
+        texts)."""
         family = name.split("/")[2] if name.startswith("tests/kernels/") else ""
         texts = [f"{k}{v}" for k, v in self.texts.items()]
         own = [t for t in texts if t.startswith(f"{family}/")]
@@ -113,7 +114,8 @@ class Report:
         return hashlib.sha256(content + "".join(own or texts).encode()).hexdigest()[:16]
 
     def order(self, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The pieces that did not pass: those with matrix units first, then changed pieces."""
+        """The pieces that did not pass: first those with matrix units, then those of changed
+        families."""
         changed = {k.split("/")[0] for k, v in self.texts.items() if self.before.get(k) != v}
 
         def rank(piece: tuple[str, str]) -> tuple[int, int]:
@@ -211,7 +213,7 @@ def run(column: str, names: list[str], workers: int, seconds: float) -> dict[str
 
 
 def bench(seconds: float) -> Outcome:
-    """The products that matrix units are measured by, each checked before it is timed."""
+    """Measure products on matrix units; each is checked before it is timed."""
     command = [sys.executable, "-P", "-c", "from pykernels.cli import main; main()", "bench"]
     command += ["mul_mat", "--engine", "dawn-matrix", "--only", "f16-", "--peers", "torch"]
     begun = time.monotonic()

@@ -21,13 +21,13 @@ GENERATED = Path("pykernels") / "_generated"
 
 
 def hashes(root: Path) -> dict[str, str]:
-    """The hash of each variant by the manifest."""
+    """The hash of each variant from the manifest."""
     manifest = unpack_manifest((root / GENERATED / "manifest.json").read_text(encoding="utf-8"))
     return {name: v["sha256"] for name, v in manifest["variants"].items()}
 
 
 def of_texts(root: Path) -> dict[str, str]:
-    """The hash of each variant by its text."""
+    """The hash of each variant, computed from its text."""
     found = {}
     for file in (root / GENERATED / "wgsl").glob("*.json"):
         for key, text in Texts(file.read_text(encoding="utf-8")).items():
@@ -36,7 +36,7 @@ def of_texts(root: Path) -> dict[str, str]:
 
 
 def clean_build(folder: Path) -> None:
-    """A copy of the checkout without anything that was built, built there."""
+    """Copy the checkout without build outputs to this folder, and build it there."""
     git = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(git, check=True, capture_output=True).stdout.decode().split("\0")
     for name in filter(None, names):

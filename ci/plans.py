@@ -1,5 +1,6 @@
-"""Fails if a line of a plan has no JavaScript, with its file and line: an export would then record
-layouts of that kernel, instead of launching any layout. Expressions of specs fail the build.
+"""Fails, with file and line, if a line of a plan has no translation to JavaScript: an export would
+then record single layouts of that kernel, instead of launching any layout. The build itself fails
+for expressions of specs.
 
 python ci/plans.py
 """

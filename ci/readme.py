@@ -3,9 +3,9 @@ compares.
 
     python ci/readme.py [--check]
 
-Pages: README.md and docs/**/*.md, without docs/records, whose figures are of single runs.
+Pages: README.md and docs/**/*.md, except docs/records, whose figures come from single runs.
 
-Blocks. The lines between the first and the last mark are written:
+Blocks. The script writes the lines between a first mark and the mark `end`:
 
     <!-- kernels -->                     the table of kernels, from the build's manifest
     <!-- bench: main -->                 cases with peers, machine, ceilings, plot
@@ -14,27 +14,27 @@ Blocks. The lines between the first and the last mark are written:
     <!-- bench: sweep -->                the heat map of a sweep, from bench/results/sweeps/
     <!-- end -->
 
-Figures. The mark stands right behind the number, which is written; the unit is the writer's:
+Figures. A mark directly after a number: the script writes the number, the author writes the unit:
 
     takes 37.1<!-- bench: softmax f32-4096x4096 us --> us
 
-A mark names a kernel, a case (as `pykernels bench --list` shows it, and results.json), a quantity:
+A mark names a kernel, a case (see `pykernels bench --list` and results.json), and a quantity:
 
     us, ms                       GPU time of a call
     call us, call ms             wall clock of a call: a loop of calls, then one sync
     GB/s, TB/s, TFLOP/s          rates by GPU time
-    ± %                          half the 95 % interval of the time that counts
-    share, share %               of what the measured ceilings allow
+    ± %                          half of the 95 % interval of the decisive time
+    share, share %               the share of the roofline by the measured ceilings
     error                        the largest difference to the reference
     torch us, torch call us      a peer's time (torch, ort, numpy, naive, dawn)
-    x torch, call x torch        how often ours is faster than the peer
+    x torch, call x torch        the peer's time divided by ours
 
 or a ceiling of the device: `bench: ceiling copy GB/s` (or TB/s; also fill), `bench: ceiling fma32`
 (TFLOP/s; also fma16), `bench: ceiling launch_gpu` (us; also launch_host).
 
 In README.md, docs/README.md, docs/guide, docs/design and docs/reference a number with one of these
-units, or of "times faster", that is not in code, in a block or marked is an error: a figure comes
-from bench/results, or stands in a record. A number that nobody measured ("a loop of 20 ms") is
+units, or with "times faster", is an error unless it is in code, in a block or marked: a figure must
+come from bench/results, or be in a record. A number that nobody measured ("a loop of 20 ms") is
 marked 20<!-- set --> ms.
 """
 
@@ -72,7 +72,7 @@ COMMENT = re.compile(r"<!--.*?-->", re.S)
 
 
 class Unknown(Exception):
-    """The results lack the figure of a mark."""
+    """Raised if the results lack the figure of a mark."""
 
 
 @cache
@@ -87,7 +87,7 @@ def report() -> Any:
 
 
 def block(what: str, up: str = "") -> str:
-    """The content of a block; `up` leads from the page to the root."""
+    """The content of a block; `up` is the relative path from the page to the root."""
     kind, _, names = what.removeprefix("bench: ").partition(" ")
     if kind == "kernels":
         return kernels()
@@ -101,7 +101,7 @@ def block(what: str, up: str = "") -> str:
 
 
 def kernels() -> str:
-    """One row a kernel: what it computes, dtypes, bodies, variants."""
+    """A row for each kernel: its summary, dtypes, bodies, variants."""
     manifest = texts.read_manifest()
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
     for name, k in sorted(manifest["kernels"].items()):
@@ -113,7 +113,7 @@ def kernels() -> str:
 
 
 def networks() -> str:
-    """One row a network: the captured time and the times of peers; empty before the first run.
+    """A row for each network: the captured time and the times of peers; empty before the first run.
     Networks of bench.onnx_files are in a second table, because onnxruntime always computes them."""
     if not (ROOT / NETWORKS).is_file():
         return ""
@@ -161,7 +161,8 @@ def sweep(up: str) -> str:
 
 
 def network_table(head: str, rows: dict[str, Any], peers: tuple[str, str]) -> str:
-    """Ours captured, two peers, and how often ours is as fast as the first of them."""
+    """The time of our captured calls, the times of two peers, and the first peer's time divided by
+    ours."""
     lines = [head, "|---|--:|--:|--:|--:|"]
     for name, row in rows.items():
         ours, first, second = (
@@ -181,7 +182,7 @@ def some(chosen: Callable[[Any], bool]) -> Any:
 
 
 def main_cases(up: str) -> str:
-    """The cases that have peers; the rest is in the file beside the readings."""
+    """The cases that have peers, with a link to the file of all cases."""
     from pykernels.bench.table import markdown
 
     found = markdown(some(lambda r: bool(r.peers)))
@@ -273,7 +274,7 @@ def ceiling(name: str, words: list[str]) -> str:
 
 
 def pages() -> Iterator[Path]:
-    """The pages that are written."""
+    """The pages that the script updates."""
     yield ROOT / "README.md"
     for path in sorted((ROOT / "docs").rglob("*.md")):
         if not path.is_relative_to(ROOT / "docs" / "records"):
@@ -287,7 +288,7 @@ def written(text: str, up: str = "") -> str:
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The text, with changes outside of code and blocks."""
+    """The text, changed by `change` outside code and blocks."""
     out, at = [], 0
     kept = sorted([*CODE.finditer(text), *BLOCK.finditer(text)], key=lambda m: m.start())
     for m in kept:
@@ -298,7 +299,7 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def unmarked(text: str) -> list[str]:
-    """The figures that nothing vouches for."""
+    """The figures without a mark, outside code and blocks."""
     found: list[str] = []
 
     def look(part: str) -> str:
@@ -310,7 +311,7 @@ def unmarked(text: str) -> list[str]:
 
 
 def main() -> int:
-    """0, or 1 if a page is not up to date."""
+    """The exit code: 0, or 1 if a page is wrong."""
     wrong = []
     for path in pages():
         name = path.relative_to(ROOT).as_posix()

@@ -29,7 +29,8 @@ Nav = list[dict[str, Any]]
 
 
 def navigation(contents: str, families: dict[str, list[str]]) -> Nav:
-    """The sections of a table of contents with their links, and the families of each layer."""
+    """The sections of a table of contents with their links, and the pages of each layer's
+    families."""
     nav: Nav = [{"Home": "README.md"}]
     for part in contents.split("\n## ")[1:]:
         section = part.partition("\n")[0].strip()
@@ -47,7 +48,8 @@ def navigation(contents: str, families: dict[str, list[str]]) -> Nav:
 
 
 def in_site(page: str, link: str) -> str:
-    """A link of a page, both from docs/, where the site has the target; unchanged inside docs/."""
+    """The link, changed to the target's place in the site if the target is outside docs/. `page` is
+    relative to docs/."""
     target, mark, anchor = link.partition("#")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
     if not target or re.match(r"[a-z]+:", link) or not path.startswith("../"):
@@ -57,7 +59,7 @@ def in_site(page: str, link: str) -> str:
 
 
 def outside(page: str, text: str) -> set[str]:
-    """The files outside docs/ that a page of docs/ links to, by their path in the repository."""
+    """The paths, in the repository, of the files outside docs/ that a page of docs/ links to."""
     found = set()
     for _, link in _LINK.findall(text):
         path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link.partition("#")[0]))
@@ -67,7 +69,7 @@ def outside(page: str, text: str) -> set[str]:
 
 
 def _into_docs(page: str, link: str) -> str:
-    """A link of a page from outside docs/, where the site has the target."""
+    """A link in a page from outside docs/, changed to the target's place in the site."""
     target, mark, anchor = link.partition("#")
     here = posixpath.dirname(page.removeprefix(f"{PROJECT}/"))
     path = posixpath.normpath(posixpath.join(here, target))
@@ -77,14 +79,14 @@ def _into_docs(page: str, link: str) -> str:
 
 
 def rewritten(page: str, text: str) -> str:
-    """The text of a page of the site with its links into the site."""
+    """The text of a page, with its links changed to places in the site."""
     if page.startswith(f"{PROJECT}/"):
         return _LINK.sub(lambda m: f"[{m[1]}]({_into_docs(page, m[2])})", text)
     return _LINK.sub(lambda m: f"[{m[1]}]({in_site(page, m[2])})", text)
 
 
 def families() -> dict[str, list[str]]:
-    """The pages of the families of each layer, from docs/."""
+    """The pages of the families of each layer, relative to docs/."""
     return {
         layer: sorted(
             p.relative_to(DOCS).as_posix() for p in (DOCS / layer).with_suffix("").glob("*.md")

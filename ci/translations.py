@@ -1,6 +1,6 @@
-"""Checks that a build leaves out: lints on control flow, and naga's translation of each text to
-SPIR-V, MSL, HLSL and GLSL. It checks the bodies that `python -m codegen --validate` found changed
-since codegen/validated.txt was written, and all bodies after `--full`.
+"""Runs checks that a build leaves out: lints on control flow, and naga's translation of each text
+to SPIR-V, MSL, HLSL and GLSL. It checks the bodies that `python -m codegen --validate` found
+changed since codegen/validated.txt was written; after `--full` it checks all bodies.
 
     python ci/translations.py
 """

@@ -127,7 +127,7 @@ def _functions(root: Path, kernels: Sequence[Spec]) -> dict[str, str]:
 
 
 def variants_of(root: Path, name: str) -> list[Variant]:
-    """The texts of a body, or of all bodies of a kernel; BuildError where there is neither."""
+    """The texts of a body, or of all bodies of a kernel; BuildError if there is neither."""
     rows = all_rows(root / "kernels")
     specs, plans = _specs(root, rows)
     check_specs(specs, plans)
@@ -148,7 +148,7 @@ def variants_of(root: Path, name: str) -> list[Variant]:
 
 
 def matching(variants: Sequence[Variant], wanted: Sequence[str]) -> list[Variant]:
-    """The texts that have all of `wanted`, as "T=f16"; BuildError where none has."""
+    """The texts with all values in `wanted`, such as "T=f16"; BuildError if there is none."""
     found = [v for v in variants if {*wanted} <= {*v.key.split()}]
     if found:
         return found
@@ -346,7 +346,7 @@ def try_kernel(
 ) -> None:
     """Render and validate the texts of one kernel or body that have `wanted`; write nothing.
 
-    Verdicts are remembered in the user's cache folder, as those of `pykernels validate`.
+    The user's cache folder keeps verdicts, as for `pykernels validate`.
     Raises BuildError for a source that does not build or a text that a validator refuses.
     """
     variants = matching(variants_of(root, name), wanted)

@@ -15,7 +15,7 @@ MAX_TEXTS = 8000
 
 
 def check_budget(texts: int) -> None:
-    """All families together stay within the number of texts that is planned for."""
+    """BuildError if all families together have more texts than planned."""
     if texts > MAX_TEXTS:
         raise BuildError(
             "kernels", 0,
@@ -29,8 +29,8 @@ def _plan_file(spec: Spec) -> str:
 
 
 def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
-    """The specs of all families fit together; `plans` are the kernels with a plan written by
-    hand."""
+    """BuildError unless the specs of all families fit together; `plans` are the kernels with a
+    plan written by hand."""
     named = [*specs, *(k for s in specs if s.rows for k in s.kernels())]
     for one, other in pairwise(sorted(named, key=lambda s: s.name)):
         if one.name == other.name:

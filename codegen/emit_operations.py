@@ -48,12 +48,12 @@ def _kernel(name: str, const: str) -> str:
 
 
 def _renamed(f: Declared) -> bool:
-    """True if the kernel has the function's name, which its later errors then carry."""
+    """True if the kernel gets the function's name, so that its later errors contain this name."""
     return f.spec.faults and f.op != f.wrapper
 
 
 def emit_function(f: Function, functions: Mapping[str, Function]) -> Iterator[str]:
-    """The function of a declaration; `functions` are those that it may name."""
+    """The function of a declaration; `functions` are the functions that it may name."""
     if isinstance(f, Declared):
         yield from _operation(f)
     yield from _signature(f)
@@ -66,7 +66,7 @@ def emit_function(f: Function, functions: Mapping[str, Function]) -> Iterator[st
 
 
 def _operation(f: Declared) -> Iterator[str]:
-    """What a call that is not cached runs."""
+    """The function that runs a call that is not cached."""
     names = {a.tensor.name: a.name for a in f.arrays if a.tensor}
     if _renamed(f):
         kernel = _kernel(f.spec.name, constant(f.spec, f.wrapper))
@@ -94,7 +94,7 @@ def _signature(f: Function) -> Iterator[str]:
         signature += ["*", *map(_parameter, [a for a in keyword if not a.rest]), *others]
     signature += [f"**{a.name}: Unpack[{a.type}]" for a in f.arguments if a.rest]
     if isinstance(f, Declared) and any(a.converts for a in f.arrays):
-        yield "@whole"  # what a check converts is of the call, too
+        yield "@whole"  # conversions by checks are part of the call
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"
@@ -118,14 +118,14 @@ def _plain(f: Function) -> Iterator[str]:
 
 
 def _checked(f: Function) -> Iterator[str]:
-    """Lines for checks that a cached call does without."""
+    """Lines for checks that a cached call skips."""
     for a in f.arguments:
         if a.kind == "out" and a.check:
             yield f"    {a.check}({f.op!r}, {a.name!r}, {a.name})"
         if a.refuses or _of_integer(a):
             given = "" if a.refuses else f"{a.name} = "
             yield f"    {given}{a.check}({f.op!r}, {a.name!r}, {a.name})"
-        if a.check == "choice":  # the values of plain ones
+        if a.check == "choice":  # checks the values of plain arguments
             if a.type.endswith("| None"):
                 yield f"    if {a.name} is not None:"
             indent = " " * (8 if a.type.endswith("| None") else 4)
@@ -180,7 +180,7 @@ def _or_none(type_: str) -> str:
 
 
 def _of_integer(a: Argument) -> bool:
-    """True if its check may wait, for plain integers, until no cached call fits."""
+    """True if plain integers are checked only after no cached call fits."""
     return a.type == "int" and a.check not in (*CHECKS, *INTEGERS)
 
 
@@ -216,13 +216,13 @@ def _key(f: Declared) -> str:
 
 
 def _decisive(f: Declared) -> str:
-    """The values besides layouts that the result of the rule depends on."""
+    """The values, besides layouts, that determine the result of the rule."""
     parts = [o.name for o in f.options] + (["recording()"] if f.tape else [])
     return "".join(f"{part}, " for part in parts)
 
 
 def _short(f: Declared, kernel: str) -> Iterator[str]:
-    """A cached call: known layouts of tensors, new results."""
+    """Lines that run a cached call for tensors of known layouts, into new results."""
     conditions = ["out is None"] if any(a.kind == "out" for a in f.arguments) else []
     conditions += [
         f"({a.name} is None or isinstance({a.name}, Tensor))"
@@ -299,7 +299,7 @@ def _scalars(f: Declared) -> str:
 
 
 def _constants(f: Declared) -> dict[str, Any]:
-    """The kernel's scalars and options that are no arguments: of the wrapper, or defaults."""
+    """The kernel's scalars and options that are no arguments: set by the wrapper, or defaults."""
     given = {a.name for a in f.arguments}
     scalars = {p.name: p.default for p in f.spec.params if p.arg and p.name not in given}
     options = {o.name: o.default for o in f.spec.options if o.name not in given}

@@ -17,7 +17,7 @@ __all__ = ["activation_type", "emit_ops", "with_activations"]
 
 
 def emit_ops(rows: Sequence[Row], helper: Callable[[str], str]) -> dict[str, str]:
-    """`_generated/ops/FAMILY.py` for each family, and what the epilogues of others need."""
+    """`_generated/ops/FAMILY.py` for each family, and the data for epilogues of other families."""
     files = {}
     for file, members in groupby(rows, key=lambda row: row.file):
         family = file.split("/")[-2]

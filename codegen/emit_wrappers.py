@@ -58,12 +58,12 @@ def _wrapper(spec: Spec, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Of the types that options and scalars have: who makes a plain value of another one.
+# For each type of options and scalars: the function that converts other values to it.
 _CONVERT = {"int": "integer", "float": "real", "bool": "flag"}
 
 
 def _plain(op: str, name: str, type_: str) -> list[str]:
-    """Turns a value given as another type into a plain one; the plain one costs a comparison."""
+    """Lines that convert values of other types to plain values; these cost one comparison."""
     kind = type_.removesuffix(" | None")
     first = kind.split(" | Literal")[0]
     convert = "integers" if "tuple[" in kind else _CONVERT.get(first)

@@ -1,4 +1,4 @@
-"""Errors of a build: each names a file and, where there is one, a line."""
+"""Errors of a build: each names a file and, if it is known, a line."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _is_kernel(path: Path) -> bool:
 
 
 def read(path: Path) -> str:
-    """A text, whatever ends its lines."""
+    """The text of a file, with any kind of line ends."""
     return path.read_text(encoding="utf-8").replace("\r\n", "\n")
 
 

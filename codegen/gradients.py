@@ -1,5 +1,5 @@
-"""The gradients of rows in the language of `pykernels.elementwise`: numpy's spelling becomes that
-of the rows, and what is constant one number."""
+"""The gradients of rows in the language of `pykernels.elementwise`: numpy's names become the
+names of rows, and a constant part becomes one number."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["in_language"]
 
 
 def in_language(text: str, names: Mapping[str, str]) -> str:
-    """A `grad` text for shaders; `names` has the rows by all their names.
+    """A `grad` text for shaders; `names` maps all names of each row to its own name.
 
     Raises:
-        ValueError: a function of numpy that is no row.
+        ValueError: The text calls a function of numpy that is no row.
     """
     return ast.unparse(_Translator(names).visit(ast.parse(" ".join(text.split()), mode="eval")))
 
@@ -46,5 +46,5 @@ class _Translator(ast.NodeTransformer):
 
 
 def _constant(node: ast.AST) -> bool:
-    """True if it is a number; numpy's own names are none."""
+    """True if the expression is a constant: `np` is its only name."""
     return all(not isinstance(n, ast.Name) or n.id == "np" for n in ast.walk(node))

@@ -1,7 +1,7 @@
 """Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
 
-The spec expressions that `emit.py` writes as Python lines are translated as plans are; what the
-lines call (`Rows`, `axisSteps`, `Step`, …) is in pykernels/export/module/, which mirrors
+The spec expressions that `emit.py` writes as Python lines are translated as plans are. The lines
+call `Rows`, `axisSteps`, `Step` and others in pykernels/export/module/, which mirrors
 tensors/layout.py and runtime/lower.py.
 """
 
@@ -24,7 +24,7 @@ _TS_TYPES = {"int": "number", "float": "number", "str": "string", "bool": "boole
 
 
 def _taken(name: str) -> str:
-    """A member of an object, taken out of it under a name that JavaScript allows."""
+    """A member in a destructuring pattern, under a name that JavaScript allows."""
     return name if safe(name) == name else f"{name}: {safe(name)}"
 
 
@@ -32,7 +32,7 @@ def _taken(name: str) -> str:
 
 
 def _body(spec: Spec) -> str:
-    """The entry of a body: what its Params are packed from, and `step`, one dispatch of it."""
+    """The entry of a body: names and formats of Params, and `step`, which returns a dispatch."""
     plan_params = [p for p in spec.params if not p.arg]
     args = [p for p in spec.params if p.arg]
     given = [a.name for a in spec.axes if not a.pick] + [p.name for p in plan_params if not p.value]
@@ -158,7 +158,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
 
 
 def _exported(name: str) -> str:
-    """The export of a function whose name JavaScript keeps for itself: a member may have it."""
+    """The export of a function whose name JavaScript reserves: an export may have such a name."""
     return "" if safe(name) == name else f"export {{ {safe(name)} as {name} }};\n"
 
 
@@ -199,7 +199,7 @@ def _scalar_type(p: Param) -> str:
 
 
 def _ts_type(python: str) -> str:
-    """A Python annotation as TypeScript; `unknown` where it is none of the simple ones."""
+    """A Python annotation as TypeScript; `unknown` if it is no simple annotation."""
     return _ts(ast.parse(python, mode="eval").body)
 
 
@@ -225,7 +225,7 @@ def _comment(text: str, indent: str) -> list[str]:
 def emit_javascript(
     specs: Sequence[Spec], kernels: Sequence[Spec], has_plan: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """What `pykernels export` puts together: JavaScript by body, and data by kernel."""
+    """The parts that `pykernels export` puts together: JavaScript by body, and data by kernel."""
     with_body = [s for s in specs if not s.bodies]
     return {
         "bodies": {

@@ -71,7 +71,7 @@ EXCLUDE = {
 
 
 def meant(key: str, known: Collection[str], table: str = "") -> str:
-    """The end of the message on an unknown key of a table: what was meant, or what there is."""
+    """The end of the message on an unknown key: the key that was meant, or the known keys."""
     if close := difflib.get_close_matches(key, known, 1):
         return f": did you mean {close[0]!r}?"
     owners = [name for name, keys in TABLES.items() if table and key in keys]
@@ -80,7 +80,7 @@ def meant(key: str, known: Collection[str], table: str = "") -> str:
 
 
 def contradictions(table: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Pairs of keys that exclude each other, and why; a key that is false is as one left out."""
+    """Pairs of keys that exclude each other, and why; a key that is false counts as absent."""
     said = {key for key, value in given.items() if value is not False}
     for key, others, why in EXCLUDE.get(table, ()):
         for other in others:

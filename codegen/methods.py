@@ -12,7 +12,7 @@ from .signatures import File, Files, is_literal, renamed
 
 __all__ = ["emit_methods"]
 
-# As numpy and torch name them. What rearranges axes is in pykernels/tensors/methods.py.
+# Names as in numpy and torch. Methods that rearrange axes are in pykernels/tensors/methods.py.
 METHODS = (
     "abs", "all", "any", "argmax", "argmin", "argsort", "ceil", "clamp", "clip", "cos",
     "count_nonzero", "cumprod", "cumsum", "erf", "exp", "expm1", "floor", "gather", "index_select",
@@ -24,7 +24,7 @@ METHODS = (
 
 
 def emit_methods(root: Path, homes: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """`_generated/methods.py`: the methods of those functions that there are."""
+    """`_generated/methods.py`: a method for each function that exists."""
     files = Files(root, texts)
     lines: list[str] = []
     used: set[str] = set()
@@ -70,7 +70,7 @@ def _method(file: File, d: ast.FunctionDef) -> Iterator[str]:
 
 
 def _kind(file: File, annotation: ast.expr | None, array: str) -> str:
-    """An annotation: a tensor is one of the same class, another argument any array."""
+    """An annotation of the method: `Self` for a tensor, `array` for any other array."""
     assert annotation is not None
     spelled = renamed(
         file.spelled(annotation), {"Array": array, "NDArray": array, "Tensor": "Self"}

@@ -37,10 +37,10 @@ _ARGUMENT = {
 }  # fmt: skip
 _RESULT = {"when": str}
 _SPECIAL = {"test": str, "function": str}
-# Of pykernels.call.scalars; another check is a function of the module with the rules.
+# Checks of pykernels.call.scalars; other checks are functions of the module with the rules.
 CHECKS = ("axes", "choice", "flag", "integer", "integers", "real")
 _OF_TYPE = {"int": "integer", "float": "real", "bool": "flag"}
-INTEGERS = ("axes", "integers", "numbers")  # checks that give an integer back as it is
+INTEGERS = ("axes", "integers", "numbers")  # checks that return an integer unchanged
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,21 @@ class Argument:
     """One argument of a function: an array, a number that the kernel takes, or an option."""
 
     name: str
-    kind: str  # "array", "number", "option", "out", or "other": for a check of others alone
+    kind: str  # "array", "number", "option", "out", or "other": only for checks of others
     type: str = ""
     default: str = ""  # a Python literal
     check: str = ""
     same: str = ""  # another name for it
     keyword: bool = False
     doc: str = ""
-    tensor: TensorSpec | None = None  # the kernel's, of an array
-    refuses: bool = False  # its check gives nothing, and waits until no cached call fits
-    of_others: tuple[str, ...] = ()  # other arguments that its check takes
-    rest: bool = False  # all keywords that are no arguments
+    tensor: TensorSpec | None = None  # for an array: the kernel's tensor
+    refuses: bool = False  # its check returns nothing, and runs only if no cached call fits
+    of_others: tuple[str, ...] = ()  # other arguments that its check reads
+    rest: bool = False  # collects the keywords that are no arguments
 
     @property
     def converts(self) -> bool:
-        """True if its check may launch something, to give the array in another dtype."""
+        """True if its check may launch a kernel to convert the array to another dtype."""
         return bool(self.check) and not self.refuses and not self.of_others
 
     @property
@@ -89,7 +89,7 @@ class Function:
     given: Mapping[str, Any]  # constants for the rule
     arguments: tuple[Argument, ...]
     result: str  # the annotation of the result
-    homes: Mapping[str, str]  # of the rule, the checks and the test: the module of each
+    homes: Mapping[str, str]  # the modules of the rule, the checks and the test
     op: str  # its name in errors
     doc: str
     returns: str
@@ -119,13 +119,13 @@ class Function:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared(Function):
-    """One function of layer two that runs one kernel, on what its rule makes of the arguments."""
+    """One function of layer two that runs a kernel on what its rule makes of the arguments."""
 
     spec: Spec  # the kernel
-    wrapper: str  # the name under which it runs it
-    results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
+    wrapper: str  # the name of the kernel's wrapper that it runs
+    results: Mapping[str, str]  # by output of the kernel: the argument that asks for it
     tape: bool  # True if it has more outputs while a tape records
-    special: Sequence[Mapping[str, str]]  # tests of the arguments, and the function for such calls
+    special: Sequence[Mapping[str, str]]  # tests of arguments, and functions for calls that pass
 
 
 def operation_files(root: Path) -> list[Path]:
@@ -241,7 +241,7 @@ class _File:
         )
 
     def merged(self, name: str) -> dict[str, Any]:
-        """The keys of a function with those of its form."""
+        """The keys of a function, merged with the keys of its form."""
         keys = ("functions", name)
         own = self.data["functions"][name]
         self.check(own, _FUNCTION, *keys)
@@ -264,7 +264,7 @@ class _File:
         return self.homes[name]
 
     def words(self, name: str, which: str) -> Callable[[str], str]:
-        """Texts with the meaning of each `{word}`."""
+        """A function that replaces each `{word}` of a text by its meaning."""
         table = self.data.get("words", {})
         if which and which not in table:
             self.fail(f"{name}: there are no words {which!r}{meant(which, table)}", "words")
@@ -279,7 +279,7 @@ class _File:
     def argument(
         self, name: str, arg: str, given: Any, spec: Spec | None, said: Callable[[str], str]
     ) -> Argument:
-        """An argument; what its keys leave open is the kernel's."""
+        """An argument; the kernel gives the facts that its keys leave open."""
         where = ("functions", name, "arguments", arg)
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))

@@ -48,7 +48,7 @@ class Text:
     line: int
 
     def lines(self) -> list[str]:
-        """Its lines, each with the mark that leads an error back to it."""
+        """The lines, each with a mark that names its file and line for errors."""
         numbered = enumerate(self.text.rstrip("\n").split("\n"), self.line)
         return [f"{line} //@{self.file}:{n}@" for n, line in numbered if line.strip()]
 
@@ -69,11 +69,11 @@ class Row:
     domain: Mapping[str, tuple[float, float]]
     ulp: float
     operations: int
-    body: str = ""  # the shader that makes a kernel of it; "" where only epilogues use it
+    body: str = ""  # the shader that runs it as a kernel; "" if only epilogues use it
     wgsl: Mapping[str, Text] = field(default_factory=dict)  # by class of dtypes
     gate: Text | None = None
     epilogue: Text | None = None  # in place of wgsl["float"] in epilogues
-    half: Text | None = None  # in place of wgsl["float"] where x is f16
+    half: Text | None = None  # in place of wgsl["float"] if x is f16
     helpers: tuple[str, ...] = ()
     special: tuple[tuple[float, ...], ...] = ()
     activation: int = 0  # its number in epilogues
@@ -95,7 +95,7 @@ class Row:
         return "bool" if self.output == "bool" else dtype
 
     def statements(self, kind: str) -> str:
-        """The body of a function of the inputs: what computes the value, and its return."""
+        """The statements of a function of the inputs, which compute and return the value."""
         if self.gate is not None and not self.wgsl:
             first, *rest = self.gate.lines()
             lines = [f"let u = {first}", *rest]
@@ -114,7 +114,7 @@ class Row:
         return f"fn {self.name}_of({', '.join(args)}) -> {result} {{\n{statements}\n}}"
 
     def function(self, dtype: str, vec: int) -> str:
-        """The same for values of a dtype."""
+        """The same function for values of a dtype."""
         if dtype == "f16" and self.half is not None:
             return typed(self._function(_returned(self.half)), dtype, vec)
         return typed(self.text(class_of(dtype)), dtype, vec)
@@ -137,7 +137,7 @@ def _returned(text: Text) -> str:
 
 
 def _ended(line: str, end: str) -> str:
-    """A marked line with something behind its text."""
+    """A marked line with `end` after its text."""
     text, mark, rest = line.partition(" //@")
     return text.rstrip() + end + mark + rest
 
@@ -191,7 +191,7 @@ def load_rows(path: Path, file: str) -> list[Row]:
 
 
 def all_rows(kernels: Path) -> list[Row]:
-    """The rows of all families; each name and each number of an activation is there once."""
+    """The rows of all families; names and the numbers of activations must be unique."""
     out: list[Row] = []
     for path in sorted(kernels.glob("*/ops.toml")):
         out += load_rows(path, path.relative_to(kernels.parent).as_posix())
@@ -283,7 +283,7 @@ def _check_numpy(t: _Table, name: str, values: set[str], named: set[str]) -> Non
     """numpy and grad are expressions over inputs and params; grad reads the output y and dy too."""
     data = t.rows[name]
     if data["output"] == "bool" or not {"float", "gate"} & {*data.get("wgsl", data)}:
-        values = set()  # nothing flows back
+        values = set()  # the result has no gradient
     if {*data.get("grad", {})} != values:
         t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(values)) or 'no'}")
     known = named | {"np", "special"}

@@ -3,9 +3,9 @@
 The folder is laid out as a family of this package, and rendered with `kernels/lib` beside it:
 
     shaders/NAME.wgsl        spec block and body
-    shaders/lib/*.wgsl       libraries of its own, blocks.toml lines that its specs include
+    shaders/lib/*.wgsl       its own libraries; blocks.toml has lines that its specs include
     shaders/plans/NAME.py    the plan of a kernel that needs one
-    shaders/reference.py     what the kernels mean, in numpy
+    shaders/reference.py     what the kernels compute, in numpy
     shaders/tuning/*.toml    numbers that depend on the device, for plans
 
 The package imports nothing but pykernels, numpy and itself, and is equal byte for byte wherever it
@@ -64,7 +64,7 @@ def build_package(
     """The package of a folder, in memory; BuildError names file and line of the mistake.
 
     "auto" validates with the validators that are found, and reports it if there are none; "require"
-    needs naga and Tint. Verdicts are remembered in the user's cache folder.
+    needs naga and Tint. The user's cache folder keeps verdicts.
     """
     found = sources_of(folder)
     files = [p for p in found if p.suffix == ".wgsl" and p.parent == folder]
@@ -84,12 +84,12 @@ def build_package(
 
 
 def _family(folder: Path) -> str:
-    """The name of the folder as that of a family."""
-    return re.sub(r"\W", "_", folder.resolve().name) + "_"  # no folder of kernels ends so
+    """The name of a family for the folder."""
+    return re.sub(r"\W", "_", folder.resolve().name) + "_"  # no family of kernels/ ends in _
 
 
 def _told(text: str, folder: Path) -> str:
-    """A text of the build with the names that files have in the folder."""
+    """A text of the build, in which paths of files become their paths in the folder."""
     family, name = _family(folder), folder.resolve().name
     text = text.replace(f"pykernels/plans/{family}/", f"{name}/plans/")
     return text.replace(f"kernels/{family}/", f"{name}/")
@@ -97,7 +97,7 @@ def _told(text: str, folder: Path) -> str:
 
 @contextmanager
 def _staged(folder: Path, found: Sequence[Path]) -> Iterator[Path]:
-    """The sources as a family of a checkout of its own."""
+    """A temporary checkout whose only family is the sources."""
     with tempfile.TemporaryDirectory(prefix="pykernels-build-") as name:
         root, family = Path(name), _family(folder)
         shutil.copytree(library(), root / "kernels" / "lib")
@@ -165,7 +165,7 @@ def _parsed(name: str, text: str, folder: Path) -> None:
 
 
 def _placed(v: Variant, folder: Path) -> Variant:
-    """The variant with the names that its files have in the folder, for validators."""
+    """The variant with the paths of its files in the folder, for messages of validators."""
     origin = tuple((_told(file, folder), line) for file, line in v.origin)
     return replace(v, origin=origin)
 
@@ -190,8 +190,8 @@ def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant])
 
 
 def _lines(variants: Sequence[Variant]) -> str:
-    """Where the lines of each text come from: the length of its head, then file and line of each
-    line behind it; for what is said of an index."""
+    """The origin of each text's lines: the length of its head, then file and line of each line
+    after it. Error messages about an index use it."""
     bodies: dict[str, int] = {}
     texts = {}
     for v in variants:
@@ -202,7 +202,7 @@ def _lines(variants: Sequence[Variant]) -> str:
 
 
 def _body(spec: Spec, digest: str) -> str:
-    """The module of a body, whose texts are beside it; no other package has a body of its name."""
+    """The module of a body, whose texts are beside it, under a name that no other package has."""
     text, name = emit.emit_body(spec), f"{spec.name}-{digest[:12]}"
     text = text.replace(f"name={spec.name!r},", f"name={name!r},", 1)
     own = f"TEXTS = packaged(BODY.name, __package__, {spec.name!r})\n"
@@ -212,7 +212,7 @@ def _body(spec: Spec, digest: str) -> str:
 
 
 def _relative(text: str, family: str, folder: Path) -> str:
-    """A module with imports that hold in any package, and the sources' names in the folder."""
+    """A module with imports that work in any package, and with the sources' paths in the folder."""
     text = text.replace("from pykernels._generated.", "from ..")
     text = text.replace(f"from pykernels.plans.{family}.", "from ..plans.")
     return _told(text, folder)

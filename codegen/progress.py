@@ -19,7 +19,7 @@ class Part(NamedTuple):
 
 
 def told(parts: Sequence[Part], what: str, report: Callable[[str], None]) -> Iterator[int]:
-    """The index of each part in turn, and a line from time to time while they are done."""
+    """Yield the index of each part in turn, and report a line of progress every few seconds."""
     count, work = sum(p.number for p in parts), sum(p.work for p in parts)
     done, spent = 0, 0.0
     start = last = time.monotonic()

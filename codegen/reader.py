@@ -1,8 +1,8 @@
 """Reads the spec block of a kernel source and knows file and line of each key.
 
 A line `// include NAME` stands for the lines of the table NAME of `blocks.toml` in the family's
-folder, or else in `kernels/lib`. A key of several names, `params."across down"`, says the same of
-each; an axis may have its pick beside its values.
+folder, or else in `kernels/lib`. A key of several names, `params."across down"`, stands for
+each of them; an axis may have its pick beside its values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reader:
 
     def __init__(self, path: Path, file: str) -> None:
         self.path, self.file = path, file
-        self.places: list[tuple[str, int]] = []  # of the lines of the block
+        self.places: list[tuple[str, int]] = []  # file and line of each line of the block
         self.text = path.read_text(encoding="utf-8")
         lines = self.text.splitlines()
         if not lines or lines[0].strip() != "// /// kernel":
@@ -46,7 +46,7 @@ class Reader:
                 self.fail(i, "a line of the spec block does not start with '// '")
         self.block, self.places = self._included(lines[1:end])
         self.body_line = end + 2
-        self.fields: tuple[str, ...] = ()  # of a configuration
+        self.fields: tuple[str, ...] = ()  # fields of a configuration
         try:
             self.data: dict[str, Any] = tomllib.loads("\n".join(self.block))
         except tomllib.TOMLDecodeError as e:
@@ -59,7 +59,7 @@ class Reader:
         self._pick_of_axes()
 
     def _each(self, table: str, given: dict[str, Any]) -> dict[str, Any]:
-        """A table in which each key is one name."""
+        """A table in which keys of several names are split into single names."""
         found: dict[str, Any] = {}
         for key, value in given.items():
             for name in key.split() or [key]:
@@ -69,7 +69,7 @@ class Reader:
         return found
 
     def _pick_of_axes(self) -> None:
-        """Put the pick that an axis has beside its values where the others are."""
+        """Move the pick that an axis has beside its values to the table of picks."""
         axes = self.data.get("axes")
         if not isinstance(axes, dict):
             return
@@ -86,7 +86,7 @@ class Reader:
             axes[name], picks[name] = value["values"], value["pick"]
 
     def _included(self, lines: Sequence[str]) -> tuple[list[str], list[tuple[str, int]]]:
-        """The text of the block with all that it includes, and file and line of each line."""
+        """The text of the block with its included lines, and file and line of each line."""
         texts: list[str] = []
         places = [(self.file, 1)]
         for i, line in enumerate(lines, 2):
@@ -110,7 +110,7 @@ class Reader:
         return texts, places
 
     def line(self, *keys: str) -> int:
-        """The line of a key, counted from the first of the file, with what the block includes."""
+        """The line of a key, counted from the start of the file with included lines in place."""
         *tables, last = map(re.escape, keys)
         named = rf'(?:{last}|"(?:[^"]* )?{last}(?: [^"]*)?")'
         dotted = r"\s*\.\s*".join([*tables, named])
@@ -118,7 +118,7 @@ class Reader:
         for i, text in enumerate(self.block, 2):
             if starts(text):
                 return i
-        if keys[0] == "pick" and len(keys) == 2:  # beside the values
+        if keys[0] == "pick" and len(keys) == 2:  # it may be beside the values
             return self.line("axes", last)
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 
@@ -129,7 +129,7 @@ class Reader:
         raise BuildError(file, at, message)
 
     def known(self, table: Any, allowed: Collection[str], *keys: str, kind: str = "") -> None:
-        """All keys of a table are known; `kind` names the table of `keys.TABLES` that it is."""
+        """Fail unless all keys of a table are known; `kind` is its name in `keys.TABLES`."""
         if not isinstance(table, dict):
             self.fail(self.line(*keys), f"{'.'.join(keys)} must be a table")
         for k in table:
@@ -138,7 +138,7 @@ class Reader:
                 self.fail(self.line(*keys, k), f"unknown key {where!r}{meant(k, allowed, kind)}")
 
     def checked(self, table: Any, kind: str, *keys: str) -> None:
-        """All keys of a table are known, have a value of their type, and go together."""
+        """Fail unless all keys of a table are known, have the right type, and go together."""
         types = TABLES[kind]
         self.known(table, types, *keys, kind=kind)
         where = "".join(f"{k}." for k in keys)

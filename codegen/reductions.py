@@ -1,4 +1,4 @@
-"""Reductions as rows of a family's `reductions.toml`: their shader text, and the kernels they are.
+"""Reductions as rows of a family's `reductions.toml`: shader texts, and the kernels that they make.
 
 Every key is described in docs/reference/spec.md.
 """
@@ -21,7 +21,7 @@ from .ops import Text
 __all__ = ["FILE", "Reduced", "Reduction", "emit_reductions", "load_reductions", "read_table"]
 
 FILE = "reductions.toml"
-# By a kernel's `output`: what the plan makes of the dtype of x.
+# Values of a kernel's `output`: how the dtype of the result follows from the dtype of x.
 OUTPUTS = ("same", "wide", "float", "int32", "bool")
 _TEXTS = ("init", "one", "combine", "follow")
 _ROW = {
@@ -30,7 +30,7 @@ _ROW = {
 }  # fmt: skip
 _KERNEL = {"doc": str, "output": str, "empty": bool, "option": dict, "operations": int}
 _OPTION = {"name": str, "type": str, "default": (int, float), "doc": str}
-_FIELD_TYPES = ("V", "U", "I", "f32")  # of each component, or one of all
+_FIELD_TYPES = ("V", "U", "I", "f32")  # V, U, I for each component; f32 once for all
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Reduction:
     state: Mapping[str, str]  # type by field
     texts: Mapping[str, Mapping[str, Text]]  # by key and class
     finishes: Mapping[str, Mapping[str, Text]]  # by name and class
-    batch: str = ""  # the macro of lib/reductions that takes several values at once
+    batch: str = ""  # the macro of lib/reductions that reduces several values at once
     helpers: Text | None = None
     typed_helpers: Text | None = None
-    outputs: tuple[str, ...] = ()  # of the kernels that it is
+    outputs: tuple[str, ...] = ()  # `output` of the kernels that it makes
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -66,8 +66,8 @@ class Reduction:
         return [(name, _scalar(kind, dtype)) for name, kind in self.state.items()]
 
     def functions(self, dtype: str, vec: int, reads: bool = True) -> str:
-        """The state S of `vec` components and Z of one, what combines each, and `finish`; where
-        the body reads values, also `one` and `follow`."""
+        """The state S of `vec` components and Z of one, functions that combine states, and
+        `finish`; if the body reads values, also `one` and `follow`."""
         lines = self._states(dtype, vec, "S", "")
         if vec == 1:
             lines += ["alias Z = S;", "fn combine_z(a: Z, b: Z) -> Z { return combine(a, b); }"]
@@ -90,7 +90,7 @@ class Reduction:
         return "\n".join([*lines, *self._finish(dtype)])
 
     def _states(self, dtype: str, vec: int, name: str, suffix: str) -> list[str]:
-        """The struct, its helpers, `init` and `combine`; with a suffix where there are others."""
+        """The struct, its helpers, `init` and `combine`; `suffix` tells them from others."""
         members = ", ".join(
             f"{field}: {kind if kind == 'f32' else value_type(kind, dtype, vec)}"
             for field, kind in self.state.items()
@@ -107,7 +107,7 @@ class Reduction:
         return [words.sub(lambda m: renamed[m[0]], line) for line in lines]
 
     def _finish(self, dtype: str) -> list[str]:
-        """`finish`: the bits of the result that `p.finish` names."""
+        """The function `finish`: the bits of the result that `p.finish` selects."""
         kind = class_of(dtype)
         found = [(i, n, t[kind]) for i, (n, t) in enumerate(self.finishes.items()) if kind in t]
         lines = []
@@ -120,17 +120,17 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Reduced:
-    """A public kernel, which is the finish of a reduction."""
+    """A public kernel: a finish of one or more reductions."""
 
     name: str
     file: str
     line: int
     doc: str
     output: str
-    empty: bool  # may there be no elements?
+    empty: bool  # True if there may be no elements
     option: Mapping[str, Any] | None
     operations: int  # for each element
-    rows: tuple[str, ...]  # the reductions that it may be
+    rows: tuple[str, ...]  # the reductions that have its finish
 
 
 def _lines(text: Text, dtype: str, vec: int) -> list[str]:
@@ -148,7 +148,7 @@ def _names(text: Text | None) -> list[str]:
 
 
 def _function(head: str, text: Text, dtype: str, vec: int) -> list[str]:
-    """A function of an expression, or of statements."""
+    """A function whose text is an expression, or statements."""
     lines = _lines(text, dtype, vec)
     if not any(line.lstrip().startswith("return ") for line in lines):
         body, mark, where = lines[0].partition(" //@")
@@ -209,7 +209,7 @@ class _Table:
 
 
 def load_reductions(root: Path) -> tuple[list[Reduction], list[Reduced]]:
-    """The reductions of all families and the kernels that they are."""
+    """The reductions of all families and the kernels that they make."""
     rows: list[Reduction] = []
     kernels: list[Reduced] = []
     for path in sorted((root / "kernels").glob(f"*/{FILE}")):
@@ -297,7 +297,7 @@ def _kernel(t: _Table, name: str, rows: Sequence[Reduction]) -> Reduced:
 
 
 def emit_reductions(rows: Sequence[Reduction], kernels: Sequence[Reduced]) -> str:
-    """`_generated/ops/reductions.py`: what plans know of each finish, as tuples."""
+    """`_generated/ops/reductions.py`: the facts about each finish for plans, as tuples."""
     lines = [
         f'"""Generated from kernels/*/{FILE} by codegen; do not edit."""', "",
         "from __future__ import annotations", "",

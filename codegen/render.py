@@ -50,14 +50,14 @@ def _marked(text: str, file: str, skip: int = 0) -> str:
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """Names itself also where a number is wanted, as in range(missing)."""
+    """An undefined name; errors name it even if a number is expected, as in range(missing)."""
 
     __index__ = jinja2.StrictUndefined._fail_with_undefined_error
 
 
 @dataclass(frozen=True)
 class _Operation:
-    """A row as a body sees it."""
+    """A row as templates of bodies use it."""
 
     row: Row
     helper: Callable[[str, str], str]
@@ -80,7 +80,7 @@ class _Operation:
 
     def functions(self, dtype: str, vec: int) -> str:
         """The helpers that the row asks for, and the operation as the function `NAME_of`; a text
-        for f16 alone needs none."""
+        for f16 alone needs no helpers."""
         plain = class_of(dtype) == "float" and (dtype != "f16" or self.row.half is None)
         names = self.row.helpers if plain else ()
         texts = [typed(self.helper(name, dtype), dtype, vec) for name in names]
@@ -88,7 +88,7 @@ class _Operation:
 
 
 class Renderer:
-    """Renders the bodies of one kernels folder; templates know the rows for epilogues too."""
+    """Renders the bodies of one kernels folder; templates can read the rows for epilogues."""
 
     def __init__(self, kernels: Path, rows: Sequence[Row] = ()) -> None:
         self._sources: dict[str, str] = {}
@@ -127,7 +127,7 @@ class Renderer:
         if spec.fragments:
             values["FRAGMENTS"] = expr.evaluate(spec.fragments, values)
         try:
-            for name, lib in spec.libraries(axes).items():  # each sees those before it
+            for name, lib in spec.libraries(axes).items():  # each may use the libraries before it
                 files = [f"{self._folder}/{file}" for file in library_files(spec.family, lib)]
                 values[name] = self._env.select_template(files).make_module(dict(values))
             if isinstance(values.get(ROW), Row):
@@ -141,8 +141,8 @@ class Renderer:
         return _unmark(text, spec.file)
 
     def helper(self, name: str, dtype: str = "f32") -> str:
-        """The text of `library.macro`, for any type of values; of `macro_f16` for f16, if there is
-        one that is shorter and as exact as 11 bits show."""
+        """The text of `library.macro`, for any type of values. For f16 it is the text of
+        `macro_f16`, if there is this shorter macro, which is exact enough for 11 bits."""
         library, _, macro = name.rpartition(".")
         module: Any = self._env.get_template(f"{self._folder}/lib/{library}.wgsl").module
         return str(getattr(module, f"{macro}_{dtype}", getattr(module, macro))())

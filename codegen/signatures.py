@@ -1,9 +1,9 @@
 """The signatures of layer two for type checkers, each from one annotated signature.
 
-A function, written by hand or declared, that takes and returns `Array` is written once. What it
-gives depends on what it gets: a Tensor among the arguments makes a Tensor, numpy arrays alone make
-a numpy array. Each way to call it is an overload here. Functions with overloads of their own, and
-those whose result does not depend on that, are taken as they are.
+A function, written by hand or declared, that takes and returns `Array` is written once. Its
+result depends on its arguments: with a Tensor among them it is a Tensor, with numpy arrays alone a
+numpy array. Each way to call it is an overload here. Functions with overloads of their own, and
+functions whose result does not depend on this, keep their signatures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import BuildError
 __all__ = ["File", "Files", "Signatures", "is_literal", "renamed", "signatures"]
 
 KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.call.arrays and pykernels.device
-# Arguments that may be quantised weights, and as what.
+# Arguments that may be quantised weights, and the type of these.
 QUANTISED = {
     "embedding": ("weight", "QTensor"), "flash_attn": ("k v", "QTensor"),
     "get_rows": ("src", "QTensor"), "linear": ("w", "QTensor"), "matmul": ("b", "Transposed"),
@@ -40,7 +40,7 @@ class Signatures:
 def signatures(
     root: Path, homes: Mapping[str, str], texts: Mapping[str, str] | None = None
 ) -> Signatures:
-    """The overloads of functions, by the module that each is in: a file of pykernels/functional,
+    """The overloads of functions, by the module of each: a file of pykernels/functional,
     or a text of `texts`."""
     out = Signatures()
     files = Files(root, texts or {})
@@ -144,7 +144,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def renamed(annotation: ast.expr, names: Mapping[str, str]) -> ast.expr:
-    """An annotation with other names in place of some."""
+    """An annotation with names replaced by `names`."""
     return _Renamed(names).visit(copy.deepcopy(annotation))  # type: ignore[no-any-return]
 
 
@@ -157,13 +157,13 @@ def _names(annotation: ast.expr | None) -> set[str]:
 
 
 def _follows_arrays(d: ast.FunctionDef) -> bool:
-    """True if the result depends on the kinds of arrays, and only this file says so."""
-    own = [n for n in d.decorator_list if ast.unparse(n) != "whole"]  # it keeps the signature
+    """True if the result depends on the kinds of arrays, and the function has no own overloads."""
+    own = [n for n in d.decorator_list if ast.unparse(n) != "whole"]  # `whole` keeps the signature
     return not own and "Array" in _names(d.returns)
 
 
 def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
-    """One way to call a function after the other, the most particular first."""
+    """The overloads of a function, the most specific first."""
     args = d.args
     more = [a for a in (args.vararg, args.kwarg) if a is not None]
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *more]
@@ -173,7 +173,7 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
     plain = {name: ast.unparse(kind) for name, kind in kinds.items()}
     arrays = [name for name, kind in kinds.items() if "Array" in _names(kind)]
     optional = {name for name in kinds if "None" in plain[name].split(" | ")}
-    # What only tensors are given as: the result, and others that numpy arrays do without.
+    # Parameters for tensors only: the output, and others that calls with numpy arrays leave out.
     tensors = [n for n in kinds if n in optional - {*arrays} and "Tensor" in _names(kinds[n])]
     flags = [n for n in kinds if n.startswith("return_") and plain[n] == "bool"]
     for told, returned in _by_flag(flags, result):
@@ -200,7 +200,7 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
 
 
 def _by_flag(flags: list[str], result: ast.expr) -> Iterator[tuple[dict[str, str], ast.expr]]:
-    """What is returned: with `return_indices` or the like a tuple, without it its first part."""
+    """The type of the result: a tuple with a flag such as `return_indices`, else its first part."""
     if len(flags) != 1 or not isinstance(result, ast.BinOp):
         yield {}, result
         return
@@ -217,7 +217,7 @@ def _given(file: File, a: ast.arg) -> ast.expr:
 def _one(
     d: ast.FunctionDef, plain: Mapping[str, str], narrower: Mapping[str, str], result: str
 ) -> Iterator[str]:
-    """An overload in which some parameters are of fewer kinds than usual."""
+    """An overload in which some parameters have narrower types."""
     params = ", ".join(_params(d.args, plain, narrower))
     yield from ("@overload", f"def {d.name}({params}) -> {result}: ...")
 
@@ -225,7 +225,7 @@ def _one(
 def _params(
     args: ast.arguments, plain: Mapping[str, str], narrower: Mapping[str, str]
 ) -> Iterator[str]:
-    """The parameters as text; those behind one whose default is excluded go by name."""
+    """The parameters as text; after one whose default is excluded, they are keyword-only."""
     kinds = {**plain, **narrower}
     usual = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(usual) - len(args.defaults)) + [*args.defaults, *args.kw_defaults]

@@ -17,7 +17,7 @@ __all__ = [
     "rules_of", "source_hash",
 ]  # fmt: skip
 
-# Of the package, besides pykernels/wgsl.
+# Files of the package that a build reads, besides pykernels/wgsl.
 _READ = (
     "_version.py", "call/casts.py", "contract.py", "export/_expressions.py", "tensors/layout.py",
 )  # fmt: skip
@@ -53,7 +53,7 @@ def functions_by_hand(root: Path) -> dict[str, str]:
 
 
 def _exported(path: Path, file: str) -> tuple[int, list[str]]:
-    """`__all__` of a file, which is not run, and its line."""
+    """`__all__` of a file and its line; the file is not run."""
     line = 1
     for node in ast.parse(path.read_text(encoding="utf-8"), file).body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
@@ -107,8 +107,8 @@ def _paths(root: Path) -> Iterator[Path]:
 
 
 def source_hash(root: Path) -> str:
-    """sha256 over everything that a build reads; of plans the names only, of functions what type
-    checkers see, of rules their parameters."""
+    """sha256 over everything that a build reads: only the names of plans, the signatures of
+    functions as type checkers read them, and the parameters of rules."""
     digest = hashlib.sha256()
     for path in _paths(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
@@ -127,7 +127,7 @@ def source_hash(root: Path) -> str:
 
 
 def recorded_hash(root: Path) -> str:
-    """The hash that the generated manifest carries, "" where there is none."""
+    """The hash that the generated manifest carries, "" if there is none."""
     try:
         manifest = json.loads((root / GENERATED / "manifest.json").read_text(encoding="utf-8"))
         return str(manifest["sources"])

@@ -36,7 +36,7 @@ __all__ = [
     "library_files", "load",
 ]  # fmt: skip
 
-LIBRARY = re.compile(r"\$\{(.*?)\}")  # what an axis decides in the path of a library
+LIBRARY = re.compile(r"\$\{(.*?)\}")  # a part of a library's path that depends on axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,22 +53,22 @@ class Spec(Interface):
     uses: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     part_of: str = ""
-    bodies: tuple[str, ...] = ()  # of a kernel that has no body of its own: those its plan runs
+    bodies: tuple[str, ...] = ()  # for a kernel without a body: the bodies that its plan runs
     moves_bytes: bool = False
-    workgroup_bytes: str = ""  # expression over axes: what a device must have, if not the least
-    vectors: str = ""  # the axis that says in vectors of how many elements nd counts
+    workgroup_bytes: str = ""  # expression over axes: the needed memory, if above the minimum
+    vectors: str = ""  # the axis with the number of elements of nd's vectors
     source: str = ""
     wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # The functional layer runs over any axis: inputs that it moves, arguments that forbid it.
+    # For functions that run over any axis: inputs whose axis moves, arguments that forbid it.
     axis_moves: tuple[str, ...] = ()
     axis_last_only: tuple[str, ...] = ()
-    # Of a body of operations: its rows. Of one row as a kernel: the body, and the axis it sets.
+    # For a body of operations: its rows. For a row as a kernel: row, body, and the axis it sets.
     rows: tuple[Row, ...] = ()
     row: Row | None = None
     body: str = ""
     fixed_axes: tuple[tuple[str, str], ...] = ()
-    # Of a body of reductions: those that it computes. Of a kernel that is one: the module of its
-    # plan, which gets the kernel's name.
+    # For a body of reductions: the reductions that it computes. For a kernel that is a reduction:
+    # the module of its plan, which gets the kernel's name.
     reductions: tuple[Reduction, ...] = ()
     plan: str = ""
     # The bytes and operations of a call: expressions over its tensors, options and defaulted
@@ -101,7 +101,7 @@ class Spec(Interface):
         return out
 
     def kernels(self) -> list[Spec]:
-        """The public kernels that it makes: itself, or one for each operation."""
+        """The public kernels of this spec: itself, or one for each operation."""
         if not self.rows:
             return [] if self.part_of else [self]
         [axis] = [a.name for a in self.axes if a.ops]
@@ -149,7 +149,7 @@ class Spec(Interface):
         return [c for c in combos if all(expr.evaluate(w, self.values(c)) for w in self.when)]
 
     def libraries(self, axes: Mapping[str, Any]) -> dict[str, str]:
-        """The libraries of a variant, as `uses` writes them, by the name in templates."""
+        """The libraries of a variant: paths as in `uses`, by their names in templates."""
         values = self.values(axes)
         return {
             library_name(path): LIBRARY.sub(lambda m: str(expr.evaluate(m[1], values)), path)
@@ -158,7 +158,7 @@ class Spec(Interface):
 
 
 def _of_call(row: Row, params: tuple[Param, ...]) -> tuple[Param, ...]:
-    """The scalars of a body under a row's names; what a row has not is always its default."""
+    """The scalars of a body under a row's names; scalars that the row lacks keep their defaults."""
     named = iter(row.params.items())
     out = []
     for p in params:
@@ -184,7 +184,7 @@ def library_name(path: str) -> str:
 def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
     """The spec of one kernel source; BuildError names file and line of the mistake.
 
-    `table` has the operations of all families, of which a body may take some as an axis.
+    `table` has the operations of all families; a body may have an axis of some of them.
     """
     r = Reader(path, file)
     d = r.data
@@ -248,7 +248,7 @@ def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
 
 
 def _uses(r: Reader, spec: Spec, names: set[str]) -> None:
-    """Every library that a variant uses is there, and each has a name of its own."""
+    """Fail unless every library that a variant uses exists and each has a name of its own."""
     line = r.line("uses")
     seen: set[str] = set()
     for path in spec.uses:

@@ -1,7 +1,7 @@
 """Packs texts and manifest into files that hold every line and every fact once.
 
 `pykernels/wgsl/texts.py` reads them. The bytes depend on no compression library: equal builds are
-equal byte for byte on every machine, and a wheel compresses what is left.
+equal byte for byte on every machine, and a wheel compresses the files.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def pack_manifest(
 
 
 def difference(name: str, old: str, new: str) -> list[str]:
-    """A readable diff of two states of a generated file, cut off; of texts, not of their tables."""
+    """A readable diff of two states of a generated file, cut off; it compares texts, not tables."""
     found: list[str] = []
     if name.startswith("wgsl/"):
         before, after = _texts(old), _texts(new)

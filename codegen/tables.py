@@ -27,7 +27,7 @@ PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # as "64x128"
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-# Members that a tensor of an index space has anyway.
+# Steps in Params that every tensor of an index space has.
 _LEVEL_STEPS = {"rows": ("cs",), "tiles": ("rs", "cs")}
 
 
@@ -102,7 +102,7 @@ def read_rows(r: Reader, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def read_reductions(r: Reader) -> tuple[Reduction, ...]:
-    """The reductions beside this body, where an axis takes its values from them."""
+    """The reductions beside this body, if an axis takes its values from them."""
     takers = [name for name, values in r.data.get("axes", {}).items() if values == "reductions"]
     if not takers:
         return ()
@@ -219,7 +219,7 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...], iterate: str) -> tuple[Tenso
 
 
 def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) -> None:
-    """Keys that mean something in one table, or in an index space, only."""
+    """Fail for a key that only has a meaning in the other table, or in an index space."""
     name = ".".join(where)
     for key, table in (("readonly", "inputs"), ("alias", "outputs"), ("broadcast", "inputs"),
                        ("expand", "inputs"), ("in_place", "outputs"),
@@ -234,7 +234,7 @@ def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) ->
 
 
 def _named_axes(r: Reader, fields: dict[str, Any], *where: str) -> tuple[str, ...]:
-    """The names of a tensor's axes: one letter each, so that `x_hs` in Params is one thing only."""
+    """The names of a tensor's axes: one letter each, so that `x_hs` in Params is unique."""
     text = fields.get("axes", "")
     names = tuple(text.split()) if isinstance(text, str) else ()
     fit = all(re.fullmatch("[a-z]", n) for n in names) and len(set(names)) == len(names)
@@ -250,7 +250,7 @@ def _named_axes(r: Reader, fields: dict[str, Any], *where: str) -> tuple[str, ..
 def check_members(
     r: Reader, iterate: str, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
 ) -> None:
-    """No step of a named axis has the name of another member of Params."""
+    """Fail if a step of a named axis has the name of another member of Params."""
     taken = {name for p in params for name in p.fields} | {f"{t.name}_off" for t in tensors}
     for t in tensors:
         levels = {f"{t.name}_{s}" for s in _LEVEL_STEPS.get(iterate, ()) if t.index}
@@ -270,7 +270,7 @@ def table_of(role: str) -> str:
 
 
 def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]:
-    """`names`: what a value may read; `axes`: those of the text, and its configuration."""
+    """`names`: names that a value may read; `axes`: the axes of the text, and its configuration."""
     out: list[Param] = []
     for name, fields in r.data.get("params", {}).items():
         r.checked(fields, "a param", "params", name)

@@ -1,6 +1,6 @@
 """Tables of numbers that depend on the device, as a typed module for a user's plans.
 
-`tuning/NAME.toml` is for devices whose table of pykernels has this name (`pykernels doctor` prints
+`tuning/NAME.toml` is for devices for which pykernels uses its table NAME (`pykernels doctor` prints
 it). One file has every key; the others have `base = "NAME"` and their changes.
 """
 
@@ -19,7 +19,7 @@ _KINDS = (int, float, bool, str)
 
 
 def emit_tuning(files: Sequence[Path], folder: str) -> str:
-    """`tuning.py`: a class for each section, the tables, and the one of a device."""
+    """`tuning.py`: a class for each section, the tables, and a function for a device's table."""
     given = {p.stem: _read(p, f"{folder}/{p.name}") for p in files}
     roots = [name for name, table in given.items() if "base" not in table]
     if len(roots) != 1:
@@ -68,7 +68,7 @@ def _read(path: Path, file: str) -> dict[str, Any]:
 
 
 def _merged(name: str, given: Mapping[str, dict[str, Any]], folder: str) -> dict[str, Any]:
-    """A table with what its bases have, in the order of the one that has every key."""
+    """A table merged with its bases, in the order of the table that has every key."""
     chain, at = [name], name
     while "base" in given[at]:
         at = given[at]["base"]

@@ -39,7 +39,7 @@ def validated(
 ) -> dict[str, str]:
     """The versions of the validators that found no error; BuildError for the first error.
 
-    `memory` is a folder of verdicts: a text that it knows is not looked at again.
+    `memory` is a folder of verdicts: a text with a verdict there is not validated again.
     """
     validators = _found()
     missing = sorted({"naga", "tint"} - {v.name for v in validators})
@@ -115,7 +115,7 @@ def _remembered(
     validators: Sequence[Validator],
     report: Callable[[str], None],
 ) -> _Checked:
-    """The same, without another look at texts that all of these validators have seen."""
+    """`_checked`, without validating the texts again that all of these validators have seen."""
     known = [(s, cache.get(s)) for s in sources]
     new = [s for s, found in known if found is None]
     if len(new) < len(sources):

@@ -19,7 +19,7 @@ from .spec import Spec
 __all__ = ["LIMITS", "Variant", "in_modes", "render_bodies"]
 
 _PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
-LIMITS = Limits()  # WebGPU's guaranteed limits: what a variant may need that declares no more
+LIMITS = Limits()  # WebGPU's guaranteed limits, for variants that declare no more
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ Bodies = list[tuple[dict[str, Any], Rendered]]
 
 
 def render_bodies(spec: Spec, renderer: Renderer) -> tuple[Spec, Bodies]:
-    """The bodies of all variants, and the spec with the steps of those axes that they read."""
+    """The bodies of all variants, and the spec with the steps of the axes that the bodies read."""
     full = replace(spec, tensors=tuple(replace(t, steps=t.axes) for t in spec.tensors))
     bodies: Bodies = []
     found: set[str] = set()

@@ -1,7 +1,7 @@
 """The committed record of texts that the validators found no error in.
 
 `codegen/validated.txt` has the versions of the validators, and a hash for each body over all its
-texts with their limits and features. A build does not validate bodies that it vouches for; a body
+texts with their limits and features. A build does not validate bodies with their hash in it; a body
 with a changed text is validated. `python -m codegen --record` writes it; `bash ci/validate.sh
 --full --record` does so after all its checks.
 """
@@ -54,8 +54,8 @@ def write(root: Path, versions: Mapping[str, str], bodies: Mapping[str, str]) ->
 
 
 def changed(root: Path, variants: Sequence[Variant], versions: Mapping[str, str]) -> set[str]:
-    """The bodies that the record does not vouch for. `versions` has the validators that are here:
-    one of another version than the record's must see every text."""
+    """The bodies that the record does not vouch for. `versions` has the validators of this
+    machine: if one has another version than in the record, all bodies are returned."""
     recorded, known = read(root)
     found = digests(variants)
     if any(recorded.get(name) != version for name, version in versions.items()):

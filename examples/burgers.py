@@ -5,8 +5,8 @@
 
 It learns u(x, t) for u_t + u u_x = NU u_xx on -1 < x < 1 and 0 < t < 1, with u(x, 0) = -sin(pi x)
 and u = 0 at both ends (Raissi, Perdikaris and Karniadakis, 2019). The loss has second derivatives
-in x, and its gradient goes back through them. Training does not use the solution. The result is
-compared with it at the end; Cole and Hopf's transform gives it.
+in x, and its gradient goes back through them. Training does not use the exact solution, which Cole
+and Hopf's transform gives. The result is compared with it at the end.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def residual(w: Weights, x: pk.Tensor, t: pk.Tensor) -> pk.Tensor:
     """u_t + u u_x - NU u_xx at each point."""
 
     def slopes(x: pk.Tensor, t: pk.Tensor) -> tuple[pk.Tensor, Any]:
-        # u at a point depends on that point alone, so the gradient of the sum holds its derivative.
+        # u at a point depends only on that point, so the gradient of the sum holds the derivative
+        # at each point.
         def total(x: pk.Tensor, t: pk.Tensor) -> tuple[pk.Tensor, pk.Tensor]:
             u = network(w, x, t)
             return pk.sum(u), u

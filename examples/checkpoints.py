@@ -55,14 +55,14 @@ def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
-    """Random weights by these names; float32."""
+    """Random weights by the names of `shapes_of`; float32."""
     gpt2 = config.family == "gpt2"
     shapes = shapes_of(config).items()
     return drawn({n: (shape, 0 if gpt2 and n[0] == "h" else -1) for n, shape in shapes}, seed)
 
 
 def read(files: Iterable[Path], config: Config) -> dict[str, Array]:
-    """The weights of safetensors files, as they are stored, bfloat16 as float32.
+    """The weights of safetensors files in their stored dtype; bfloat16 becomes float32.
 
     ValueError if a file is no safetensors file, or if weights are missing or have another shape.
     """

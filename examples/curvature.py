@@ -3,8 +3,8 @@
     pip install matplotlib
     python examples/curvature.py [--values N] [--save FOLDER]
 
-Power iteration on products of the Hessian with a vector (`pk.hvp`): the matrix itself would have
-the square of 33,000 elements. The network is examples/lenet.py's, which is trained first.
+It uses power iteration on products of the Hessian with a vector (`pk.hvp`), because the matrix
+itself would have 33,000 x 33,000 elements. The network of examples/lenet.py is trained first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOLERANCE, MOST = 1e-2, 200  # largest residual relative to the value, and most 
 
 
 class Pair(NamedTuple):
-    """An eigenvalue, its vector of length 1, |H v - value v|, and the products that it took."""
+    """An eigenvalue, its vector of length 1, |H v - value v|, and the number of products used."""
 
     value: float
     vector: pk.Tensor
@@ -69,8 +69,8 @@ class Curvature:
 def eigenvalues(
     curvature: Curvature, count: int, tolerance: float = TOLERANCE, most: int = MOST
 ) -> list[Pair]:
-    """The eigenvalues of largest magnitude, by power iterations that leave out the vectors found
-    before."""
+    """The eigenvalues of largest magnitude, by power iterations that remove the components along
+    vectors found before."""
     pairs: list[Pair] = []
     for n in range(count):
         v = _unit(_apart(pk.randn(curvature.flat.shape, seed=n + 1), pairs))

@@ -1,15 +1,15 @@
-"""Language models write tokens, all on the device: GPT-2, Llama, Mistral, Mixtral, Qwen, Gemma 2.
+"""Language models generate tokens on the device: GPT-2, Llama, Mistral, Mixtral, Qwen, Gemma 2.
 
     python examples/decoder.py --gguf model.gguf --text "Once upon a time" [--cache q8_0] [--half]
     python examples/decoder.py [--shape tiny-llama] [--weights model.safetensors ...] [--half]
                                [--prompt 1,2,3] [--tokens 16] [--temperature 0.8] [--top-k 50]
     python examples/decoder.py --shape small-gemma2 --write model.gguf --type q8_0
 
-A step (a token in, the next one out) is captured once and serves every position: the position is
-a tensor on the device that the step counts on. Weights are random ones where no files are given.
-A GGUF file's quantised weights stay as they are; its tokenizer makes text of tokens with the
-package `tokenizers`, without it prompts are numbers. At the end the steps are compared with one
-pass over all tokens.
+A step (from a token to the next token) is captured once and runs at every position: the position is
+a tensor on the device that the step increments. Without files, weights are random. Quantised
+weights of a GGUF file stay quantised. Its tokenizer converts between text and tokens with the
+package `tokenizers`; without that package, prompts are numbers. At the end the steps are compared
+with one pass over all tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import pykernels as pk
 
 
 class Sampling(NamedTuple):
-    """Settings of the next token: see `pk.categorical`. Temperature 0 takes the likeliest."""
+    """How the next token is drawn: see `pk.categorical`. Temperature 0: the most likely token."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -38,9 +38,9 @@ class Sampling(NamedTuple):
 
 
 class Decoder:
-    """A network on a device, with room for the keys and values of so many tokens.
+    """A network on a device, with room for the keys and values of `room` tokens.
 
-    `cache`: the type of keys and values, "q8_0" or "q4_0"; None is dtype.
+    `cache`: the type of keys and values, "q8_0" or "q4_0"; None: they have `dtype`.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Decoder:
             self.table = pk.rope_table(
                 config.depth, base=config.rope_base, freq_factors=factors, device=dev
             )
-        # What a step reads and leaves: the token that comes next, its position, and how many keys
-        # there are with it.
+        # A step reads and updates these: the next token; its position, and the number of keys
+        # including its own.
         self.token = dev.zeros(1, "int32")
         self.counts = dev.tensor(np.int32([0, 1]))
         self.state = pk.random_state(seed, device=dev)
@@ -87,12 +87,13 @@ class Decoder:
     def forward(
         self, tokens: pk.Tensor, positions: pk.Tensor, lengths: pk.Tensor | None = None
     ) -> pk.Tensor:
-        """Logits (1, vocabulary) behind the last token; (n,) tokens join the caches.
+        """Logits (1, vocabulary) after the last token. The keys and values of the tokens, (n,), are
+        appended to the caches.
 
-        With lengths the device knows how many keys there are, without them `self.length` does.
+        The number of keys is in `lengths`, on the device; if that is None, in `self.length`.
         """
         eps, gate = self.config.eps, self.config.row.gate
-        h, y = self._begin(tokens, positions)  # y: the norm of h where it is known
+        h, y = self._begin(tokens, positions)  # y: the norm of h if it is known, else None
         for layer, cache in zip(self.layers, self.caches, strict=True):
             qkv = layer.qkv.behind(h, layer.before, eps, y)
             y = self._attend(layer, qkv, cache, positions, lengths)
@@ -110,7 +111,7 @@ class Decoder:
         return pk.elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
 
     def _begin(self, tokens: pk.Tensor, positions: pk.Tensor) -> tuple[pk.Tensor, pk.Tensor | None]:
-        """Embeddings, and their norm if it costs nothing."""
+        """Embeddings, and their norm if the same kernel computes it, else None."""
         c, first = self.config, self.layers[0].before
         h = self._rows(self.embedding, tokens)
         if c.row.scaled:
@@ -126,7 +127,7 @@ class Decoder:
         return pk.embedding(table, index, out=found)
 
     def _add(self, product: Product, y: pk.Tensor, h: pk.Tensor, after: Norm | None) -> pk.Tensor:
-        """The sum of h and the product, normalised where that is wanted."""
+        """The sum of h and the product; the product is normalised first if `after` is given."""
         if after is None:
             return product(y, residual=h)
         return h + after.of(product(y), self.config.eps)
@@ -135,7 +136,7 @@ class Decoder:
         self, layer: Layer, qkv: pk.Tensor, cache: Any, positions: pk.Tensor,
         lengths: pk.Tensor | None,
     ) -> pk.Tensor:  # fmt: skip
-        """Queries, keys and values (n, heads of all), to what comes of the values, (n, width)."""
+        """Attention, (n, width), from rows of `qkv` with queries, keys and values side by side."""
         c = self.config
         n = qkv.shape[0]
         own = qkv.reshape(n, -1, c.depth)
@@ -149,7 +150,7 @@ class Decoder:
         else:
             q = own[:, : c.heads]
             pk.set_rows(own[:, c.heads :].swapaxes(0, 1), positions, cache)
-        if isinstance(cache, pk.QTensor) and lengths is None:  # it has no views of some rows
+        if isinstance(cache, pk.QTensor) and lengths is None:  # a QTensor has no views of some rows
             lengths = self.dev.tensor(np.int32([self.length + n]))
         kept = cache if lengths is not None else cache[:, : self.length + n]
         found = self.dev.empty((n, c.heads, c.depth), self.dtype)
@@ -166,7 +167,7 @@ class Decoder:
         pk.categorical(logits, **self.sampling._asdict(), state=self.state, out=self.token)
 
     def advance(self) -> pk.Tensor:
-        """A step: from `token` to the next one; the logits (1, vocabulary) between them."""
+        """A step: replaces `token` by the next token, and returns its logits (1, vocabulary)."""
         logits = self.forward(self.token, self.counts[:1], self.counts[1:])
         self.sample(logits)
         pk.add(self.counts, 1, out=self.counts)
@@ -193,7 +194,7 @@ class Decoder:
         return logits
 
     def generate(self, tokens: int) -> Iterator[int]:
-        """The token that was drawn last, and those that steps draw behind it."""
+        """The token that was drawn last, and the tokens of the steps after it."""
         for n in range(tokens):
             yield self.token.item()
             if n + 1 < tokens:
@@ -204,8 +205,8 @@ class Decoder:
 
 
 def difference(decoder: Decoder, tokens: Sequence[int]) -> float:
-    """How far the logits of the last step are from those of one pass over all of its tokens, as a
-    share of their length."""
+    """The distance between the logits of the last step and the logits of one pass over all tokens,
+    as a share of the length of the latter."""
     stepped = decoder.logits.numpy().astype(np.float64)
     decoder.length = 0
     want = decoder.prefill(tokens).numpy().astype(np.float64)
@@ -281,7 +282,7 @@ def arguments() -> argparse.Namespace:
 
 
 def compare(decoder: Decoder, tokens: Sequence[int], args: argparse.Namespace) -> None:
-    """Exit if the last step and one pass over all tokens differ by more than rounding."""
+    """Exit if the last step and one pass over all tokens differ by more than rounding explains."""
     found = difference(decoder, tokens)
     # A rounding error may move a number of the cache to the next step of its block.
     allowed = {"q8_0": 2.0**-4, "q4_0": 0.5, None: 2.0 ** (-5 if args.half else -17)}[args.cache]

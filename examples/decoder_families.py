@@ -15,19 +15,19 @@ Array = np.ndarray[Any, Any]
 
 
 class Family(NamedTuple):
-    """The differences of a family from the plain one, which is llama."""
+    """The differences between a family and llama, the plain family."""
 
     arch: str = "llama"  # the name in GGUF files
     norm: Literal["rms", "layer"] = "rms"
     gate: Literal["silu", "gelu_tanh", ""] = "silu"  # "": no gate, gelu_tanh between two products
-    rotary: bool = True  # else positions are learned
-    style: Literal["normal", "neox"] = "neox"  # of rotary pairs, in a GGUF file
-    biases: bool = False  # of all products
+    rotary: bool = True  # rotary positions; else positions are learned
+    style: Literal["normal", "neox"] = "neox"  # style of rotary pairs in a GGUF file
+    biases: bool = False  # all products have biases
     qkv_bias: bool = False
-    qk_norm: bool = False  # of each head of queries and keys
-    post_norms: bool = False  # of what attention and the rest add
+    qk_norm: bool = False  # norms of each head of queries and keys
+    post_norms: bool = False  # norms of the outputs of attention and of the feed-forward layers
     scaled: bool = False  # embeddings times sqrt(width)
-    every: int = 1  # of so many layers the first has the window, if there is one
+    every: int = 1  # the first of each group of this number of layers has the window, if any
 
 
 FAMILIES = {
@@ -41,8 +41,8 @@ FAMILIES = {
 
 
 class Config(NamedTuple):
-    """A network. `rope_factor`: how many times longer than `trained` positions its context is
-    (Llama 3.1 on); `style`: of its rotary pairs; "" is that of the family's GGUF files."""
+    """A network. `rope_factor`: its context divided by `trained` positions (from Llama 3.1 on).
+    `style`: the style of its rotary pairs; "": the style of the family's GGUF files."""
 
     family: str
     layers: int
@@ -57,16 +57,16 @@ class Config(NamedTuple):
     rope_factor: float = 1.0
     trained: int = 8192
     head: int = 0  # columns of a head; 0: width / heads
-    window: int = 0  # keys that a query sees, itself among them; 0: all before it
+    window: int = 0  # keys that a query sees, including its own; 0: its own and all before it
     experts: int = 0
-    used: int = 0  # experts of a token
+    used: int = 0  # experts that a token uses
     attention_cap: float = 0.0  # soft cap of scores
     final_cap: float = 0.0  # soft cap of logits
     style: str = "neox"
 
     @property
     def depth(self) -> int:
-        """Of a head."""
+        """The number of columns of a head."""
         return self.head or self.width // self.heads
 
     @property
@@ -105,8 +105,8 @@ SHAPES = {
 
 
 def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight by name. The head is that of embeddings, where there is no
-    output.weight."""
+    """The shape of each weight by name. Without output.weight, the output layer uses the
+    embeddings."""
     c, row = config, config.row
     wide, hidden, q, kv = c.width, c.hidden, c.heads * c.depth, c.kv_heads * c.depth
     found: dict[str, tuple[int, ...]] = {"token_embd.weight": (c.vocabulary, wide)}
@@ -158,8 +158,8 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
 
 
 def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> dict[str, Array]:
-    """Normal weights by shape and axis of the inputs, with a variance that products keep, near 1 in
-    norms and near 0 as biases; float32."""
+    """Normal weights, float32, by name, for a shape and its axis of inputs. Products keep the
+    variance of their inputs; weights of norms are near 1, biases near 0."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
     for name, (shape, inputs) in shapes.items():
@@ -175,8 +175,8 @@ def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> d
 
 
 def rope_factors(config: Config) -> Array | None:
-    """What frequencies are divided by, one for each pair, None for 1 (Llama 3.1: long waves by
-    the factor, short ones not at all, those between by some of both)."""
+    """The divisor of the frequency of each pair; None if all are 1. Llama 3.1 divides the frequency
+    of long waves by the factor, of short waves by 1, and of others by a number between."""
     if config.rope_factor == 1.0:
         return None
     w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
@@ -186,7 +186,7 @@ def rope_factors(config: Config) -> Array | None:
     return found
 
 
-# Names in Hugging Face's checkpoints of gpt2 and llama, by those of GGUF files.
+# Names in Hugging Face's checkpoints of gpt2 and llama, by the names in GGUF files.
 _GPT2 = {
     "attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn",
     "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj",
@@ -199,7 +199,7 @@ _LLAMA = {
 
 
 def named(config: Config, weights: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Weights by the names of GGUF files, of checkpoints with other names, too."""
+    """The weights by the names of GGUF files; names of Hugging Face's checkpoints are converted."""
     if "token_embd.weight" in weights:
         return weights
     gpt2 = config.family == "gpt2"

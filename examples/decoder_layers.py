@@ -1,4 +1,4 @@
-"""The layers of decoder.py: weights on a device, joined where one product can serve several."""
+"""The layers of decoder.py: weights on a device, joined if one product can replace several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Weight: TypeAlias = "pk.Tensor | pk.QTensor"
 
 
 class Norm(NamedTuple):
-    """A norm's weight, and a bias where there is one."""
+    """A norm's weight, and its bias (None if it has none)."""
 
     weight: pk.Tensor
     bias: pk.Tensor | None
@@ -27,8 +27,8 @@ class Norm(NamedTuple):
 
 
 class Product:
-    """Products of one input, as one where their weights have one type: the results lie side by
-    side."""
+    """Products of one input, joined to one product if their weights have one type. The results lie
+    side by side."""
 
     def __init__(self, parts: Sequence[tuple[Weight, pk.Tensor | None]]) -> None:
         self.parts = parts
@@ -54,8 +54,8 @@ class Product:
         self, h: pk.Tensor, norm: Norm, eps: float, y: pk.Tensor | None = None,
         activation: Any = None, gated: bool = False,
     ) -> pk.Tensor:  # fmt: skip
-        """The same of h's norm, y if that is known: of one row in one dispatch. Gated: the
-        activation of the first half of the columns, times the second half."""
+        """The same for the norm of h, or for y if that norm is known; one row takes one dispatch.
+        Gated: the activation of the first half of the columns, times the second half."""
         one = y is None and norm.bias is None and h.shape[0] == 1
         if one and len(self.parts) == 1:
             (w, bias) = self.parts[0]
@@ -81,7 +81,7 @@ class Product:
 
 
 class Experts(NamedTuple):
-    """The scores of experts, and the weights of all: gate and up, and down."""
+    """The product for the scores of experts, and the weights of all experts: gate, up, down."""
 
     scores: Product
     gate: Weight
@@ -89,7 +89,7 @@ class Experts(NamedTuple):
     down: Weight
 
     def of(self, y: pk.Tensor, used: int, activation: Any) -> pk.Tensor:
-        """The sum of the experts with the largest scores, each by its share of their softmax."""
+        """The sum of the experts with the largest scores, weighted by these scores' softmax."""
         best, chosen = pk.top_k(self.scores(y), used)
         gate, up = (pk.expert_linear(y, w, chosen) for w in (self.gate, self.up))
         z = pk.swiglu(up, gate) if activation == "silu" else pk.gelu(gate, "tanh") * up
@@ -98,20 +98,20 @@ class Experts(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Queries, keys and values in one product, gate and up in one."""
+    """A layer: one product for queries, keys and values, one product for gate and up."""
 
     qkv: Product
     out: Product
     before: Norm
     between: Norm
     feed: tuple[Product, Product] | Experts
-    heads: tuple[Norm, Norm] | None  # of queries and keys
-    after: tuple[Norm, Norm] | None  # of what attention and the rest add
+    heads: tuple[Norm, Norm] | None  # norms of the heads of queries and keys
+    after: tuple[Norm, Norm] | None  # norms of the outputs of attention and feed-forward layer
     window: int
 
 
 class Loader:
-    """Weights by name, numpy arrays or blocks of a GGUF file, as layers on a device."""
+    """Makes layers on a device from weights by name: numpy arrays, or blocks of a GGUF file."""
 
     def __init__(
         self, dev: pk.Device, config: Config, weights: Mapping[str, Any],
@@ -120,7 +120,7 @@ class Loader:
         self.dev, self.config, self.weights, self.dtype = dev, config, weights, dtype
 
     def upload(self, given: Sequence[Any]) -> list[Weight]:
-        """Weights on the device: those of one type joined along their outputs."""
+        """Weights on the device; if all have one type, they are joined along their outputs."""
         kinds = {getattr(w, "type", "") for w in given}
         if len(kinds) > 1:
             return [own for w in given for own in self.upload([w])]

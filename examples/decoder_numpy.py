@@ -1,4 +1,4 @@
-"""The networks of decoder.py in numpy: what they mean."""
+"""The networks of decoder.py in numpy, as a reference."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Rounded = Callable[[Array], Array]
 
 
 def logits(config: Config, weights: Weights, tokens: Array, dtype: Any = np.float64) -> Array:
-    """The logits behind each of the tokens, (n, vocabulary), float64.
+    """The logits after each of the tokens, (n, vocabulary), float64.
 
-    Every result is rounded to `dtype`; sums are float32 for float16. So the same in two dtypes
-    tells how much rounding matters to a network.
+    Every result is rounded to `dtype`; sums are float32 for float16. So the logits in two dtypes
+    show the effect of rounding on a network.
     """
     return Network(config, weights, dtype).logits(tokens)
 
@@ -87,7 +87,7 @@ class Network:
         )
 
     def turned(self, x: Array) -> Array:
-        """Rotary positions of all heads (n, heads, depth)."""
+        """All heads (n, heads, depth), rotated by their positions."""
         c, pairs = self.config, self.config.depth // 2
         factors = self.w.get("rope_freqs.weight", rope_factors(c))
         w = c.rope_base ** (-2.0 * np.arange(pairs) / c.depth)
@@ -100,7 +100,7 @@ class Network:
         return np.concatenate(found, axis=-1)
 
     def forward(self, y: Array, at: str, suffix: str, expert: Any = ...) -> Array:
-        """The products between two norms."""
+        """The feed-forward layer, or one expert of it."""
         gate, up, down = (f"{at}{n}{suffix}" for n in ("gate", "up", "down"))
         if not self.config.row.gate:
             return self.product(self.gelu(self.product(y, up)), down)
@@ -112,7 +112,7 @@ class Network:
         return self.rounded(0.5 * y * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y**3))))
 
     def experts(self, y: Array, at: str) -> Array:
-        """The experts with the largest scores, by the softmax of these."""
+        """The sum of the experts with the largest scores, weighted by these scores' softmax."""
         scores = self.product(y, f"{at}ffn_gate_inp")
         order = np.argsort(-scores, axis=-1)[:, : self.config.used]
         own = np.exp(np.take_along_axis(scores, order, -1) - scores.max(-1, keepdims=True))
@@ -125,7 +125,7 @@ class Network:
 
 
 def attended(c: Config, q: Array, k: Array, v: Array, rounded: Rounded, window: int) -> Array:
-    """Causal attention, in which each head of keys and values serves some of the queries."""
+    """Causal attention; each head of keys and values is used by several heads of queries."""
     n = len(q)
     q, k, v = (x.swapaxes(0, 1) for x in (q, k, v))
     k, v = (np.repeat(x, c.heads // c.kv_heads, axis=0) for x in (k, v))

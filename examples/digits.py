@@ -107,7 +107,7 @@ def signed_distance(outline: Outline) -> Array:
     dy = -at[:, None, None] - start[:, 1]  # the first row is the top
     along = np.clip((dx * edge[:, 0] + dy * edge[:, 1]) / (edge**2).sum(1), 0, 1)
     square = (dx - along * edge[:, 0]) ** 2 + (dy - along * edge[:, 1]) ** 2
-    # A point is inside if edges upwards and downwards to the right of it differ in number.
+    # A point is inside if the numbers of upward and downward edges to its right differ.
     side = edge[:, 0] * dy - edge[:, 1] * dx
     upwards = (dy >= 0) & (dy < edge[:, 1]) & (side > 0)
     downwards = (dy < 0) & (dy >= edge[:, 1]) & (side < 0)

@@ -1,8 +1,8 @@
-"""Language models in GGUF files: the network that a file's metadata tell, its weights as they are
-stored, its tokenizer, and such files of random weights.
+"""Language models in GGUF files: the network that a file's metadata describe, its weights as they
+are stored, its tokenizer; and GGUF files of random weights.
 
-The package `gguf` reads and writes them: pip install gguf. The package `tokenizers` makes text of
-tokens, where it is there.
+The package `gguf` reads and writes them: pip install gguf. The optional package `tokenizers`
+converts between text and tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from decoder_families import FAMILIES, Array, Config, rope_factors, shapes_of
 
 import pykernels as pk
 
-# Metadata by the field that it fills, behind the name of the architecture.
+# For each field of Config, its key in the metadata, without the name of the architecture in front.
 FIELDS = {
     "layers": "block_count", "width": "embedding_length", "heads": "attention.head_count",
     "kv_heads": "attention.head_count_kv", "hidden": "feed_forward_length",
@@ -26,18 +26,18 @@ FIELDS = {
     "attention_cap": "attn_logit_softcapping", "final_cap": "final_logit_softcapping",
 }  # fmt: skip
 EPS = {"rms": "attention.layer_norm_rms_epsilon", "layer": "attention.layer_norm_epsilon"}
-EXPERTS = "expert_feed_forward_length"  # in place of hidden, where files have it
+EXPERTS = "expert_feed_forward_length"  # replaces the key of `hidden` in files that have it
 
 
 class Blocks(NamedTuple):
-    """A weight in quantised blocks: the rows of bytes of a matrix, or of several."""
+    """A weight in quantised blocks: the rows of a matrix, or of several matrices, as bytes."""
 
     type: str
     shape: tuple[int, ...]
     data: Array
 
     def numpy(self) -> Array:
-        """The numbers."""
+        """The dequantised numbers."""
         return pk.QTensor.from_bytes(self.data, self.shape, self.type).numpy()
 
 
@@ -68,7 +68,7 @@ class Model(Mapping[str, "Array | Blocks"]):
 
 
 def config_of(metadata: Mapping[str, Any], vocabulary: int) -> Config:
-    """The network that metadata tell; ValueError for one that is none of these families."""
+    """The network that metadata describe; ValueError if its family is unknown here."""
     arch = metadata.get("general.architecture")
     family = next((name for name, row in FAMILIES.items() if row.arch == arch), None)
     if family is None:
@@ -86,8 +86,8 @@ def config_of(metadata: Mapping[str, Any], vocabulary: int) -> Config:
 
 
 def write(path: Path, config: Config, weights: Mapping[str, Array], kind: str = "q8_0") -> None:
-    """Write weights as a GGUF file: matrices as blocks of this type ("f32" and "f16": as they are),
-    and those whose rows are no whole blocks as float32."""
+    """Write weights as a GGUF file: matrices as blocks of this type ("f32", "f16": as floats), and
+    matrices whose rows are not a multiple of 32 as float32."""
     package = _gguf()
     arch, row = config.row.arch, config.row
     writer = package.GGUFWriter(path, arch)
@@ -130,7 +130,8 @@ def _gguf() -> Any:
 
 # -- random blocks --------------------------------------------------------------------------------
 
-# Of a block: numbers, bytes, where it has a half, and the size of numbers for a half of 1.
+# Facts of a block: its numbers, its bytes, the offset of its scale (a half), and the magnitude of
+# its numbers for a scale of 1.
 _BLOCKS = {
     "q4_0": (32, 18, 0, 4.6), "q8_0": (32, 34, 0, 74.0), "q4_k": (256, 144, 0, 200.0),
     "q6_k": (256, 210, 208, 1366.0),
@@ -140,20 +141,20 @@ _BLOCKS = {
 def random_blocks(
     shape: tuple[int, ...], kind: str, rng: np.random.Generator, size: float
 ) -> Blocks:
-    """A matrix of random blocks, numbers of about this size."""
+    """A matrix of random blocks, whose numbers have about the magnitude `size`."""
     block, nbytes, at, unit = _BLOCKS[kind]
     rows, count = shape[0], shape[-1] // block
     data = rng.integers(0, 256, (rows * count, nbytes), dtype=np.uint8)
     scale = np.float16(size / unit)
     data[:, at : at + 2] = np.array([scale]).view(np.uint8)
-    if kind == "q4_k":  # the offset, by which numbers are positive and negative alike
+    if kind == "q4_k":  # the offset, which makes about half of the numbers negative
         data[:, 2:4] = np.array([7.5 * scale], np.float16).view(np.uint8)
     return Blocks(kind, shape, data.reshape(rows, -1))
 
 
 def random_model(config: Config, mix: str, seed: int = 0) -> dict[str, Array | Blocks]:
-    """Random weights of a network: matrices in blocks of one type, or "q4_k_m", as such files mix
-    q4_k and q6_k."""
+    """Random weights of a network: matrices in blocks of one type, or for "q4_k_m" in the mix of
+    q4_k and q6_k of such files."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array | Blocks] = {}
     shapes = shapes_of(config) | {"output.weight": (config.vocabulary, config.width)}
@@ -169,7 +170,7 @@ def random_model(config: Config, mix: str, seed: int = 0) -> dict[str, Array | B
 
 
 def _more(config: Config, name: str) -> bool:
-    """True if a file of q4_k_m has more bits of this weight: llama.cpp's use_more_bits."""
+    """True if a q4_k_m file stores this weight with more bits, by llama.cpp's use_more_bits."""
     if "attn_v" not in name and "ffn_down" not in name:
         return False
     i, eighth = int(name.split(".")[1]), config.layers // 8
@@ -190,7 +191,8 @@ class Text:
         self._tokenizer = _tokenizer(package, metadata)
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text, with the one that begins a text where the model has one."""
+        """The tokens of a text, after the model's token for the beginning of a text if it has
+        one."""
         found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self.first, *found] if self.begins and self.first is not None else found
 
@@ -233,7 +235,7 @@ def _tokenizer(package: Any, metadata: Mapping[str, Any]) -> Any:
             decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
             decoders.Strip(" ", 1, 0),
         ])  # fmt: skip
-    # Control tokens and those of users are no parts of words.
+    # Control tokens and user-defined tokens are never parts of words.
     kinds = metadata.get("tokenizer.ggml.token_type", [])
     special = [w for w, kind in zip(words, kinds, strict=False) if kind in (3, 4)]
     found.add_special_tokens(special)
@@ -241,7 +243,7 @@ def _tokenizer(package: Any, metadata: Mapping[str, Any]) -> Any:
 
 
 def _merges(words: list[str], metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The pairs of pieces that make a piece, in the order of the pieces' scores (SentencePiece)."""
+    """The pairs of pieces that form a piece, in the order of that piece's score (SentencePiece)."""
     scores = dict(zip(words, metadata["tokenizer.ggml.scores"], strict=True))
     found = [
         (scores[word], word[:n], word[n:])

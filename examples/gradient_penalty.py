@@ -69,7 +69,7 @@ class Game:
         places = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
         self._places, self._batch = device.tensor(places), batch
         self.generator, self.critic = Network(NOISE, 2, seed=1), Network(2, 1, seed=2)
-        self.real()  # makes the device's random state, which a capture cannot
+        self.real()  # creates the device's random state, which a capture cannot do
         with device.capture() as self._critic_step:
             self._critic_loss = self.critic.descend(self._loss_of_critic)
         with device.capture() as self._generator_step:
@@ -90,8 +90,8 @@ class Game:
         return pk.sqrt(pk.sum(gradient * gradient, axis=1) + 1e-12)
 
     def between(self) -> tuple[pk.Tensor, pk.Tensor, pk.Tensor]:
-        """Real points, generated points, and a random point on the line between the two of each
-        pair."""
+        """Real points, generated points, and for each pair of them a random point on the line
+        between them."""
         real, made = self.real(), pk.stop_gradient(self.made())
         share = pk.rand((self._batch, 1))
         return real, made, real + share * (made - real)

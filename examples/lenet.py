@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 PICTURES, BATCH = 10_000, 25
 STEPS = PICTURES // BATCH
-RATE, WARM_UP = 8e-3, 20  # the rate rises for so many steps, and then falls to 0
+RATE, WARM_UP = 8e-3, 20  # the rate rises for WARM_UP steps, and then falls to 0
 WANTED = 0.97
 
 
@@ -50,7 +50,7 @@ def batches(seed: int = 0) -> Iterator[tuple[Array, Array]]:
 
 
 def logits(w: Weights, x: pk.Tensor) -> pk.Tensor:
-    """(N, 1, 28, 28) to (N, 10)."""
+    """Logits (N, 10) of pictures (N, 1, 28, 28)."""
     x = pk.conv2d(x, w["conv1"], w["conv1.bias"])
     x = pk.max_pool2d(pk.relu(x), 2)
     x = pk.conv2d(x, w["conv2"], w["conv2.bias"])

@@ -36,7 +36,7 @@ Network = Callable[[Array], Array]
 
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 SIZE = (320, 192)  # multiples of 32, as the first network needs it
-# Texts, fonts, heights of letters, left upper corners, and which one is upside down.
+# Each line: text, font, height of letters, left upper corner, and whether it is upside down.
 LINES = (
     ("pykernels", "DejaVuSans-Bold", 32, (20, 14), False),
     ("WGSL: 1,024", "DejaVuSansMono", 26, (60, 62), False),
@@ -131,7 +131,7 @@ def read(
 
 
 def decode(chances: Array, alphabet: str) -> str:
-    """A letter for each step, but none for 0 and none for a step that repeats the step before."""
+    """A letter for each step, except steps with class 0 and steps that repeat the step before."""
     steps = chances.argmax(-1)
     kept = steps[(steps != np.roll(steps, 1)) | (np.arange(len(steps)) == 0)]
     return "".join(alphabet[s - 1] for s in kept if s)

@@ -3,8 +3,8 @@
     pip install pygfx
     python examples/pygfx_points.py [--save points.npy]
 
-pygfx and pykernels share wgpu's default device, so the buffer of pygfx's positions is a tensor
-here: a kernel writes into one column of it, and the next frame shows that.
+pygfx and pykernels share wgpu's default device, so a tensor can use the buffer of pygfx's
+positions: a kernel writes into one of its columns, and the next frame shows the new heights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     renderer = gfx.WgpuRenderer(canvas, pixel_ratio=1)
     start = np.zeros((POINTS, 3), np.float32)
     start[:, 0] = np.arange(POINTS)
-    # The usages that a tensor on the buffer needs: bound by kernels, and read back.
+    # The usages that a tensor on the buffer needs: STORAGE for kernels, COPY_SRC for reading back.
     positions = gfx.Buffer(start, usage=wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC)
     material = gfx.PointsMaterial(size=4, color="#fff", aa=False)
     scene = gfx.Scene().add(gfx.Points(gfx.Geometry(positions=positions), material))

@@ -4,7 +4,7 @@
     python examples/transformer.py [--save FOLDER]
 
 It trains on nine tenths of each page of docs/, until it predicts the other tenth better than a
-bigram model, which knows how often each character follows each other character. At the end it
+bigram model, which counts how often each character follows each other character. At the end it
 writes text.
 """
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 CONTEXT, BATCH, STEPS = 16, 32, 200
-RATE, WARM_UP = 1e-2, 20  # the rate rises for so many steps, and then falls to 0
+RATE, WARM_UP = 1e-2, 20  # the rate rises for WARM_UP steps, and then falls to 0
 ROPE_BASE = 100.0
 
 

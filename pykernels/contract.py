@@ -1,6 +1,7 @@
 """Facts that Python, the heads of shaders and the JavaScript of an export share.
 
-Each stands here alone. The build reads them, too: this module needs the standard library only.
+Each fact is defined only here. The build reads this module, too, so it needs the standard library
+only.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ __all__ = [
     "as_javascript",
 ]  # fmt: skip
 
-# Workgroups: a grid of more than a device takes along x is folded into rows.
+# Workgroups: a grid with more workgroups than a device allows along x is folded into rows.
 GRID_ROW = 1 << 15
-GRID_MAX = 65535  # rows, and what every device takes along an axis
+GRID_MAX = 65535  # most rows; every device allows this number along an axis
 # Bytes of the params of one dispatch, which are a slot of a uniform buffer. It is the largest
-# alignment of an offset that a device may require; null tensors have this distance, too.
+# alignment of an offset that a device may require; null tensors are this far apart, too.
 PARAMS_BYTES = 256
 # Bytes of the words that a buffer is bound as.
 UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
-# Dtypes: numpy's name, that in kernels, bytes, kind, and the array of JavaScript.
+# Dtypes: numpy's name, the name in kernels, bytes, kind, and the JavaScript array.
 DTYPES = (
     ("float32", "f32", 4, "f", "Float32Array"),
     ("float16", "f16", 2, "f", "Float16Array"),
@@ -42,31 +43,31 @@ class Feature(NamedTuple):
     """A feature of devices."""
 
     name: str  # WebGPU's and Dawn's name, which pykernels uses
-    wgpu: str  # wgpu's
-    word: str = ""  # what WGSL enables
+    wgpu: str  # wgpu's name
+    word: str = ""  # the name in WGSL's `enable`
     asked: bool = False  # True: every device enables it if the adapter has it
-    told: bool = True  # does `pykernels doctor` name it?
+    told: bool = True  # True: `pykernels doctor` lists it
 
     @property
     def enable(self) -> str:
-        """The line of a text that uses it."""
+        """The line of WGSL that enables the feature."""
         return f"enable {self.word};"
 
 
 F16 = Feature("shader-f16", "shader-f16", "f16", asked=True)
 SUBGROUPS = Feature("subgroups", "subgroup", "subgroups", asked=True)
 TIMESTAMPS = Feature("timestamp-query", "timestamp-query", asked=True)
-# Matrix units as Dawn has them, and as wgpu will: no device of ours asks for the second.
+# Matrix units as Dawn has them, and as wgpu will have them: no device requests the second yet.
 _DAWN, _WGPU = "chromium-experimental-subgroup-matrix", "wgpu-cooperative-matrix"
 SUBGROUP_MATRIX = Feature(_DAWN, _DAWN, "chromium_experimental_subgroup_matrix")
 COOPERATIVE_MATRIX = Feature(_WGPU, _WGPU, "wgpu_cooperative_matrix", told=False)
-# Without it, a device of Dawn's stays on the thread that made it.
+# Without this feature, a Dawn device works only on the thread that made it.
 ALONE = Feature("implicit-device-synchronization", "implicit-device-synchronization")
 FEATURES = (F16, SUBGROUPS, TIMESTAMPS, SUBGROUP_MATRIX, COOPERATIVE_MATRIX, ALONE)
 
 
 def as_javascript() -> str:
-    """The same as an object of JavaScript."""
+    """These facts as a JavaScript object."""
     rows = ",\n".join(f"    {json.dumps(row)}" for row in DTYPES)
     return (
         f"{{\n  grid: {{ row: {GRID_ROW}, max: {GRID_MAX} }},\n  paramsBytes: {PARAMS_BYTES},\n"

@@ -1,4 +1,4 @@
-"""Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
+"""Devices and tensors, the objects of users, on top of `runtime`. Both classes refer to each other.
 
 `tensors.views` has the methods of tensors that need no device, `runtime.control` the methods of
 devices that need no tensor.
@@ -73,7 +73,7 @@ class Device(DeviceControl):
         matrix_units: With engine="dawn": open the adapter's matrix units, and f16 on NVIDIA, which
             Dawn calls experimental. This sets toggles of the whole process, so open such a device
             before any other code looks at Dawn's adapters.
-        type: "gpu" or "cpu" takes only such adapters. PYKERNELS_REQUIRE_GPU=1 means "gpu" for
+        type: "gpu" or "cpu" allows only such adapters. PYKERNELS_REQUIRE_GPU=1 means "gpu" for
             devices without this argument.
 
     Raises:
@@ -118,7 +118,7 @@ class Device(DeviceControl):
         self.limits = self._context.limits
         self._random: Tensor | None = None
         watch()
-        logger.info("opened %s", repr(self))  # text: handlers may keep what they are given
+        logger.info("opened %s", repr(self))  # text: log handlers may keep their arguments
         with _devices_lock:
             _devices.add(self)
 
@@ -226,7 +226,7 @@ class Device(DeviceControl):
         write_seed(self.random_state, seed_of("seed", seed))
 
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
-        """Copies a numpy array, or anything that `numpy.asarray` takes, to the device.
+        """Copies a numpy array, or anything that `numpy.asarray` accepts, to the device.
 
         Floats and float64 become float32, bools become bool. Tensors of other devices, and torch's
         tensors on the CPU (bfloat16 too), are copied through the host. A list that contains tensors
@@ -315,9 +315,9 @@ class Tensor(TensorMethods):
     def from_texture(cls, texture: Any, *, level: int = 0, device: Device | None = None) -> Tensor:
         """A new tensor with the texels of a texture, copied on the device.
 
-        The shape is (height, width), or (height, width, channels) if the format has more than one;
-        layers of an array, and slices of a 3d texture, come first. Elements are what the format
-        stores: uint8 for r8unorm to rgba8unorm (bgra8unorm in its order), float16 and float32 for
+        The shape is (height, width), or (height, width, channels) if the format has more than one
+        channel; layers of an array, and slices of a 3d texture, come first. The dtype follows the
+        format: uint8 for r8unorm to rgba8unorm (bgra8unorm in its order), float16 and float32 for
         formats that end with float, integers for uint and sint.
 
         Args:
@@ -344,7 +344,7 @@ class Tensor(TensorMethods):
         """Copy the elements to a texture, on the device, in order with launches and with the
         caller's own queue calls.
 
-        Shape and dtype are those of `from_texture`.
+        Shape and dtype are as in `from_texture`.
 
         Args:
             texture: a GPUTexture, 2d or 3d, with the usage COPY_DST.
@@ -365,11 +365,11 @@ class Tensor(TensorMethods):
 
     def __setitem__(self, index: Index | ArrayIndex | tuple[Any, ...], value: Any) -> None:
         """Set elements to a number, or to an array or tensor that broadcasts to them; it is
-        converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`.
+        converted to the tensor's dtype, arrays by numpy's rules, tensors by the rules of `cpy`.
 
-        The index is one of `__getitem__`; of values that go to one place the last one stays. A mask
-        on the device, unless it is alone and the value a number, reads the number of elements, so
-        captures refuse it.
+        Indices are as in `__getitem__`; if several values go to one element, the last value stays.
+        For a mask on the device, the host reads the number of elements, so captures refuse it,
+        unless the mask is the only index and the value is a number.
         """
         if has_arrays(index):
             self._assign(index, value)
@@ -422,8 +422,8 @@ class Tensor(TensorMethods):
 
 
 class _Tensor(Tensor):
-    """The class of all tensors. `Tensor` itself has the constructor, so that these are created
-    without its cost."""
+    """The class of all tensors. It does not use the constructor of `Tensor`, so that creating a
+    tensor takes less time."""
 
     __slots__ = ()
     if not TYPE_CHECKING:
@@ -444,7 +444,7 @@ class LostTensor(_Tensor):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:  # nothing of it is set
+        def __getattr__(self, name: str) -> Any:  # no attribute is set
             refuse_process()
             raise DeviceLostError("[tensor] it was sent to a process that had no device")
 
@@ -458,11 +458,11 @@ def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
     return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 
 
-_first = {"seed": 0}  # of devices that are opened later
+_first = {"seed": 0}  # the seed of devices that are opened later
 
 
 def seed_all(key: int) -> None:
-    """Seed the random states of all open devices, and of those opened later."""
+    """Seed the random states of all open devices, and of devices that are opened later."""
     with _devices_lock:
         _first["seed"] = key
         known = [d for d in _devices if not d._context.dead]
@@ -478,10 +478,11 @@ def default_device() -> Device:
     """The device that numpy arguments run on: wgpu's default device, shared with other users.
 
     PYKERNELS_ENGINE names another engine: "dawn", or "dawn-matrix", which opens matrix units as
-    `Device(engine="dawn", matrix_units=True)` does. It is read when the device is made.
+    `Device(engine="dawn", matrix_units=True)` does. The variable is read when the device is made.
 
     Without a GPU it is the device of a software driver, with a SoftwareDeviceWarning.
-    PYKERNELS_REQUIRE_GPU=1 raises NoAdapterError instead, and 0 takes it without a word.
+    PYKERNELS_REQUIRE_GPU=1 raises NoAdapterError instead, and 0 accepts the driver without a
+    warning.
     """
     with _default_lock:
         device = _default.get("device")

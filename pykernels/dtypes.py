@@ -36,7 +36,7 @@ DTypeLike: TypeAlias = "DTypeName | DTypeSpelling | np.dtype[Any] | type[np.gene
 
 def completes(getter: Getter) -> Getter:
     """For a property of a Literal type: jedi, which completes names in IPython, reads the types of
-    properties and fails on every Literal, so it is told that this one is a str."""
+    properties and fails on every Literal, so the annotation becomes str."""
     getter.__annotations__["return"] = "str"
     return getter
 
@@ -57,7 +57,8 @@ DTYPES: dict[str, DType] = {
 
 
 class _Name(str):
-    """A dtype's name as tensors give it: it equals numpy's dtype of that name, and its type."""
+    """A dtype's name, as `Tensor.dtype` returns it: it equals numpy's dtype of that name, and its
+    type."""
 
     __slots__ = ()
 
@@ -79,7 +80,7 @@ NAMES: dict[DTypeName, DTypeName] = {
     d.name: cast("DTypeName", _Name(d.name)) for d in DTYPES.values()
 }
 
-# Short names that are taken beside the full ones: WGSL's and numpy's, which differ in two.
+# Short names, accepted besides the full names: WGSL's and numpy's, which differ in i8 and u8.
 _SHORT: dict[str, DTypeName] = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "i32": "int32", "u32": "uint32", "i16": "int16", "u16": "uint16",
@@ -97,8 +98,8 @@ def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
 def dtype_of(value: Any, what: str = "dtype") -> DType:
     """The :class:`DType` of a name or numpy dtype; DTypeError for everything else.
 
-    Names are numpy's full ones and the short ones of WGSL and numpy, but not i8 and u8, which are
-    eight bits in WGSL and eight bytes in numpy.
+    Names are numpy's full names, and the short names of WGSL and numpy, but not i8 and u8, which
+    are eight bits in WGSL and eight bytes in numpy.
     """
     if isinstance(value, str):
         found = DTYPES.get(_SHORT.get(value, value))
@@ -113,7 +114,7 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError):  # numpy's dtype of an object with an attribute `dtype`
-        size = isinstance(value, (int, np.integer))  # as in zeros(2, 3), which torch takes
+        size = isinstance(value, (int, np.integer))  # as in zeros(2, 3), which torch accepts
         hint = ": a shape is one argument, as in zeros((2, 3))" if size else ""
         raise DTypeError(
             f"{what} must be a dtype name or a numpy dtype but is {value!r}{hint}"
@@ -122,7 +123,7 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
     if found is None:
         hint = ""
         if what.endswith("array dtype") and dtype.name == "float64":
-            given = "give dtype='float32', or " if what.startswith("[") else ""  # by who has dtype=
+            given = "give dtype='float32', or " if what.startswith("[") else ""  # accepts dtype=
             hint = f"; {given}convert it with .astype('float32') first"
         if not dtype.isnative:
             hint = "; byte-swapped arrays are not taken: .astype(dtype.newbyteorder('=')) first"

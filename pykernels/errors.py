@@ -55,7 +55,7 @@ class ShapeError(PyKernelsError, ValueError):
 
 
 class DTypeError(PyKernelsError, TypeError):
-    """A dtype that the operation does not take."""
+    """A dtype that the operation does not accept."""
 
 
 class ArgumentError(PyKernelsError, ValueError):
@@ -91,7 +91,7 @@ class BufferStateError(PyKernelsError, RuntimeError):
 
 
 class TapeError(PyKernelsError, RuntimeError):
-    """A gradient that a tape cannot give, or a tape that is not used as it must be."""
+    """A gradient that a tape cannot give, or a wrong use of a tape."""
 
 
 class OutOfMemoryError(PyKernelsError, MemoryError):
@@ -103,4 +103,4 @@ class ShaderError(PyKernelsError, RuntimeError):
 
 
 class SoftwareDeviceWarning(UserWarning):
-    """The default device is a software driver: everything runs, on the CPU."""
+    """The default device is a software driver, which runs everything on the CPU."""

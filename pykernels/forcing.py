@@ -1,4 +1,4 @@
-"""The one way to make plans take a choice, or a tuning table, that they would not take themselves.
+"""Makes plans use a given choice, or a given tuning table, in place of their own.
 
 For tests and benches. A choice is a result of the `choose` of a kernel's plan. `Caps` holds the
 forced choices, so this works without a GPU, and a prepared call is used only with the choices that
@@ -30,7 +30,8 @@ __all__ = ["choice", "force", "parse", "with_forced"]
 
 
 def with_forced(caps: Caps, *choices: Any, tuning: str | None = None) -> Caps:
-    """Capabilities with which plans take these choices, the first of a kind, and this table."""
+    """Capabilities with which plans use these choices (of each kind the first) and this tuning
+    table."""
     table = caps.tuning if tuning is None else load(tuning)
     return replace(caps, forced=(*choices, *caps.forced), tuning=table)
 
@@ -39,8 +40,8 @@ def with_forced(caps: Caps, *choices: Any, tuning: str | None = None) -> Caps:
 def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[None]:
     """All calls on the device use these choices, also calls of other threads.
 
-    `tuning` names a table or a file, as `PYKERNELS_TUNING` does. A choice that the call does not
-    allow, or the device, ends in an error of the body or of its pipeline.
+    `tuning` names a table or a file, as `PYKERNELS_TUNING` does. If the call or the device does not
+    allow a choice, the body or its pipeline raises an error.
     """
     context = device._context
     with context.lock:
@@ -68,7 +69,8 @@ def choice(kernel: str, **fields: Any) -> Any:
     """A choice that can be forced on the plan of a kernel: a result of its `choose`, with these
     fields.
 
-    A tuple stands for a field that itself has fields. ArgumentError says what there is.
+    A tuple is converted to a field that itself has fields. The text of an ArgumentError lists the
+    fields.
     """
     kind = _kind(kernel)
     defaults = kind._field_defaults
@@ -108,7 +110,8 @@ def parse(kernel: str, text: str) -> Any:
 
 
 def bodies(kernel: str) -> tuple[str, ...]:
-    """The bodies among which the plan of a kernel chooses by name; () where it does otherwise."""
+    """The bodies among which the plan of a kernel chooses by name; () if it has no bodies to
+    choose."""
     module = importlib.import_module(_kind(kernel).__module__)
     found: tuple[str, ...] = getattr(module, "BODIES", ())
     return found

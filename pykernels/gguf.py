@@ -105,7 +105,7 @@ def load(path: str | PathLike[str], device: Device | None = None) -> File:
 
     Args:
         path: the file.
-        device: where its tensors go; None is the default device.
+        device: the device for its tensors; None is the default device.
 
     Raises:
         ImportError: the package `gguf` is not installed.
@@ -140,7 +140,7 @@ def _check_header(path: str | PathLike[str]) -> None:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:4] != b"GGUF":
             raise ValueError("it does not begin with GGUF")
-        # The version is a small number: where its low half is 0, the file is big-endian.
+        # The version is a small number: if its low half is 0, the file is big-endian.
         header = _Header(data, "<" if data[4] or data[5] else ">")
         header.take("I")
         tensors, fields = header.count(4 + 8 + 8 + 4), header.count(8 + 4)
@@ -159,7 +159,7 @@ def _check_header(path: str | PathLike[str]) -> None:
 class _Header:
     """Reads the header of a file, never past the end of the file."""
 
-    # Bytes of the types of values by their number; texts (8) and lists (9) are none of them.
+    # Bytes of each type of values, by its number; texts (8) and lists (9) have no fixed size.
     SIZES: ClassVar = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
     def __init__(self, data: mmap.mmap, order: str) -> None:

@@ -1,4 +1,4 @@
-"""Names of a module that are loaded when they are first asked for."""
+"""Names of a module that are loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def load(name: str) -> ModuleType:
 
 
 class Lazy(ModuleType):
-    """A module whose `HOMES` says which module has each of its names.
+    """A module whose `HOMES` maps each of its names to the module that defines it.
 
-    A module below it never hides a name: `pykernels.functional.sort` is the function.
+    A submodule never hides a name: `pykernels.functional.sort` is the function.
     """
 
     HOMES: Mapping[str, str]

@@ -50,7 +50,7 @@ MatrixShape: TypeAlias = tuple[str, str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class MatrixUnits:
-    """The products of a device's matrix units, and the dialect of its texts.
+    """The products that a device's matrix units compute, and the dialect of its shader texts.
 
     `shapes` has (operands, result, M, N, K), as ("f16", "f32", 16, 16, 16), for one subgroup.
     """
@@ -60,7 +60,7 @@ class MatrixUnits:
 
     @property
     def described(self) -> tuple[str, ...]:
-        """The shapes as people read them."""
+        """The shapes as text for people."""
         return tuple(f"{x} x {x} -> {y} {m}x{n}x{k}" for x, y, m, n, k in sorted(self.shapes))
 
 
@@ -81,7 +81,7 @@ class Caps:
     matrix: MatrixUnits | None = (
         None  # None: no matrix units, or the device was not opened for them
     )
-    built_only: bool = False  # no texts made at run time, as in exports
+    built_only: bool = False  # True: no shader texts are made at run time, as in exports
     # Records each choice and its shape for `pykernels explain`.
     asked: list[tuple[type, tuple[Any, ...]]] | None = field(default=None, compare=False)
 
@@ -111,14 +111,14 @@ class Arg:
     dtypes: tuple[DTypeName, ...]
     same: str = ""  # arguments with the same tag have one dtype
     like: str = ""  # name of an argument that must have the same shape
-    broadcast: str = ""  # name of an argument whose shape this one repeats to fill
-    expand: str = ""  # the same by numpy's rule alone: axes of size 1 repeat
+    broadcast: str = ""  # name of an argument to whose shape this argument repeats
+    expand: str = ""  # as `broadcast`, but by numpy's rule: only axes of size 1 repeat
     axes: str = ""  # its axes, a letter each; axes of one letter have one size in all arguments
     optional: bool = False
     readonly: bool = False  # steers control flow: never bound read_write
-    alias: str = ""  # for an output: the input whose memory it may be
+    alias: str = ""  # for an output: the input whose memory it may share
     in_place: bool = False  # an output whose elements are read before they are written
-    keeps: bool = False  # an output that keeps its elements where an index is out of range
+    keeps: bool = False  # an output that keeps its elements if an index is out of range
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Body:
     values: str  # struct format of the params that the plan computes
     args: tuple[str, ...]  # scalar arguments of the call, packed last
     args_format: str
-    faults: bool = False  # binds a page of `faults`, and takes a slot of it before the arguments
+    faults: bool = False  # binds a page of `faults`; the params hold its slot before the arguments
 
     def key(self, axes: Sequence[object], mode: Mode) -> str:
         """The name of one variant, as in the manifest."""
@@ -193,14 +193,14 @@ class Scratch:
         return ~(len(self.sizes) - 1)
 
 
-@dataclass(frozen=True, eq=False)  # a kernel is itself: keys of launches hash it
+@dataclass(frozen=True, eq=False)  # compared by identity: keys of launches hash it
 class Kernel:
     """One public kernel: its tensor arguments and the plan of a call.
 
     `plan(caps, scratch, *views, *options)` returns the steps in order. `nbytes` and `operations`
     take the views, and options and scalars by name; they count the work of the call, each element
-    once and a multiply-add as two, without additions of a plan (padding, scratch, splits). They
-    expect arguments that the plan accepts.
+    once and a multiply-add as two, without the work that a plan adds (padding, scratch, splits).
+    They expect arguments that the plan accepts.
     """
 
     name: str
@@ -212,7 +212,7 @@ class Kernel:
     operations: Callable[..., int]
     options: tuple[str, ...] = ()
     moves_bytes: bool = False  # copies bits: handles every dtype without features
-    source: Any = None  # its source, if that is not a file
+    source: Any = None  # its source, if the source is not a file
 
 
 def cdiv(a: int, b: int) -> int:
@@ -251,7 +251,7 @@ def touched(*views: View | None) -> int:
 
 
 def taps(kernel: int | tuple[int, int]) -> int:
-    """Elements of a window of images."""
+    """The number of elements of a window of images."""
     return kernel * kernel if isinstance(kernel, int) else kernel[0] * kernel[1]
 
 
@@ -262,7 +262,7 @@ def spans(size: int, count: int) -> int:
 
 
 def _seen(queries: int, keys: int, causal: object, window: Any) -> list[tuple[int, int]]:
-    """For each query of attention the first and the last key that it may see."""
+    """For each query of attention, the first key that it may see and the key behind the last."""
     left, right = window or (None, None)
     found = []
     for query in range(queries):
@@ -276,7 +276,8 @@ def _seen(queries: int, keys: int, causal: object, window: Any) -> list[tuple[in
 
 
 def seen_pairs(queries: int, keys: int, causal: object, window: Any) -> int:
-    """Pairs of a query and a key that it may see, by `causal` and `window` of flash_attn."""
+    """The number of pairs of a query and a key that the query may see, by `causal` and `window` of
+    flash_attn."""
     return sum(end - first for first, end in _seen(queries, keys, causal, window))
 
 

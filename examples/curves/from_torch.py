@@ -1,10 +1,11 @@
 """Writes lenet.json and transformer.json: torch's losses, from the examples' own start and batches.
 
-    PYTHONPATH=. python examples/curves/from_torch.py    # beside torch, which pykernels never needs
+    PYTHONPATH=. python examples/curves/from_torch.py    # needs torch; pykernels does not
 
-`losses` are torch's in float64. `spread` shows the effect of rounding alone: the largest difference
-up to that step between these losses and eight runs in float32, whose first weights are changed by
-up to one part in 2^23. The transformer's text is stored with its losses, because docs/ changes.
+`losses` are torch's losses in float64. `spread` shows the effect of rounding alone: for each step,
+the largest difference up to it between these losses and eight runs in float32, whose first weights
+are changed by up to one part in 2^23. The transformer's text is a copy from docs/, stored with its
+losses because docs/ changes.
 """
 
 from __future__ import annotations

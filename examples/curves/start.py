@@ -22,7 +22,7 @@ STEPS = 40
 
 
 class Start(NamedTuple):
-    """The start of a curve; two starts are the same if their `sums` are equal."""
+    """The start of a curve: weights, batches and rates. `sums` are equal for equal starts."""
 
     example: ModuleType
     weights: dict[str, Any]

@@ -3,7 +3,7 @@ picture.
 
     python examples/own_kernels/own_kernels.py [--size 100003] [--save picture.png]
 
-Five kernels show what own kernels often have: two outputs, an optional input, f16, an output in
+Five kernels show common features of own kernels: two outputs, an optional input, f16, an output in
 place, a reduction over workgroups. Three others are typical uses: a sparse product, a convolution,
 a histogram.
 """
@@ -77,7 +77,7 @@ class Case:
     call: Callable[..., Any]
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
-    want: tuple[Array, ...]  # what the call returns
+    want: tuple[Array, ...]  # the expected outputs
     atol: float | None = None  # None: 16 units in the last place of the largest element
 
 
@@ -170,7 +170,7 @@ def hills(width: int, height: int) -> Array:
     across, down = np.linspace(0, 1, width), np.linspace(0, 1, height)[:, None]
     scene = 0.62 - 0.05 * down + np.zeros((height, width))
     scene += 0.05 * np.exp(-((across - 0.7) ** 2 + (down - 0.2) ** 2) / 0.004)  # the sun
-    for k in range(5):  # ridges, each before the last one
+    for k in range(5):  # ridges, each in front of the ridge before
         turns = np.sin((3 + k) * 2.2 * across + 2 * k) + 0.4 * np.sin((11 + 5 * k) * across + k)
         edge = 0.35 + 0.13 * k + 0.05 * turns
         slope = 0.012 * np.sin(40 * across + 60 * (down - edge) + k)

@@ -18,7 +18,7 @@ N = 100_003
 
 
 def launched(kernel: Callable[..., None], *outputs: int, **numbers: float) -> Callable[..., Any]:
-    """A call that returns the arguments at these places, which a kernel writes."""
+    """A call of the kernel that returns its outputs: the arguments at the positions `outputs`."""
 
     def call(*tensors: pk.Tensor) -> Any:
         kernel(*tensors, **numbers)

@@ -1,4 +1,4 @@
-"""Each kernel beside numpy, on views at any offset and with memory around them: python check.py"""
+"""Compares each kernel with numpy, on views at any offset inside larger memory: python check.py"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from five._kernels import reference
 import pykernels as pk
 
 Array = np.ndarray[Any, Any]
-BESIDE = 7  # the value in memory before and behind a tensor, which must stay
+BESIDE = 7  # the value in memory around a tensor, which must not change
 Case = tuple[str, Callable[..., None], Sequence[Array], Sequence[Array], Sequence[Array], float]
 
 
@@ -43,7 +43,8 @@ def cases(n: int) -> Iterator[Case]:
 
 
 def placed(dev: pk.Device, array: Array, first: int, apart: int) -> tuple[pk.Tensor, pk.Tensor]:
-    """A view on memory with more before, behind and between its elements, and that memory."""
+    """A view of larger memory, which continues before, after and between the view's elements; and
+    that memory."""
     memory = dev.full(first + array.size * apart + 5, BESIDE, array.dtype.name)
     view = memory[first : first + array.size * apart].reshape((*array.shape, apart))[..., 0]
     view[...] = array

@@ -1,4 +1,4 @@
-"""The same with setuptools: this file, and in pyproject.toml
+"""Builds the package with setuptools: with this file, and these lines in pyproject.toml
 
 [build-system]
 requires = ["setuptools", "pykernels[build]"]

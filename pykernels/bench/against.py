@@ -46,7 +46,7 @@ POWER = 0.95
 CEILINGS = "PYKERNELS_BENCH_CEILINGS"
 
 Side = Literal["old", "new"]
-Measured = Mapping[str, Sequence[float]]  # by case: a time of each process
+Measured = Mapping[str, Sequence[float]]  # the times of each case, one from each process
 Pair = tuple[Measured, Measured]
 Measure = Callable[[Sequence[str] | None, int], Pair]
 Kind = Literal["slower", "faster", "slightly slower", "the same", "too noisy", "missing"]
@@ -55,14 +55,14 @@ RANKS: list[Kind] = ["missing", "slower", "too noisy", "slightly slower", "faste
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a case, its interval, and the change that it could have shown."""
+    """The verdict on a case, its interval, and the smallest slowdown that the run can show."""
 
     case: str
     kind: Kind
     interval: Interval | None = None
-    smallest: float = math.inf  # share by which it must be slower for such a run to show it
+    smallest: float = math.inf  # smallest slowdown, as a share, that such a run shows
     again: bool = False  # measured a second time
-    before: float = 0.0  # seconds, the means of both sides
+    before: float = 0.0  # seconds: the mean of the old version, then of the new version
     after: float = 0.0
 
     def unconfirmed(self, threshold: float) -> Verdict:
@@ -72,14 +72,14 @@ class Verdict:
 
 
 def level_of(cases: int, look: int | None = None) -> float:
-    """The level of each of the two stages for `cases` cases. With a time limit there are many
-    looks; the levels of all looks, starting with look 0, add up to FALSE_ALARMS."""
+    """The significance level of each of the two stages for `cases` cases. With a time limit there
+    are many looks; the levels of all looks, starting with look 0, add up to FALSE_ALARMS."""
     part = 1.0 if look is None else 6 / (math.pi * (look + 1)) ** 2
     return math.sqrt(part * FALSE_ALARMS / max(cases, 1))
 
 
 def order(processes: int, seed: int) -> list[Side]:
-    """The side of each process: in each pair the order is random."""
+    """The side (old or new) of each process. In each pair of processes the order is random."""
     draw, turns = random.Random(seed), list[Side]()
     for _ in range(processes):
         pair: list[Side] = ["old", "new"]
@@ -104,11 +104,11 @@ def paired(
     """The verdict on each case; failures come first.
 
     Args:
-        measure: times of the old and of the new version in fresh processes, of these cases, None
-            for all, from a multiple of the usual number of processes. Called once, and once more
-            for cases that look different.
-        threshold: from which share on slower counts.
-        more: tells whether there is time for a number of further processes. If given, cases that
+        measure: returns the times of the old and of the new version in fresh processes. Its
+            arguments are the cases (None: all) and a factor on the usual number of processes.
+            Called once, and once more for cases that look different.
+        threshold: the slowdown, as a share, from which a case counts as slower.
+        more: returns True if there is time for a batch with this factor. If given, cases that
             are too noisy are measured until they are decided or the time is over.
     """
     pool = measure(None, 1)
@@ -171,9 +171,10 @@ def against(
     Args:
         python: the interpreter of the old version, or its virtual environment.
         kernels, options: arguments for `pykernels bench`.
-        processes: their number for each version, and as many again for cases that look different.
-        threshold: from which share on slower counts.
-        seed: of the order in which the versions take turns.
+        processes: the number of processes of each version; cases that look different are measured
+            again with the same number.
+        threshold: the slowdown, as a share, from which a case counts as slower.
+        seed: the seed of the random order in which the versions take turns.
         say: called with a line about each process.
         seconds: how long cases that are too noisy are measured further.
 
@@ -212,7 +213,7 @@ class _Processes:
         self._clock: dict[str, Clock] = {}
         self._batches, self._last = 0, 0.0  # seconds that the last process took
         self.total = 0  # processes of each version
-        self._named: dict[str, str] = {}  # by case, the name of its failure
+        self._named: dict[str, str] = {}  # the name of the failure of each case
         self._cold: dict[str, str] = {}
         self._timed: dict[Side, set[str]] = {"old": set(), "new": set()}
         self._failed: dict[Side, dict[str, str]] = {"old": {}, "new": {}}
@@ -295,7 +296,7 @@ class _Processes:
                     yield Change(what, "failed", note=f"{why} (in the {side} version)")
 
     def change(self, v: Verdict) -> Change:
-        """A verdict as a comparison lists it."""
+        """A verdict as a row of a comparison."""
         if v.interval is None:
             return Change(v.case, "missing", note="one of the versions has no time of it")
         shown = f"shows {v.smallest:.1%} or more"

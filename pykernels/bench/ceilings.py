@@ -1,7 +1,7 @@
 """The ceilings of a device: fill, copy, multiply-adds in f32 and f16, and a launch.
 
-Each is the best of several simple ways, warmed up as the cases are, and checked. On a software
-driver the host's caches count: there fill and copy are measured by shaders at several sizes.
+Each ceiling is the best of several simple programs, which are warmed up like the cases and checked.
+On a software driver the host's caches matter, so shaders measure fill and copy at several sizes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .program import GROUP_ID, Program
 __all__ = ["Ceilings", "ceilings", "movement", "movement_by_size"]
 
 SIZES = [n << 20 for n in (1, 4, 16, 64, 256)]  # bytes of a call on a software driver
-LONG = 0.02  # seconds that a dispatch of multiply-adds lasts there
+LONG = 0.02  # seconds that a dispatch of multiply-adds lasts on a software driver
 READINGS = 9  # readings at a size; the fastest counts: other programs only slow down
 
 TimeOf = Callable[[Sample], Timing]
 
-# An invocation has VECS vectors (vec4), a workgroup apart; which number is fastest depends on the
-# engine.
+# An invocation handles several vectors (vec4), which are one workgroup apart; the number that is
+# fastest depends on the engine.
 _FILL = """
 @group(0) @binding(0) var<storage, read_write> dst: array<vec4<u32>>;
 {group_id}
@@ -76,7 +76,7 @@ class Ceilings:
     fma32: float
     fma16: float
     launch_gpu: float  # one dispatch after the other, nearly empty
-    launch_host: float  # recording and submitting one
+    launch_host: float  # recording and submitting one dispatch
     ways: dict[str, float]  # bytes per second of each way
     # On a software driver: bytes per second of fill and copy, cold and hot ("copy cold"), by the
     # number of bytes of a call; and operations per second, by the number of operations of a
@@ -132,7 +132,7 @@ def ceilings(
     tick = time_of(Program(dev, _TICK, [[dev.zeros(1, "uint32")]], 1)).seconds
     if slow:
         ways = {f"{k}, {max(v)} bytes": v[max(v)] for k, v in sizes.items()}
-        # The probe is the fastest program: as many operations as its grid makes.
+        # The probe is the fastest program; fma32 * warm is the number of its operations.
         sizes["fma32"] = {int(fma32 * warm): fma32}
     best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
     host = _launch_host(dev)
@@ -161,8 +161,8 @@ def movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
 def movement_by_size(
     dev: Device, nbytes: int, time_of: TimeOf, caches: Sequence[str]
 ) -> dict[str, dict[int, float]]:
-    """Bytes per second of fill and copy by shaders, by the number of bytes of a call. Cold: two
-    sets of buffers or more, together larger than the last cache. Hot: one set."""
+    """Bytes per second of fill and copy by shaders, for each number of bytes of a call. Cold calls
+    use two or more sets of buffers, together larger than the last cache; hot calls use one set."""
     most = dev.limits["max-storage-buffer-binding-size"]
     found: dict[str, dict[int, float]] = {}
     for size in [n for n in SIZES if n <= nbytes] or [nbytes // 65536 * 65536]:
@@ -170,7 +170,7 @@ def movement_by_size(
             if each > most:
                 continue
             rotated = max(2, -(-2 * last_cache(dev) // size))
-            # Always measured hot, for calls whose sets fit into the caches.
+            # The hot rate is always measured: calls whose sets fit into the caches need it.
             for state in ("cold", "hot") if "cold" in caches else ("hot",):
                 count = rotated if state == "cold" else 1
                 seconds = _moving(dev, kind, each, count, time_of)
@@ -215,7 +215,7 @@ def _copy_sets(dev: Device, sets: Sequence[Sequence[Tensor]], vecs: int) -> Prog
 
 
 def _driver_copy(dev: Device, src: Tensor, dst: Tensor) -> Sample:
-    """By the host's clock: the difference between chains of two lengths."""
+    """The driver's copy, timed by the host's clock: the difference of chains of two lengths."""
     raw, nbytes = dev.wgpu_device, dst.nbytes
     a, b = src._block.buffer, dst._block.buffer
     dev.flush()
@@ -252,7 +252,7 @@ def _best_fma(dev: Device, t: str, slow: bool, time_of: TimeOf) -> tuple[float, 
 
 
 def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -> Program:
-    """x -> b - x, repeated: after an even number of steps x has its old value."""
+    """A program that repeats x -> b - x: after an even number of steps x has its old value."""
     begin = "\n  ".join(f"var x{k} = vec4<{t}>({t}(start + {k}.0));" for k in range(sums))
     body = "\n    ".join(f"x{k} = fma(x{k}, a, b);" for _ in range(steps) for k in range(sums))
     # On one NVIDIA H200, a splatted operand halves the rate of packed f16 but makes f32 20 %

@@ -74,11 +74,11 @@ def verdict(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Sequence[Array],
     rounded: bool = False,
 ) -> Verdict:  # fmt: skip
-    """Compare outputs with `pykernels.reference`: bit for bit where the reference has the output's
+    """Compare outputs with `pykernels.reference`: bit for bit if the reference has the output's
     dtype, else within its budget (absolute, per element) if it has one, else within TOLERANCES.
 
-    `rounded`: matrix units rounded numbers between two products to halves, which some budgets
-    include.
+    `rounded`: matrix units rounded numbers between two products to halves; some budgets allow for
+    this rounding.
     """
     want = expected(kernel, arrays, args, got[-1])
     allowed = _budget(kernel, arrays, args, got[-1], rounded)
@@ -102,7 +102,8 @@ def _budget(
 
 
 def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
-    """One output: bit for bit where `want` has its dtype, else within a bound of each element."""
+    """Compare one output: bit for bit if `want` has the dtype of `got`, else within a bound of each
+    element."""
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)

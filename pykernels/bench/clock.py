@@ -1,8 +1,9 @@
-"""Times of calls: warmed up until steady, by the GPU's own clock, many calls for each reading.
+"""Times of calls: after a warm-up until times are steady, by the GPU's own clock, with many calls
+for each reading.
 
 A `Sample` runs n calls and returns the seconds that they took, by any clock (timestamp queries,
-CUDA events, the host's clock). `measure` treats all of them alike. `loops` measures the second time
-of a call: by the host's clock, a loop of calls and the sync after it.
+CUDA events, the host's clock). `measure` treats all of them alike. `loops` measures the time of a
+call by the host's clock as well: in a loop of calls with one sync after it.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ __all__ = [
 Clock = Literal["gpu", "call", ""]
 Sample = Callable[[int], float]
 
-STEADY = 0.01  # two windows of warm-up whose medians are this close: the time is steady
+STEADY = 0.01  # the time is steady if the medians of two windows of warm-up are this close
 WINDOW = 6
-# Blocks that differ by more, each faster than the one before: the device is not warm yet.
+# If each block is faster than the block before, and they differ by more, the device is not warm.
 DRIFT = 0.03
 SLOW_CLOCK = 1.25  # if a probe is this many times as slow as when warm, the clock is low
 LONGEST_CHAIN = 4096
 EXACT = 0.005  # no more blocks if the standard error, as a share of the time, is below this
-EXTRA = 5  # further blocks of a pass if it is not
+EXTRA = 5  # most further blocks of a pass while the standard error is above EXACT
 LOOPS = 5  # loops of calls by the host's clock
 
 
@@ -78,14 +79,14 @@ class Effort:
         )
 
     def once(self) -> Effort:
-        """For one pass of several: a block."""
+        """The effort for one of several passes: a single block."""
         return replace(self, rounds=max(self.rounds // 3, 1), blocks=1)
 
     @classmethod
     def of(cls, dev: Device) -> Effort:
         """The effort for a device. A software driver has no clock to warm up, so it gets fewer
-        readings. There, and by the host's clock, readings are longer, because host threads begin
-        and end a batch."""
+        readings. On a software driver, and by the host's clock, readings are longer, because host
+        threads begin and end a batch."""
         if dev.info["type"] == "CPU":
             return cls(warm=0.02, most=0.2, rounds=6, reading=1e-2, loop=10)
         return cls() if "timestamp-query" in dev.features else cls(reading=2e-3, loop=10)
@@ -101,7 +102,7 @@ class Timing:
     """Seconds of one call for each reading, and how they were measured."""
 
     rounds: tuple[float, ...]
-    calls: int  # of one reading
+    calls: int  # calls in one reading
     clock: str  # timestamps, wall, CUDA events
     warmed: float  # s of warm-up
     steady: bool = True
@@ -143,8 +144,8 @@ class Timing:
     @property
     def noise(self) -> float:
         """The expected difference of a repetition, relative to the time: half the 95 % interval of
-        the mean over the passes; within one pass, half the interquartile range of the readings if
-        that is more, as the place in memory did not change."""
+        the mean over the passes. For one pass, half the interquartile range of the readings if that
+        is more, because the place in memory did not change."""
         if self.places > 1:
             return self.error * _half(self.places)
         if len(self.rounds) < 4:
@@ -234,7 +235,7 @@ def seconds_of(t: Timing, clock: Clock) -> float:
 
 
 def without_timestamps(dev: Device) -> Device:
-    """The device, as if it had no timestamp queries."""
+    """The device, changed so that it reports no timestamp queries."""
     dev.features = dev._context.features = dev.features - {"timestamp-query"}
     return dev
 
@@ -255,7 +256,7 @@ class GpuSample:
     def __init__(self, dev: Device, call: Callable[[], object]) -> None:
         self.dev, self.call = dev, call
         self.clock = "timestamps" if "timestamp-query" in dev.features else "wall"
-        self.dispatches = 0  # of the last sample
+        self.dispatches = 0  # dispatches of the last sample
 
     def __call__(self, n: int) -> float:
         call = self.call
@@ -298,8 +299,8 @@ class Tracker:
         self.seen.append(self.probe() / self.warm)
 
     def verdict(self) -> tuple[float, str]:
-        """The probe's time over its warm time since the last verdict, and why the device is cold,
-        "" if it is not."""
+        """The probe's time since the last verdict, divided by its warm time; and the reason why
+        the device counts as cold, "" if it does not."""
         seen, self.seen = self.seen or [1.0], []
         pace, worst = statistics.median(seen), max(seen)
         slow = f"the device ran {worst:.1f} times slower than when it is warm"
@@ -399,8 +400,8 @@ def _chain(wanted: float, seconds: float) -> int:
 
 
 def _trend(blocks: list[list[float]]) -> str:
-    """True if each block was faster than the block before, by more than the spread of their
-    readings."""
+    """Text about the gain if each block was faster than the block before, by more than the spread
+    of the readings; else ""."""
     medians = [statistics.median(b) for b in blocks]
     falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
     spread = (max(blocks[-1]) - min(blocks[-1])) / medians[-1]

@@ -1,5 +1,5 @@
-"""Finds cases that became slower between two runs of the bench, and tells if the runs are exact
-enough."""
+"""Finds cases that became slower between two runs of the bench, and reports cases for which the
+runs are not exact enough."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Change:
     before: float = 0.0
     after: float = 0.0
     interval: Interval | None = None
-    note: str = ""  # why, or what else changed
+    note: str = ""  # the reason, or further differences of the case
 
     def record(self) -> dict[str, Any]:
         found = {k: v for k, v in vars(self).items() if k != "interval"}
@@ -72,8 +72,8 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0: no case is slower. 3: a case was not measured; 1: one is slower; 4: one is undecided;
-        the first of these that holds."""
+        """3 if a case was not measured, else 1 if a case is slower, else 4 if a case is undecided,
+        else 0."""
         if self.same_run:
             return 0
         if self.of(*UNMEASURED):
@@ -81,7 +81,7 @@ class Comparison:
         return 1 if self.of("slower") else 4 if self.of(*UNDECIDED) else 0
 
     def lines(self) -> Iterator[str]:
-        """In words, for people."""
+        """The comparison as text."""
         if self.same_run:
             yield "the same run"
             return
@@ -109,7 +109,7 @@ class Comparison:
             yield f"| {' | '.join([c.what, c.kind, c.clock, *times, c.note])} |"
 
     def annotations(self) -> Iterator[str]:
-        """For GitHub: an error for each case that fails, a warning for what is undecided."""
+        """For GitHub: an error for each case that fails, a warning for each undecided case."""
         for c in () if self.same_run else self.changes:
             if c.kind in (*UNMEASURED, "slower"):
                 yield f"::error title=pykernels bench::{_line(c)}"
@@ -140,18 +140,18 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """The changes from one run to another; failures come first.
 
-    A case is slower where its interval lies above 1 and its ratio at or above 1 + threshold; it is
-    not slower where the interval ends below 1 + threshold; else the runs cannot tell. The intervals
-    hold for all cases together (see FALSE_ALARMS).
+    A case is slower if its interval lies above 1 and its ratio is 1 + threshold or more; it is not
+    slower if the interval ends below 1 + threshold; else it is undecided. The intervals hold for
+    all cases together (see FALSE_ALARMS).
 
     Args:
-        threshold: from which share on a slower case counts.
+        threshold: the slowdown, as a share, from which a case counts as slower.
         baseline: two or more other runs of the code of `old` on this machine, which show how much
             times differ from run to run.
         wanted: a function of the kernel and the name of a case that selects the cases of both runs.
 
     Raises:
-        PyKernelsError: a baseline of one run.
+        PyKernelsError: `baseline` has only one run.
     """
     if len(baseline) == 1:
         raise PyKernelsError("[bench] a baseline needs two runs of the same code besides A")
@@ -198,7 +198,7 @@ def name_of(r: Result) -> str:
 
 
 def _failure(r: Result) -> str:
-    """The name of a failure of this case."""
+    """The key of this case in `Report.failed`."""
     return f"{r.kernel} {r.id} {r.engine}"
 
 
@@ -241,7 +241,7 @@ def _two_runs(a: Timing, b: Timing, clock: Clock, level: float) -> Interval:
 
 
 def _runs(a: Result, known: Sequence[dict[Any, Result]], clock: Clock) -> list[float]:
-    """The times of all runs of the code before."""
+    """The times of a case in all runs of the old code."""
     found = [a, *[run[a.key] for run in known if a.key in run]]
     timings = [r.timing for r in found if not r.timing.cold]
     return [s for t in timings if (s := seconds_of(t, clock))]
@@ -321,6 +321,6 @@ def _problem(r: Result) -> list[Case]:
     first = inputs.split("x")[0]
     try:
         case = problem(r.kernel, r.shape, f"{names[first]}:{names[out or first]}")
-    except (ValueError, TypeError, AttributeError):  # no such kernel, or no such problem of it
+    except (ValueError, TypeError, AttributeError):  # the kernel or its problem is gone
         return []
     return [case] if case.id == r.id else []

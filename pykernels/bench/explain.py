@@ -1,4 +1,4 @@
-"""Why a plan takes a body: the other candidates, with predicted and measured times."""
+"""Explains why a plan chooses a body: lists the candidates with predicted and measured times."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Asked = list[tuple[type, tuple[Any, ...]]]
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate: its choice, predicted and measured seconds (None if there are none), the reason
-    that excludes it or its error, and the largest error of checked outputs."""
+    """A candidate: its choice, predicted and measured seconds (None if unknown), the reason why it
+    is excluded or failed, and the largest error of checked outputs."""
 
     choice: Any
     chosen: bool
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As `pykernels bench --config` takes it."""
+        """The choice as text for `pykernels bench --config`."""
         fields = self.choice._asdict()
         body = str(fields.pop("body", ""))
         defaults = type(self.choice)._field_defaults
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The candidates of each choice that a call makes; the texts that ran."""
+    """The candidates of each choice that a call's plans make, and the shader texts that ran."""
 
     choices: list[list[Row]]
     bodies: tuple[str, ...]
@@ -85,7 +85,7 @@ def explain(
 
     Args:
         call: makes the call on `dev`, again and again.
-        check: calls once and compares the output, for an error beside each time.
+        check: calls once and compares the output; its error is listed beside each time.
     """
     if not callable(call):
         raise DTypeError(f"[explain] call must be a function but is {type_name(call)}")
@@ -133,7 +133,7 @@ def _rows(
 def _measured(
     dev: Device, row: Row, call: Callable[[], object], check: Callable[[], Verdict] | None
 ) -> Row:
-    """The candidate with its time, or with the reason that it has none."""
+    """The candidate with its time, or with the reason why it has none."""
     try:
         with force(dev, row.choice):
             error = check().error if check else None

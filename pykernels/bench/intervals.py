@@ -20,13 +20,13 @@ __all__ = [
 # The share of comparisons of the same code in which some case is called slower or faster, for any
 # number of cases.
 FALSE_ALARMS = 0.01
-THRESHOLD = 0.1  # from which share on a slower case fails a comparison
-PROCESSES = 9  # for each version; they show THRESHOLD at a spread of 3 %, for 100 cases
+THRESHOLD = 0.1  # the slowdown, as a share, from which a case fails a comparison
+PROCESSES = 9  # of each version: enough to show THRESHOLD at a spread of 3 %, for 100 cases
 
 
-# How much two runs of the same text differ beyond their noise: first for at least PASSES passes
-# each, then for fewer passes, whose noise does not include the effect of places in memory
-# (docs/records/bench.md).
+# The share by which two runs of the same text differ beyond their noise: FLOOR for runs of at least
+# PASSES passes, SINGLE for fewer passes, whose noise does not include the effect of places in
+# memory (docs/records/bench.md).
 FLOOR, PASSES = 0.01, 3
 SINGLE = 0.03
 
@@ -71,7 +71,7 @@ def welch(
     Args:
         old, new: times of units that are independent of each other, such as processes or passes.
         level: the share of intervals that do not hold the ratio, for example 0.01.
-        floor: a share by which the times of two runs differ beyond what the units show.
+        floor: the share by which the times of two runs differ beyond the scatter of the units.
     """
     a, b = [[math.log(t) for t in times] for times in (old, new)]
     difference = statistics.fmean(b) - statistics.fmean(a)

@@ -22,21 +22,21 @@ __all__ = ["Node", "modules", "onnx_peer", "opened", "run_time", "start"]
 
 Array = np.ndarray[Any, Any]
 PROVIDER = "WebGpuExecutionProvider"
-MOST_MODEL = 160 << 20  # bytes that a model file holds; a larger one takes ten seconds to load
+MOST_MODEL = 160 << 20  # most bytes of a model file; larger files take ten seconds to load
 
 
 @dataclass(frozen=True)
 class Node:
-    """One ONNX operation. `flow` names the tensor that its output replaces in the next node;
-    `inputs` are its inputs in order, `attributes` its attributes."""
+    """One ONNX operation with its inputs in order. `flow` names the input that is the output of
+    the node before in a chain."""
 
     op: str
     flow: str
     inputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    scale: float = 1.0  # of the numbers that do not flow: keeps a long chain finite
+    scale: float = 1.0  # factor of the other inputs, which keeps the numbers of a long chain finite
     domain: str = ""
-    arrange: Callable[[str, Array], Array] = lambda name, a: a  # in the operation's layout
+    arrange: Callable[[str, Array], Array] = lambda name, a: a  # into the operation's layout
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
@@ -70,7 +70,7 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
 
 
 def _input(o: Operand, seed: int, node: Node) -> Array:
-    """The numbers of an operand. Numbers that pass from node to node keep their magnitude."""
+    """The numbers of an operand; floats of inputs other than `flow` are multiplied by `scale`."""
     found = host_array(o, seed)
     small = seed != node.inputs.index(node.flow) and found.dtype.kind == "f"
     return (found * node.scale).astype(found.dtype) if small else found
@@ -140,8 +140,8 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
 
 
 def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
-    """A session after its first run. With optimisation it may keep nodes on the CPU, as ONNX
-    Runtime does by default. Raises Skipped with the reason if it does not run."""
+    """A session after its first run. With optimisation ONNX Runtime may keep nodes on the CPU,
+    which is its default. Raises Skipped with the reason if the model does not run."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     levels = ort.GraphOptimizationLevel
@@ -153,7 +153,7 @@ def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: boo
     try:
         session = ort.InferenceSession(model, options, providers=[PROVIDER], enable_fallback=0)
         session.run(None, feeds)
-    except Exception as e:  # its exceptions have no common base class
+    except Exception as e:  # the exceptions of ONNX Runtime have no common base class
         raise Skipped(f"ONNX Runtime: {str(e).splitlines()[0]}") from None
     if session.get_providers()[0] != PROVIDER:
         raise Skipped("ONNX Runtime fell back to another provider")

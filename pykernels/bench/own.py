@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 Make = Callable[[Device], tuple[Any, ...]]
 Made = tuple[Callable[..., object], tuple[Any, ...]]
 ULPS = 16  # allowed error of floats, in ulps of the largest output
-OWN_SETS = 256  # each tensor of a set is made by itself
+OWN_SETS = 256  # most sets of tensors, because each tensor is allocated separately
 _ceilings: WeakKeyDictionary[Device, Ceilings] = WeakKeyDictionary()
 
 
@@ -191,7 +191,7 @@ class OwnLoaded(Loaded):
         return dict(inspect.signature(self.function).bind(*given).arguments)
 
     def _by_reference(self, before: Sequence[Any], got: list[Array]) -> Verdict:
-        """A kernel of the package, by its own bound."""
+        """Compare a kernel of the package with its reference, within the kernel's own bound."""
         if not self.kernel:
             raise ArgumentError(
                 "[bench] check must be a function of the input arrays, or an array, because "
@@ -218,8 +218,8 @@ def _copy(value: Any) -> Any:
 
 
 def _compared(want: Array, got: Array, rtol: float | None, atol: float | None) -> Verdict:
-    """Compare within rtol of each element and atol; if neither is given, floats within ULPS of the
-    largest element, and all else bit for bit."""
+    """Compare within rtol of each element plus atol; if neither is given, floats within ULPS of the
+    largest element, and other dtypes bit for bit."""
     if want.shape != got.shape:
         raise ArgumentError(f"[bench] check must have shape {got.shape} but has {want.shape}")
     if got.dtype.kind not in "fV":
@@ -280,10 +280,10 @@ def measure(
     rtol: float | None = None, atol: float | None = None, bytes: int | None = None,
     operations: int | None = None, effort: Effort | None = None,
 ) -> Measurement:  # fmt: skip
-    """The time of `fn(*args)`, whose result is checked first. `fn` is a kernel, a function of layer
+    """The time of `fn(*args)`; its result is checked first. `fn` is a kernel, a function of layer
     two, a function that runs a captured program, or a `Shader`.
 
-    Calls go round copies of the tensors, so that no cache holds them.
+    Calls use several copies of the tensors in turn, so that no cache holds them.
 
     Args:
         fn: returns its outputs as Tensors, or None if it writes the last Tensor of `args`.
@@ -291,15 +291,15 @@ def measure(
         check: the expected output: an array, or a function of the inputs as numpy arrays (a tuple
             for several outputs). Without it, kernels of `pk.kernels` are checked by their
             reference.
-        rtol, atol: allowed shares of each element, and errors of any. Without both, 16 units in
-            the last place of the largest element for floats, none for integers and bool.
-        bytes, operations: the work of a call. Without them, a kernel's own numbers count; for all
-            else the bytes of all tensors, and no operations.
+        rtol, atol: the allowed error as a share of each element, and as an absolute number. Without
+            both, 16 units in the last place of the largest element for floats, else no error.
+        bytes, operations: the work of a call. By default a kernel's own numbers; for any other
+            function the bytes of all tensors, and no operations.
         effort: how long to measure.
 
     Raises:
-        CheckFailed: an output is wrong: there is no time.
-        ArgumentError: no Tensor is among args, or nothing says what the outputs must be.
+        CheckFailed: an output is wrong; no time is measured.
+        ArgumentError: no Tensor is among args, or `check` is missing and `fn` has no reference.
     """
     devices = [a.device for a in args if isinstance(a, Tensor)]
     if not devices:
@@ -315,7 +315,7 @@ class Suite:
     """Your own cases, for `pykernels bench --module FILE`.
 
     Args:
-        name: shown in tables and files in the place of a kernel's name.
+        name: shown in tables and files instead of a kernel's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -326,8 +326,8 @@ class Suite:
         self, *, check: Callable[..., Any] | Array | None = None, rtol: float | None = None,
         atol: float | None = None, bytes: int | None = None, operations: int | None = None,
     ) -> Callable[[Make], Make]:  # fmt: skip
-        """Marks a function of a device that returns (fn, *args) for `measure`. The case has the
-        function's name. The arguments here are the options of `measure`."""
+        """A decorator for a function that gets a device and returns (fn, *args) for `measure`. The
+        case has the function's name. The arguments are the options of `measure`."""
 
         def add(make: Make) -> Make:
             def made(dev: Device) -> Made:

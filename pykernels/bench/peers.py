@@ -1,5 +1,5 @@
 """Peers: numpy, torch, naive kernels (and pykernels.bench.onnx). Each peer is optional; if it does
-not run, it gives the reason.
+not run, the report gives the reason.
 
 A family's cases give small functions; the decorators here make peers of them:
 
@@ -42,7 +42,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # the largest call for numpy
 GRAPH = 1024  # calls in one CUDA graph
-SHORT = 5e-5  # seconds: shorter calls run in a graph, else the host's time would be measured
+SHORT = 5e-5  # seconds: shorter calls run in a graph, because else the host's time is measured
 
 
 def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
@@ -172,7 +172,7 @@ def scalar(o: Operand) -> str:
 
 
 def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
-    """A simple kernel without optimisation, on the same device, checked too."""
+    """A simple kernel without optimisation, on the same device; its output is checked as well."""
 
     def start(loaded: Loaded) -> Calls:
         case = loaded.case

@@ -55,7 +55,7 @@ def plot(report: Report, path: Path) -> None:
 
 
 def _colours(matplotlib: Any, count: int) -> list[Any]:
-    """A colour for each kernel, no two the same."""
+    """A different colour for each kernel."""
     if count <= len(COLOURS):
         return [*COLOURS[:count]]
     found = matplotlib.colormaps["turbo"]

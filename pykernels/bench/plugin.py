@@ -3,7 +3,7 @@
     def test_double(gpu_benchmark):
         gpu_benchmark(lambda x: x * 2, x, check=lambda x: x * 2)
 
-It takes the arguments of `pykernels.bench.measure` and returns the result of the function.
+`gpu_benchmark` has the arguments of `pykernels.bench.measure` and returns a Measurement.
 pytest-benchmark reads a timer before and after each round. This plugin's timer advances by the
 device's time of one call, so the table and the files show GPU time (without timestamp queries, the
 host's time).
@@ -28,7 +28,7 @@ def _seconds() -> float:
 
 @pytest.fixture
 def gpu_benchmark(request: pytest.FixtureRequest) -> Callable[..., Measurement]:
-    """`pykernels.bench.measure`, whose readings pytest-benchmark gets."""
+    """`pykernels.bench.measure`, which passes its readings on to pytest-benchmark."""
     request.node.add_marker(pytest.mark.benchmark(timer=_seconds))
     benchmark: Any = request.getfixturevalue("benchmark")
 

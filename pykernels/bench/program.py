@@ -22,7 +22,7 @@ MOST = 1024  # dispatches of one submit
 class Program:
     """One pipeline and its bind groups, which are used in turn. A `Sample`.
 
-    Bindings are the tensors of a set in order. Launches that were recorded before run first.
+    Bindings are the tensors of a set in order. Launches that the device has recorded run first.
     """
 
     def __init__(

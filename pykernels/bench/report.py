@@ -49,12 +49,12 @@ class Result:
     rotated: int
     writes_only: bool
     timing: Timing
-    limit: float = 0.0  # seconds by the ceilings
-    peers: dict[str, Timing | str] = field(default_factory=dict)  # or why it was skipped
+    limit: float = 0.0  # least seconds of a call by the ceilings
+    peers: dict[str, Timing | str] = field(default_factory=dict)  # or the reason without a time
     parts: tuple[tuple[str, float], ...] = ()  # each dispatch of a call: its text and its seconds
     bodies: tuple[str, ...] = ()  # the texts of a call's dispatches
     sets: int = 0  # sets of tensors that calls use in turn; 0: unknown
-    state: str = "cold"  # or warm or hot: the state of the caches
+    state: str = "cold"  # the state of the caches: cold, warm or hot
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -62,17 +62,17 @@ class Result:
 
     @property
     def clock(self) -> Clock:
-        """The clock that counts: the GPU's if it is known and can be trusted, else the host's."""
+        """The decisive clock: the GPU's if its time is known and trusted, else the host's."""
         return clock_of([self.timing])
 
     @property
     def seconds(self) -> float:
-        """The time of a call, by the clock that counts."""
+        """The time of a call by the decisive clock, `clock`."""
         return seconds_of(self.timing, self.clock)
 
     @property
     def noise(self) -> float:
-        """The expected difference of a repetition of that time, relative to it."""
+        """The expected difference between `seconds` and a repetition, relative to `seconds`."""
         return self.timing.noise if self.clock == "gpu" else self.timing.call_noise
 
     @property
@@ -91,7 +91,7 @@ class Result:
         return self.limit / self.seconds
 
     def limit_by(self, c: Ceilings) -> float:
-        """Seconds that a call needs at least."""
+        """The least seconds of a call under these ceilings."""
         n = self.counts
         return c.limit(n.nbytes, n.operations, self.writes_only, self.state, self.rotated)
 
@@ -110,7 +110,7 @@ class Result:
         return other / ours if ours and other else None
 
     def interval(self, peer: str, clock: Clock | None = None) -> Interval | None:
-        """The 95 % interval of that ratio, over passes. None if one side has a single pass, because
+        """The 95 % interval of `ratio`, over passes. None if one side has a single pass, because
         its noise does not include the effect of places in memory."""
         clock = self.clock_beside(peer) if clock is None else clock
         found = self.peers.get(peer)
@@ -151,17 +151,17 @@ class Result:
 
 @dataclass
 class Report:
-    """A run: where, when and with what; ceilings by engine; results."""
+    """A run: facts about machine, date and versions; ceilings by engine; results."""
 
     meta: dict[str, Any]
     ceilings: dict[str, Ceilings]
     results: list[Result]
-    failed: dict[str, str] = field(default_factory=dict)  # case: why
+    failed: dict[str, str] = field(default_factory=dict)  # the reason for each failed case
     _lines: dict[Any, tuple[object, str]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options of the run of `pykernels bench`, by name; older files have only some."""
+        """The options of the run of `pykernels bench`, by name; older files lack some options."""
         known: dict[str, Any] = self.meta.get("settings", {})
         if known:
             return known

@@ -43,7 +43,7 @@ class Skipped(Exception):
 
 class Peer(Protocol):
     """Another library or engine that computes the same. It is prepared for a loaded case, and timed
-    like it.
+    like the case.
 
     Raises Skipped with the reason if it cannot run.
     """
@@ -101,9 +101,9 @@ class Runner:
         found = meta(devices, command) | {"passes": passes, "rounds": self.effort.rounds}
         self.report = Report(found, {}, [])
         self.trackers: dict[str, Tracker] = {}
-        self.left_out = 0  # cases
+        self.left_out = 0  # cases that were left out
         self._keep, self.alternate, self.parts = keep, alternate, parts
-        self._ends: list[float] = []  # of passes of cases
+        self._ends: list[float] = []  # the times at which passes of cases ended
         self._to_time = 0
 
     def say(self, line: str) -> None:
@@ -120,7 +120,7 @@ class Runner:
     def _far(self) -> str:
         """The progress of the run and roughly the remaining time."""
         done = len(self._ends) - 1
-        last = self._ends[-11:]  # cases of a family are neighbours, and take similar time
+        last = self._ends[-11:]  # neighbours are mostly of one family, and take similar time
         each = (last[-1] - last[0]) / max(len(last) - 1, 1)
         left = min(each * (self._to_time - done), max(self._seconds - self._spent(), 0))
         return f"{done} of {self._to_time}, about {left:.0f} s left"
@@ -188,7 +188,7 @@ class Runner:
     def _guarded(
         self, dev: Device, case: Loadable, work: Callable[[], Iterable[Result]], counts: bool = True
     ) -> list[Result]:
-        """The results of some work on a case; none, and a line in `failed`, if it fails."""
+        """The results of `work` on a case; if it fails, no results, and a line in `failed`."""
         what = f"{case.kernel} {case.id}"
         try:
             results = list(work())
@@ -207,7 +207,7 @@ class Runner:
     def case(
         self, dev: Device, case: Loadable, peers: Mapping[str, Peer], take: Any = take
     ) -> Iterable[Result]:
-        """Check, count and time one case, for each state of the caches; its peers beside it."""
+        """Check, count and time one case for each state of the caches, and time its peers."""
         loaded = case.load(dev, self.rotate if "cold" in self.caches else 0, 0)
         checked = loaded.check()
         counts = loaded.count()
@@ -269,8 +269,8 @@ class Runner:
         return results
 
     def _peers(self, loaded: Loaded, r: Result, peers: Mapping[str, Peer]) -> None:
-        """Time the peers of a case, or note why they have no time. Peers run one after the other
-        or, if they alternate, each in turn with the case itself."""
+        """Time the peers of a case, or note why they have no time. Peers run one after the other;
+        if `alternate` is above 1, all peers and the case itself run in turn."""
         together = [{k: v} for k, v in peers.items()]
         if peers and self.alternate > 1:
             together = [dict(peers)]
@@ -288,7 +288,7 @@ class Runner:
                         r.peers[name] = self._peer(loaded, calls, before)
 
     def _ready(self, loaded: Loaded, peer: Peer) -> Calls | str:
-        """The peer, ready to be timed, or the reason that it does not run."""
+        """The peer, ready to be timed, or the reason why it does not run."""
         return "the time was over" if self.late(PEERS) else _attempt(lambda: peer(loaded))
 
     def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None) -> Timing | str:

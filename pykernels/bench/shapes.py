@@ -12,7 +12,7 @@ POWER, RAGGED = "a power of two", "a ragged size"
 
 
 class Shape(NamedTuple):
-    """A problem's size by name; `origin` says who has it."""
+    """A problem's size with a name; `origin` is the source of the size, such as a model."""
 
     name: str
     dims: tuple[int, ...]
@@ -30,13 +30,13 @@ BYTES = [
 
 
 def cut(n: int, edge: int) -> int:
-    """A size, cut to about `edge` (0: not cut). It keeps its distance from a multiple: cut to 32,
-    4095 becomes 63."""
+    """A size, cut to about `edge` (0: not cut). It keeps its remainder modulo 32: cut to 32, 4095
+    becomes 63."""
     return n if not edge or n <= edge else edge + n % 32
 
 
 def pick(shapes: Sequence[Shape], edge: int) -> Iterator[Shape]:
-    """The shapes, cut for a slow device. A single size may have as many elements as a square."""
+    """The shapes, cut for a slow device. A size of one dimension is cut to the square of `edge`."""
     seen = set()
     for s in shapes:
         limit = edge * edge if len(s.dims) == 1 else edge

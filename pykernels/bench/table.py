@@ -107,7 +107,7 @@ NO_INTERVAL = "*"
 
 
 def _ratio(r: Result, peer: str, clock: Clock) -> str:
-    """A ratio and half its interval, or the mark of a ratio without an interval."""
+    """A ratio and half of its interval, or a ratio with the mark NO_INTERVAL."""
     x, i = r.ratio(peer, clock), r.interval(peer, clock)
     if x is None:
         return ""

@@ -132,7 +132,7 @@ def _remembered(op: str, text: object, key: tuple[Any, ...]) -> _Ran | None:
     """The cached call of this key; ArgumentError if the expression is not a text."""
     try:
         return _expressions.get(key) or _expressions.get((key, "limits"))
-    except TypeError:  # such as a list
+    except TypeError:  # the text cannot be hashed, such as a list
         raise ArgumentError(f"[{op}] the expression must be a str but is {text!r:.80}") from None
 
 

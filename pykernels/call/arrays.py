@@ -1,7 +1,8 @@
 """The work of layer two around a kernel: converts arrays, allocates the output, returns arrays.
 
-If no argument is a Tensor, numpy arrays run on the default device and the result is an array. If
-one is, the others are copied to its device, float64 as float32, and the result is a Tensor.
+If no argument is a Tensor, numpy arrays run on the default device and the result is an array. If an
+argument is a Tensor, the others are copied to its device, float64 as float32, and the result is a
+Tensor.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Call:
     def tensor(self, name: str, array: None) -> None: ...
     def tensor(self, name: str, array: Array | None) -> Tensor | None:
         """An argument as a tensor, float64 beside tensors as float32; DTypeError if the kernel does
-        not take it."""
+        not accept its dtype."""
         arg = self._args[name]
         if array is None and arg.optional:
             return None
@@ -131,7 +132,7 @@ class Call:
 
     @property
     def is_moved(self) -> bool:
-        """True if it runs over another axis than the last one."""
+        """True if the kernel runs over another axis than the last one."""
         return self._order is not None
 
     def over(self, x: Tensor, axis: int, **last_only: object) -> None:
@@ -188,9 +189,9 @@ class Call:
         self, known: Known, *views: Tensor | None, flags: tuple[Hashable, ...] = ()
     ) -> None:
         """Keep the layouts of the result and of the views that the kernel got, for calls on tensors
-        of the same layouts: where all arguments were tensors, the result is new, and no axis was
-        moved. `flags` are the other values that they depend on. Each view begins where its tensor
-        does."""
+        of the same layouts, if all arguments were tensors, the result is new, and no axis was
+        moved. `flags` are the other values on which the layouts depend. Each view begins at the
+        first element of its tensor."""
         if self._given is None or self._out is not None or self._order is not None:
             return
         key: list[Layout | None] = []
@@ -218,7 +219,7 @@ def narrowed(op: str, name: str, array: Tensor) -> Tensor: ...
 @overload
 def narrowed(op: str, name: str, array: NDArray) -> NDArray: ...
 def narrowed(op: str, name: str, array: Array) -> Array:
-    """int64 as int32, its form in arithmetic.
+    """int64 as int32, the dtype in which it is computed.
 
     Raises:
         ArgumentError: an element of an array does not fit. For a tensor the next synchronisation
@@ -247,7 +248,7 @@ def _name(dtype: np.dtype[Any]) -> str:
 def _conversion(arg: Arg, array: Array, dtype: str) -> str:
     """A hint to convert an array that the argument does not take, if its meaning stays.
 
-    An integer mask means a bool one: 0 and 1 are no logits to be added.
+    An integer mask should become bool, because its 0 and 1 are no logits to be added.
     """
     kind = DTYPES[dtype].kind if dtype in DTYPES else np.dtype(array.dtype).kind
     found = ""

@@ -1,4 +1,4 @@
-"""Whether a call would work, without making it."""
+"""Tells whether a call would work, without making it."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def supports(
 
     The function checks and plans its launches for the device, and none of them runs: nothing is
     allocated, uploaded, compiled or written. It may be any function of `pykernels` and
-    `pykernels.kernels`, a raw kernel, a kernel of a package, or a function that calls such. If it
-    needs values that only the device has, the answer is that of everything up to there.
+    `pykernels.kernels`, a raw kernel, a kernel of a package, or a function that calls these. If it
+    needs values that only the device has, the answer covers only the calls before that point.
 
     Args:
-        function: What would be called.
-        args: Its arguments. A `Meta` stands for a tensor, and an array for one of its shape and
-            dtype; lists, tuples and dicts may have them in it.
+        function: The function that would be called.
+        args: Its arguments. A `Meta` stands for a tensor, and an array for a tensor of its shape
+            and dtype; both may be inside lists, tuples and dicts.
         options: Its named arguments.
 
     Raises:
@@ -96,10 +96,10 @@ def supports(
     context = device._context
     with ExitStack() as block:
         trial = block.enter_context(trying(context))
-        for other in living():  # of whose tensors the function may know
+        for other in living():  # the function may use their tensors
             if other is not context and other.thread in (None, threading.get_ident()):
                 block.enter_context(trying(other))
-        pause = Scope("pause", None)  # tapes do not see it
+        pause = Scope("pause", None)  # tapes record nothing
         context.enter(pause)
         try:
             values = _Values(device, trial, bool(tensors))
@@ -126,7 +126,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 class _Values:
-    """Arguments as tensors without memory. Views of one tensor are views of one again."""
+    """Arguments as tensors without memory. Views of one tensor become views of one such tensor."""
 
     def __init__(self, device: Device, trial: Trial, beside_tensors: bool) -> None:
         self._device, self._trial, self._beside = device, trial, beside_tensors
@@ -150,7 +150,7 @@ class _Values:
         if name == "float64" and self._beside:
             name = "float32"
         if name not in DTYPES:
-            return array  # the function says so
+            return array  # the function raises the error
         return self._device.empty(array.shape, dtype_of(name).name)
 
     def _like(self, t: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""`pk.autocast`: blocks in which functions convert what they are given, by the tables in `casts`.
+"""`pk.autocast`: blocks in which functions convert their arguments, by the tables in `casts`.
 
 A context variable holds the innermost block's state. If no context has a state, a call only tests
 `live`. Signals may interrupt any call.
@@ -35,7 +35,7 @@ class Cast:
 
 
 _state: ContextVar[Cast | None] = ContextVar("pykernels_autocast", default=None)
-# The states that a context may still hold. A state that is gone leaves without Python code.
+# The states that a context may still hold. A deleted state is removed without running Python code.
 live: set[weakref.ref[Cast]] = set()
 
 
@@ -48,16 +48,16 @@ class autocast(Block):
         @pk.autocast("float16")
         def forward(x): ...
 
-    Some functions convert what they are given, on its device: float32 to float16 for products,
-    convolutions and attention, whose results are then float16; float16 to float32 for norms,
-    softmax and losses. docs/guide/training.md lists them. All other functions, and every call with
-    `out`, compute in the dtypes of their inputs. Tapes record a conversion like any other call, so
-    a gradient has the dtype of its parameter. A weight that is used twice is converted twice.
-    `Tape.gradient` and optimisers compute as without it.
+    Some functions convert their arguments, on the device of the arguments: float32 to float16 for
+    products, convolutions and attention, whose results are then float16; float16 to float32 for
+    norms, softmax and losses. docs/guide/training.md lists them. All other functions, and every
+    call with `out`, compute in the dtypes of their inputs. Tapes record a conversion like any other
+    call, so a gradient has the dtype of its parameter. A weight that is used twice is converted
+    twice. `Tape.gradient` and optimisers compute as outside of the block.
 
-    Blocks nest; the innermost counts. The block is one of a context (see `contextvars`): an asyncio
-    task that starts inside begins with a copy of the state and keeps it, a thread has none of its
-    own (Python 3.14 may be told to copy it). A program that is captured inside keeps the
+    Blocks nest; the innermost counts. The state belongs to a context (see `contextvars`): an
+    asyncio task that starts inside begins with a copy of the state and keeps it; a thread begins
+    without a state (Python 3.14 can be set to copy it). A program that is captured inside keeps the
     conversions.
 
     Args:
@@ -121,7 +121,7 @@ def recast(op: str, *arrays: Any) -> tuple[Any, ...]:
     half = op in FLOAT16
     sources = {"float32" if half else "float16"}
     if half and any(isinstance(a, Tensor) for a in arrays):
-        sources.add("float64")  # beside tensors it means float32
+        sources.add("float64")  # beside tensors float64 is used as float32
     changed = [a for a in arrays if _dtype(a) in sources]
     if not changed:
         return arrays

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = ["CASTS", "FLOAT16", "FLOAT32"]
 
-# Computed in float16: these arguments become float16 where they are float32. Masks, biases and
+# Computed in float16: these arguments become float16 if they are float32. Masks, biases and
 # residuals stay as they are: the kernels add them in float32.
 FLOAT16: dict[str, tuple[str, ...]] = {
     "matmul": ("a", "b"),
@@ -22,7 +22,7 @@ FLOAT16: dict[str, tuple[str, ...]] = {
     "flash_attn": ("q", "k", "v"),
     "scaled_dot_product_attention": ("query", "key", "value"),
 }
-# Computed in float32, with a float32 result: these arguments become float32 where they are float16.
+# Computed in float32, with a float32 result: these arguments become float32 if they are float16.
 FLOAT32: dict[str, tuple[str, ...]] = {
     "softmax": ("x",),
     "log_softmax": ("x",),

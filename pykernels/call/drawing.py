@@ -19,8 +19,8 @@ from .scalars import bits_of
 
 __all__ = ["draw", "states", "write_seed"]
 
-# A function of a device and its state that gives the state for calls of this context; None is the
-# device's.
+# A function that gets a device and its state, and returns the state that calls of this context use.
+# None: they use the device's state.
 states: ContextVar[Callable[[Any, Any], Any] | None] = ContextVar("pykernels_states", default=None)
 
 

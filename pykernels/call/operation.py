@@ -32,7 +32,7 @@ class Made:
         views: replacements of arguments and results for the kernel, each a view or a copy. Calls
             with copies are not cached.
         options: the kernel's options, if they differ from the function's arguments.
-        bits: the words of each of the kernel's scalars that has the bits of a dtype.
+        bits: the two words of each scalar of the kernel that holds the bits of a dtype.
         after: a function to call after the kernel; such calls are not cached.
     """
 
@@ -84,7 +84,7 @@ class Operation:
             numbers: the kernel's scalars.
             key: further values that the result of the rule depends on.
             asked: for each result, True if it is returned.
-            out: the Tensor to write to; of several, the first is the call's, the rule takes them.
+            out: the Tensor to write to. Of several, `Call` gets the first and the rule gets all.
         """
         for array in arrays:
             take_part = getattr(array, "take_part", None)

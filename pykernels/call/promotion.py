@@ -20,12 +20,12 @@ from pykernels.dtypes import DTYPES, DTypeName
 
 __all__ = ["WEAK", "promote", "result_type", "weak"]
 
-# Python's numbers: kind of a dtype, and the dtype without a stronger operand.
+# The dtypes of Python's numbers if there is no stronger operand.
 WEAK: dict[type, DTypeName] = {bool: "bool", int: "int32", float: "float32"}
 
 
 def weak(dtype: str) -> str:
-    """The mark of a Python number that would be this dtype alone."""
+    """The mark of a Python number that has this dtype if there is no stronger operand."""
     return f"weak {dtype}"
 
 
@@ -61,5 +61,5 @@ def result_type(operands: Iterable[str]) -> DTypeName:
 
 
 def _level(dtype: DTypeName) -> int:
-    """bool, integer or float."""
+    """0 for bool, 1 for an integer dtype, 2 for a float dtype."""
     return {"b": 0, "f": 2}.get(DTYPES[dtype].kind, 1)

@@ -26,7 +26,7 @@ def integer(op: str, name: str, value: Any) -> int:
 
 
 def integers(op: str, name: str, value: Any) -> Any:
-    """An integer or a tuple of them (and of None) as ints; a string stays what it is."""
+    """An integer or a tuple of them (and of None) as ints; a string is returned unchanged."""
     if isinstance(value, str):
         return value
     try:
@@ -38,7 +38,7 @@ def integers(op: str, name: str, value: Any) -> Any:
 
 
 def axes(op: str, name: str, value: Any) -> Any:
-    """An axis as an int, several as a tuple of ints; None stays what it is."""
+    """An axis as an int, several as a tuple of ints; None stays None."""
     if value is None or isinstance(value, (tuple, list)):
         return None if value is None else integers(op, name, tuple(value))
     return integer(op, name, value)

@@ -1,7 +1,7 @@
 """The command line. One module per command, each with a click command named `command`.
 
 No module here imports numpy, wgpu or a kernel before its command runs, so that `--help` is fast.
-Exit codes: 0 fine, 1 a check failed, 2 wrong use or something is missing.
+Exit codes: 0 success, 1 a check failed, 2 wrong use or something is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Missing", "main"]
 
 
 class Missing(click.ClickException):
-    """Ends a command with one line and exit code 2."""
+    """Ends a command with a message in one line and exit code 2."""
 
     exit_code = 2
 

@@ -74,7 +74,7 @@ def compare_reports(
 
 
 def compare_versions(names: Sequence[str], options: dict[str, Any]) -> int:
-    """`--against PYTHON`: both versions in processes of their own."""
+    """`--against PYTHON`: measures both versions in separate processes."""
     from pykernels.bench.against import against
 
     _only(OF_VERSIONS, "--against")
@@ -92,7 +92,7 @@ def compare_versions(names: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def given(options: dict[str, Any]) -> list[str]:
-    """The given options, as the command line writes them."""
+    """The given options as arguments of a command line."""
     found = []
     for option in _of_command_line():
         values = options.get(option.name or "", ())
@@ -112,7 +112,7 @@ def _of_command_line() -> list[click.Parameter]:
 
 
 def _only(allowed: set[str], what: str) -> None:
-    """An error for an option that would be ignored."""
+    """Raise an error for an option that would be ignored."""
     ignored = [p.opts[-1] for p in _of_command_line() if p.name not in allowed]
     if ignored:
         raise click.UsageError(f"{what} cannot be combined with {', '.join(ignored)}")

@@ -1,4 +1,4 @@
-"""The shape of each output, where it follows from the inputs and the options."""
+"""The shape of each output, if it follows from the inputs and the options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Options: TypeAlias = Mapping[str, Any]
 
 __all__ = ["GIVEN", "shapes"]
 
-# Outputs that keep elements, or whose sizes do not follow from inputs.
+# Kernels whose outputs keep some of their elements, or have sizes that do not follow from inputs.
 GIVEN = frozenset(
     {
         "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
@@ -42,9 +42,9 @@ GIVEN = frozenset(
 
 
 def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[str, Shape]:
-    """Shapes of a kernel's outputs by name; {} where one must be given.
+    """Shapes of a kernel's outputs by name; {} if an output must be given.
 
-    LookupError or ValueError for inputs that do not fit, which the kernel refuses in its own words.
+    LookupError or ValueError for inputs that do not fit; the kernel then raises its own error.
     """
     if call.__name__ in GIVEN:
         return {}
@@ -122,7 +122,7 @@ def _im2col(t: Shapes, o: Options) -> dict[str, Shape]:
 
 
 def _pool(t: Shapes, o: Options) -> dict[str, Shape]:
-    """With whole windows only: the number is not rounded up."""
+    """Pooling by whole windows: the number of windows is rounded down."""
     op = "pool"
     kernel, stride = sides(op, "kernel", o["kernel"], 1), o["stride"] or o["kernel"]
     each = zip(
@@ -138,7 +138,7 @@ def _kernel(w: Shape) -> tuple[int, int]:
 
 
 def _image(x: Shape, o: Options) -> Shape:
-    """Images, rows and columns."""
+    """The numbers of images, rows and columns of x."""
     by_axis = dict(zip(o["layout"], x, strict=True))
     return by_axis["N"], by_axis["H"], by_axis["W"]
 

@@ -1,4 +1,4 @@
-"""The files that `pykernels bench` writes: looked at before anything runs, written at the end."""
+"""The files that `pykernels bench` writes: checked before anything runs, written at the end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ready(paths: Iterable[Path]) -> None:
 
 
 def write(report: Report, found: dict[str, Path]) -> None:
-    """All files; without matplotlib, how to get the figure later."""
+    """Write all files. Without matplotlib, print how to get the figure later."""
     from pykernels.bench.plots import plot
     from pykernels.bench.table import as_csv, markdown
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cases", "check", "set_defaults"]
 
-SOFTWARE = 1 << 20  # bytes of the tensors of a call on a software driver
+SOFTWARE = 1 << 20  # most bytes of the tensors of a call on a software driver
 OTHERS = {
     "module": "--module", "families": "--family", "shapes": "--shape", "dtypes": "--dtype",
     "configs": "--config", "against": "--against",
@@ -38,7 +38,8 @@ def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def set_defaults(options: dict[str, Any], slow: bool) -> None:
-    """The same tensors in each call, one pass, and no large ones on a software driver."""
+    """Each call uses the same tensors, there is one pass, and a software driver gets no large
+    tensors."""
     context = click.get_current_context()
     if context.get_parameter_source("cache") is not ParameterSource.COMMANDLINE:
         options["cache"] = "hot"

@@ -159,9 +159,9 @@ def command(
     """Measure KERNELs (all): GPU time after a warm-up, with checked outputs, beside the ceilings of
     the device.
 
-    `pykernels bench --compare A.json B.json [KERNEL]...` says what got slower from A to B, and
-    writes that to --markdown and --json; with A.json alone, and neither --shape nor --dtype, what A
-    has is measured again first, with A's settings where the command gives no others.
+    `pykernels bench --compare A.json B.json [KERNEL]...` prints which cases got slower from A to B,
+    and writes them to --markdown and --json. With A.json alone, and neither --shape nor --dtype, it
+    first measures the cases of A again, with A's settings unless the command gives others.
     """
     try:
         with _signals():
@@ -182,7 +182,7 @@ def _code(e: KeyboardInterrupt) -> int:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does."""
+    """While the block runs, SIGTERM ends the run in the same way as Ctrl-C."""
 
     def end(number: int, frame: object) -> None:
         raise Terminated
@@ -207,7 +207,7 @@ def _bench(
         chosen = tuple(_kernels(names[1:], options["families"]))
         return compare_files(compare, Path(names[0]), chosen, options)
     _sweep.check(names, options)
-    if not options["module"]:  # of which names choose suites
+    if not options["module"]:  # with --module, names choose suites
         names = tuple(_kernels(names, options["families"]))
         for name in names:
             if name not in FUNCTIONS:
@@ -264,7 +264,7 @@ def _kernels(names: Iterable[str], families: Iterable[str]) -> Iterator[str]:
 
 
 def _repeat(before: Report, options: dict[str, Any]) -> None:
-    """The settings of an earlier run, unless the command gives others."""
+    """Use the settings of an earlier run, unless the command gives others."""
     context = click.get_current_context()
     for name, value in before.settings.items():
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -276,7 +276,7 @@ def _columns() -> int:
 
 
 def _own(names: Collection[str], options: dict[str, Any]) -> list[Loadable]:
-    """The cases of --sweep, or of --module, of all suites or of those named."""
+    """The cases of --sweep, or of --module: of the named suites, or of all suites."""
     if options["sweep"]:
         return _some([*_sweep.cases(options)])
     path: Path | None = options["module"]
@@ -377,7 +377,7 @@ def _chosen(
 def _run(
     names: tuple[str, ...], options: dict[str, Any], before: Report | None, keep: Path | None
 ) -> tuple[Report, int]:
-    """The report, and the exit code of a signal that ended the run, else 0."""
+    """The report, and the exit code: of the signal that ended the run, else 0."""
     from pykernels.bench.against import CEILINGS
     from pykernels.bench.cases import is_main
     from pykernels.bench.clock import Effort
@@ -438,7 +438,8 @@ def _run(
 
 
 def _in_turn(cases: Iterable[Loadable]) -> list[Loadable]:
-    """The first case of each kernel, then the second of each: a limited run has some of each."""
+    """The first case of each kernel, then the second of each, so that a limited run has cases of
+    all kernels."""
     queues: dict[str, list[Loadable]] = {}
     for case in cases:
         queues.setdefault(case.kernel, []).append(case)
@@ -453,7 +454,7 @@ def _merged(sources: Iterable[Path]) -> Report:
 
 
 def _forced(cases: Iterable[Any], config: str) -> list[Loadable]:
-    """The cases whose plans have this choice, with the choice forced."""
+    """The cases whose plans have this choice among their candidates, with the choice forced."""
     from pykernels.errors import ArgumentError
     from pykernels.forcing import parse
 
@@ -473,7 +474,7 @@ def _forced(cases: Iterable[Any], config: str) -> list[Loadable]:
 def _peers(
     chosen: list[str], kernels: Collection[str], runner: Runner, swept: bool = False
 ) -> dict[str, dict[str, Peer]]:
-    """The chosen peers of each kernel, or function of a sweep."""
+    """The chosen peers of each kernel, or of each function of a sweep."""
     import pykernels as pk
     from pykernels.bench import cases
     from pykernels.bench.run import EnginePeer

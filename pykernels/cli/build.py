@@ -25,11 +25,11 @@ def command(
     """Make a typed package of the kernel sources in FOLDER.
 
     Each NAME.wgsl with a spec block becomes a function NAME of the package, which needs only
-    pykernels. naga and Tint validate the texts, as far as they are here.
+    pykernels. naga and Tint validate the texts, if they are installed.
 
     \b
     Exit codes:
-      0  the package is as the sources say
+      0  the package matches the sources
       1  a source does not build; with --check, files are out of date
       2  wrong use, or something is missing
     """
@@ -62,7 +62,7 @@ def command(
 
 
 def _watch(folder: Path, into: Path, how: Literal["auto", "require", "skip"]) -> None:
-    """Until Ctrl-C."""
+    """Build again after each change, until Ctrl-C."""
     from pykernels.own import SourceError
     from pykernels.own.watch import watch
 

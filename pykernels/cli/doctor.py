@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-PACKAGES = {  # and the functions that need them
+PACKAGES = {  # the packages, each with the functions that need it
     "wgpu": "the engine wgpu",
     "wgpudawn": "the engine dawn; Tint for pykernels validate",
     "numpy": "all arrays",
@@ -42,7 +42,7 @@ LIMITS = (
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Say what is here: engines, adapters, validators, versions, and what is missing."""
+    """List the installed engines, adapters, validators and versions, and missing packages."""
     report = _report()
     click.echo(json.dumps(report, indent=1) if as_json else _text(report))
     if not report["adapters"]:
@@ -90,10 +90,10 @@ def _missing(packages: dict[str, str | None], validators: dict[str, Any]) -> lis
 
 
 def _requirement(package: str) -> str:
-    """The package with the versions that pykernels asks for, if it names it."""
+    """The package with the versions that pykernels requires, if pykernels lists it."""
     try:
         lines = importlib.metadata.requires("pykernels") or ()
-    except importlib.metadata.PackageNotFoundError:  # used from a folder
+    except importlib.metadata.PackageNotFoundError:  # pykernels is not installed
         return package
     for line in lines:
         spec = line.partition(";")[0].strip()
@@ -111,7 +111,7 @@ def _engine(name: str) -> dict[str, Any]:
 
         engine = get_engine(name)
         if name == "dawn":
-            allow(engine)  # so that Dawn speaks of them
+            allow(engine)  # because only then Dawn reports matrix units
         found = [
             _adapter(engine, index, adapter) for index, adapter in enumerate(engine.adapters())
         ]
@@ -140,8 +140,8 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
 
 
 def _tuning(info: Any, engine: str, limits: Any) -> dict[str, str | None]:
-    """The table that a device of this adapter takes, and why; "ignored" if another table is
-    used."""
+    """The tuning table that a device of this adapter uses, and why; "ignored" has the reason why a
+    measured table is not used."""
     from pykernels.errors import ArgumentError
     from pykernels.tuning import OFF, Adapter, for_adapter, path_of
 
@@ -164,7 +164,7 @@ def _tuning(info: Any, engine: str, limits: Any) -> dict[str, str | None]:
 
 
 def _default_device() -> dict[str, Any]:
-    """The device that numpy arguments run on, and what its adapter has but it does not use."""
+    """The device for numpy arguments, and the features of its adapter that it does not use."""
     try:
         from pykernels.device import default_device
 
@@ -173,7 +173,7 @@ def _default_device() -> dict[str, Any]:
         asked = (f.name for f in FEATURES if f.asked)
         off = [f for f in asked if f in adapter and f not in device.features]
         return {"name": device.info["name"], "engine": device.engine, "off": off}
-    except Exception as e:  # as above
+    except Exception as e:  # the report continues after any error of a driver
         return {"name": None, "problem": " ".join(str(e).split())}
 
 
@@ -186,7 +186,7 @@ def _validators() -> dict[str, Any]:
         found: dict[str, Any] = {"naga": naga and {"version": naga.version, "path": naga.path}}
     except ArgumentError as e:
         found = {"naga": None, "problem": str(e)}
-    # Tint runs on a device of its own, which needs the package wgpudawn only.
+    # Tint runs on its own null device, which needs only the package wgpudawn.
     tint = find_tint()
     return found | {"tint": tint and {"version": tint.version}}
 
@@ -200,7 +200,8 @@ def _build() -> dict[str, Any]:
         verdict = read_json("validation.json")
     except Missing:
         verdict = {}
-    # Validators pass all texts or the build fails; the manifest has the texts' hashes.
+    # A build fails unless validators pass all texts. The manifest has the hashes of the texts, so
+    # its own hash shows whether these texts passed.
     digest = hashlib.sha256(read("manifest.json").encode()).hexdigest()
     passed = verdict.get("manifest") == digest
     return {

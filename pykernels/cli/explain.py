@@ -19,8 +19,8 @@ __all__ = ["command"]
     show_default=True,
 )  # fmt: skip
 def command(name: str, shape: str | None, dtype: str, device: str | None, engine: str) -> None:
-    """Say which body KERNEL takes for a problem, and why: all candidates, their predicted times (if
-    the plan has a model), their measured times, and the reasons that exclude others.
+    """Print which body KERNEL runs for a problem, and why: all candidates, their predicted times
+    (if the plan has a model), their measured times, and the reasons that exclude others.
 
     The first, marked *, is the chosen body. `pykernels bench --config NAME` measures any body.
     """

@@ -53,8 +53,8 @@ def command(
 ) -> None:
     """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
 
-    Without --shape, a kernel launches any layout, with all its variants. With it, the kernel
-    launches the layouts that it names, and has the variants that those use: the small export.
+    Without --shape, a kernel launches any layout, with all its variants. With --shape, the export
+    is small: the kernel launches only the given layouts, with only the variants that they use.
     """
     from pykernels.dtypes import dtype_of
     from pykernels.export._write import collect, write
@@ -97,7 +97,7 @@ def command(
 
 
 def _watched(label: str, items: Sequence[str]) -> Iterable[str]:
-    """The items; on a terminal a bar shows n of m and the time left."""
+    """The items; on a terminal, a progress bar shows n of m and the remaining time."""
     if not sys.stderr.isatty():
         return items
     return _bar(label, items)

@@ -19,7 +19,7 @@ __all__ = ["command"]
 def command(name: str, kind: str, into: Path) -> None:
     """Write the files of a kernel NAME that runs at once: source, reference, test, and a plan.
 
-    They are an example of their kind, to be changed.
+    The files are an example of the chosen kind, to be changed.
     """
     from pykernels.own.new import write_kernel
 

@@ -28,7 +28,7 @@ def command() -> None:
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of all commands."""
+    """Adds the options that all commands share."""
     for add in (
         click.option("--engine", type=click.Choice(["wgpu", "dawn"]), help="Default: wgpu."),
         click.option("--device", help="An adapter's number, or a part of its name (see doctor)."),
@@ -69,7 +69,7 @@ class _Session:
         self.inputs |= {n: v.astype(self.inputs[n].dtype) for n, v in given.items()}
 
     def tell(self) -> None:
-        """Compile, and print how large the network is."""
+        """Compile, and print the size of the network."""
         start = time.perf_counter()
         program = self.model.program(self.inputs)
         counts = len(self.proto.graph.node), program.steps
@@ -199,7 +199,7 @@ def _sizes(name: str, text: str) -> tuple[int, ...]:
 
 
 def _read(text: str) -> Array:
-    """A file of numpy's, or a number."""
+    """An array from a numpy file, or a number."""
     import numpy as np
 
     from .run import _array

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# What --set may give where a signature says so, and how to name it.
+# For an annotation in a signature: the types that --set accepts, and their name in errors.
 _NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
     "float": ((int, float), "a number"),
     "float | None": ((int, float, type(None)), "a number or None"),
@@ -92,7 +92,7 @@ def _required(p: inspect.Parameter) -> bool:
 
 
 def _files(outs: tuple[str, ...], outputs: list[str]) -> dict[str, Path]:
-    """The file of each output; an error, before anything is computed, if it cannot be written."""
+    """The file of each output; an error if one cannot be written, before anything is computed."""
     files: dict[str, Path] = {}
     for text in outs:
         name, equals, path = text.partition("=")
@@ -135,7 +135,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _load(inputs: tuple[str, ...], names: list[str], outputs: list[str]) -> dict[str, Array]:
-    """The arrays by the names of their arguments; those of outputs are given by name."""
+    """The arrays by the names of their arguments; an array for an output must be given by name."""
 
     arrays: dict[str, Array] = {}
     for text in inputs:
@@ -158,7 +158,8 @@ def _array(path: str) -> Array:
         with open(path, "rb") as file:
             magic = file.read(6)
         if magic == b"\x93NUMPY":
-            # A header may claim more than there is: a file is mapped before anything is allocated.
+            # A header may claim more data than the file has. mmap_mode finds that before numpy
+            # allocates an array.
             with np.errstate(over="ignore"):
                 return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (
@@ -231,7 +232,7 @@ def _shapes(
     given = {n: a.shape for n, a in arrays.items() if _required(signature[n])}
     try:
         found = shapes(call, given, scalars)
-    except (LookupError, ValueError):  # the kernel raises the error
+    except (LookupError, ValueError):  # the kernel raises its own error
         first: tuple[int, ...] = next(iter(given.values()))
         found = {name: first for name in missing}
     for name in missing:

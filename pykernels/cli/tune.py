@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-STEPS = 1000  # of the progress bar
-WORST = 5  # choices that are shown
+STEPS = 1000  # steps of the progress bar
+WORST = 5  # number of worst choices that are shown
 
 
 @click.command("tune")
@@ -44,12 +44,12 @@ def command(
     device: str | None, engine: str, small: bool, restart: bool, count: int | None, seed: int,
     shown: bool, switch: str | None,
 ) -> None:  # fmt: skip
-    """Measure a device and write its tuning table, by which plans choose shaders and splits.
+    """Measure a device and write its tuning table, with which plans choose shaders and splits.
 
-    It takes some minutes, and goes on where it was if it is interrupted. The table counts for this
+    It takes some minutes; after an interrupt, the next run continues. The table is valid for this
     adapter, driver and engine, from the next device that is opened; `pykernels doctor` shows it.
-    With another table, sums may be split otherwise and round otherwise within their bounds.
-    PYKERNELS_TUNING=off ignores it.
+    With another table, sums may be split in another way and round differently within their bounds.
+    With PYKERNELS_TUNING=off it is ignored.
     """
     if sum((count is not None, shown, switch is not None)) > 1:
         raise click.UsageError("--check, --export, --off and --on do not go together")

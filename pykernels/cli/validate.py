@@ -31,7 +31,7 @@ _HOW = {
 
 
 def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
-    """Names that commas separate, each once."""
+    """The names of a list separated by commas, each once."""
     names = dict.fromkeys(n.strip() for text in given for n in text.split(",") if n.strip())
     for n in names:
         if n not in known:
@@ -112,7 +112,7 @@ def command(
     from pykernels.validate._report import FORMATS, Report
 
     wanted = cast("list[Target]", _names("--to", targets, _TARGETS))
-    # House rules are for the house.
+    # The project's own rules are for its own texts only.
     silent = tuple(sorted({*_codes(ignore), *(OPINIONS if paths else ())}))
     checkers = _checkers(_names("--with", tools, _VALIDATORS), wanted, silent)
     declared = read_limits(limits) if limits else None
@@ -153,7 +153,7 @@ def _found(
     cache: Path | None,
     jobs: int,
 ) -> tuple[list[Finding], list[Skipped]]:
-    """The findings of texts, and the texts that are no modules."""
+    """The findings, and the texts that are no complete modules."""
     from pykernels.validate import agree, arrange
     from pykernels.validate._features import lacking
     from pykernels.validate._files import fragments, templates
@@ -208,7 +208,7 @@ def _codes(ignore: str) -> tuple[str, ...]:
 
 
 def _checkers(named: list[str], targets: list[Target], ignore: tuple[str, ...]) -> list[Checker]:
-    """The validators to use; those that were named, or that --to needs, must be there."""
+    """The validators to use; a validator that was named, or that --to needs, must be installed."""
     from pykernels.validate import Lints, find_naga, find_tint
     from pykernels.validate._pool import Checker
 

@@ -1,12 +1,12 @@
-"""The texts of an export: one file a body, in which lines that texts share stand once.
+"""The texts of an export: one file for each body, which stores equal lines once.
 
     {"lines": [...],          the distinct lines
      "pieces": ["0-3 7"],     runs of lines: heads and bodies of texts
-     "facts": [{...}],        bindings, params, workgroup size: what equal variants share
+     "facts": [{...}],        distinct sets of bindings, params, workgroup size and so on
      "variants": {"T=f32 … mode=read": "HEAD BODY FACTS"}}
 
-A text is its head and its body, and `enable subgroups;` in front where its facts name that feature
-and the dialect is Tint's. `4_kernels.js` reads this.
+A text is its head and its body; `enable subgroups;` precedes them if its facts name that feature
+and the dialect is Tint's. `4_kernels.js` reads these files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def file_of(body: str) -> str:
 
 
 def bundle(body: str, variants: Mapping[str, Mapping[str, Any]]) -> str:
-    """The file of a body's texts; `variants` has their facts by key."""
+    """The file of a body's texts; `variants` maps their keys to their facts."""
     lines, pieces, pairs = of_body(body).subset(variants)
     numbers: dict[str, int] = {}
     packed = {

@@ -1,8 +1,8 @@
-"""Calls to try: cases/FAMILY/KERNEL.toml has small ones for tests and large ones for the page.
+"""Calls to try: cases/FAMILY/KERNEL.toml has small calls for tests and large calls for the page.
 
-    test = ["x=f32[3,17] scale=0.5", …]      as in `--shape`, scalars too
+    test = ["x=f32[3,17] scale=0.5", …]      tensors and scalars, written as for `--shape`
     page = ["x=f32[4096,1024]", …]
-    [values]                                 where random numbers would not do
+    [values]                                 for tensors that must not be random numbers
     index = "distinct rows of dst"           or "rows of dst": whole numbers below dst.shape[-2]
     target = "columns of x"                  whole numbers below x.shape[-1]
     o = "result of attention.attention o"   what a function of pykernels.reference returns for the
@@ -10,7 +10,7 @@
 
 `recorded_only = "why"` keeps the kernel's plan from being translated into JavaScript.
 
-Numbers come from a hash of their position, so that the page makes the same ones.
+Each number is a hash of its position, so that the page computes the same numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ._layouts import Request, parse
 __all__ = ["Cases", "Fill", "arrays", "cases", "fills", "where"]
 
 Array = np.ndarray[Any, Any]
-# One of these has no factor in common with a given number of rows.
+# Steps between distinct rows: one of them has no factor in common with the number of rows.
 _STEPS = (7919, 104729, 611953)
 
 
@@ -66,7 +66,7 @@ class Fill:
         found: Array
         if self.below:
             found = u % np.uint32(self.below)
-        elif lay.dtype.kind == "f":  # as fine as the dtype holds exactly
+        elif lay.dtype.kind == "f":  # as many bits as the dtype holds exactly
             bits = {"float32": 24, "float16": 11, "bfloat16": 8}[lay.dtype.name]
             found = (u >> np.uint32(32 - bits)).astype(np.float64) / 2 ** (bits - 1) - 1
         elif lay.dtype.kind == "b":
@@ -77,7 +77,7 @@ class Fill:
 
 
 def _hash(x: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """The last mixing of MurmurHash3."""
+    """The final mixing step of MurmurHash3."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
     return x ^ (x >> np.uint32(16))
@@ -107,7 +107,7 @@ def where(kernel: str, facts: Mapping[str, Any]) -> str:
 
 
 def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
-    """The cases of a kernel, None where there are none."""
+    """The cases of a kernel, None if it has none."""
     found = table(kernel, facts) or (_of_row(facts) if facts["row"] else {})
     if not found:
         return None
@@ -121,10 +121,10 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
 
 
 def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
+    """Calls of an operation that is a row of a table: whole vectors, other sizes, strides."""
     inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
     takes = {t["name"]: t["dtypes"] for t in facts["tensors"]}
-    dtypes = takes[inputs[-1]]  # a condition comes first
+    dtypes = takes[inputs[-1]]  # the first input may be a condition
 
     def call(dtype: str, shape: str, **others: str) -> str:
         kinds = {n: dtype if dtype in takes[n] else takes[n][0] for n in (*inputs, "dst")}
@@ -138,14 +138,14 @@ def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(kernel: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a kernel's file of cases, {} where there is none."""
+    """The content of a kernel's file of cases, {} if there is no file."""
     folder = importlib.resources.files("pykernels.export") / "cases" / facts["family"]
     file = folder / f"{kernel}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Fill]:
-    """The fill of each tensor of a call; outputs have one too, as they may be written in part."""
+    """The fill of each tensor of a call; outputs have one because a call may write only a part."""
     out: dict[str, Fill] = {}
     for seed, t in enumerate(facts["tensors"], 1):
         name = t["name"]

@@ -22,7 +22,7 @@ _TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e
 def results(
     request: Request, facts: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Each output by `pykernels.reference`: exact ones in the output's dtype, others in float64."""
+    """Each output by `pykernels.reference`: in its dtype if it is exact, else in float64."""
     written = [t for t in facts["tensors"] if t["role"] == "out" and t["name"] in arrays]
     outputs = [t["name"] for t in sorted(written, key=lambda t: bool(t["optional"]))]
     inputs = [
@@ -35,14 +35,14 @@ def results(
     named: dict[str, Any] = {n: arrays[n] for n in optional if n in arrays}
     named |= request.given
     named |= {k: v for k, v in {"dtype": dst.dtype, "shape": dst.shape}.items() if k in known}
-    named |= {n: arrays[n] for n in outputs if n in known}  # as they were before
+    named |= {n: arrays[n] for n in outputs if n in known}  # their values before the call
     found = meaning(*inputs, **named)
     found = found if isinstance(found, tuple) else (found,)
     return {name: np.asarray(a) for name, a in zip(outputs, found, strict=False)}
 
 
 def tolerance(dtype: np.dtype[Any], exact: bool) -> tuple[float, float]:
-    """A share of each element and of the largest one; `pykernels run --check` allows the same."""
+    """The allowed error, relative to each element and to the largest, as in `run --check`."""
     return (0.0, 0.0) if exact else _TOLERANCES[dtype.name]
 
 
@@ -54,7 +54,7 @@ class Agreement:
 
 
 def agree(got: Array, want: Array) -> Agreement:
-    """Compare an output with the reference: bit for bit where that has the output's dtype."""
+    """Compare an output with the reference: bit for bit if both have the same dtype."""
     if want.dtype == got.dtype:
         bits = f"u{got.dtype.itemsize}"
         one, other = (np.ascontiguousarray(a).view(bits) for a in (got, want))

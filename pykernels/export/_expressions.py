@@ -1,7 +1,7 @@
 """Translates Python's expressions, and the targets of assignments, into JavaScript.
 
-Those of specs (`expression`, which the build calls) and those of plans: both become calls of `py`,
-which keeps Python's meaning of operators on numbers, texts and tuples.
+Expressions of specs (`expression`, which the build calls) and of plans become calls of `py`, which
+keeps Python's meaning of operators on numbers, texts and tuples.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _BUILTINS = {
     "tuple", "zip", "bool", "id", "divmod", "frozenset", "filter",
 }  # fmt: skip
 _GENERIC = {"dict", "frozenset", "list", "set", "tuple"}
-# Methods of views and index spaces, which module/1_views.js has under their names.
+# Methods of views and index spaces; module/1_views.js defines methods of the same names.
 _FLAGS = {"aligned", "columns_apart", "repeats", "vec", "vectorizable"}
 _OF_VIEWS = {*_FLAGS, "as_rank", "broadcast_to", "with_layout"}
-# What the expressions of specs call in step, besides built-ins; their other functions count work.
+# Functions, besides built-ins, that spec expressions call in `step`; others only count work.
 _OF_STEPS = {"cdiv", "dtype"}
 # Functions of JavaScript, which take their arguments by position.
 _DIRECT = {f"py.{name}" for name in _BUILTINS | _OF_STEPS}
-_OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}  # operands, with no more to say
-# What module/5_python.js has of Python's modules, and of ours.
+_OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}  # for operands without keywords
+# The parts of Python's modules that module/5_python.js defines.
 MODULES = {
     "math": {"ceil", "floor", "gcd", "inf", "isqrt", "lcm", "log2", "nan", "prod", "sqrt"},
     "operator": {"index"},
     "itertools": {"chain", "pairwise", "product"},
     "dataclasses": {"dataclass", "replace"},
 }
-# Words that JavaScript keeps for itself, among names that Python allows, and the module's own.
+# Names that Python allows but JavaScript reserves, and names that the module itself uses.
 _RESERVED = {
     "arguments", "case", "catch", "const", "debugger", "default", "delete", "do", "enum", "eval",
     "export", "extends", "function", "implements", "instanceof", "interface", "let", "new", "null",
@@ -55,7 +55,7 @@ _RESERVED = {
 
 
 def safe(name: str) -> str:
-    """A name of Python as one of JavaScript."""
+    """A Python name as a JavaScript name."""
     return f"{name}_" if name in _RESERVED else name
 
 
@@ -76,8 +76,8 @@ class NotTranslated(Exception):
 
 
 def expression(text: str, *, test: bool = False) -> str:
-    """An expression of a spec, whose names are known (`wgsl.expr.check`), as JavaScript: its value,
-    or as a condition."""
+    """JavaScript for the value of a spec's expression, or with `test` for its truth. The names are
+    known (`wgsl.expr.check`)."""
     tree = ast.parse(text, mode="eval").body
     values = Expressions("a spec")
     values.globals = {name: f"py.{name}" for name in _OF_STEPS}
@@ -97,7 +97,7 @@ class Expressions:
     # -- values -----------------------------------------------------------------------------------
 
     def test(self, node: ast.expr) -> str:
-        """As a condition."""
+        """JavaScript for the truth of a value."""
         if _is_plain(node):
             return self.value(node)
         if isinstance(node, ast.BoolOp):
@@ -141,7 +141,7 @@ class Expressions:
         return f"{of}.{node.attr}"
 
     def known(self, node: ast.Attribute) -> None:
-        """NotTranslated for a function of Python's modules that 5_python.js does not have."""
+        """Raise NotTranslated for a function of Python's modules that 5_python.js lacks."""
         module = self.value(node.value).removeprefix("py.")
         if module in MODULES and node.attr not in MODULES[module]:
             raise NotTranslated(f"{self.name}: {module}.{node.attr}")
@@ -243,7 +243,7 @@ class Expressions:
         self, a: ast.arguments, assigned: Iterable[str], body: Callable[[], list[str]],
         star: str = "",
     ) -> str:  # fmt: skip
-        """A function; `body` is asked for its lines once its names are known."""
+        """A function; `body` returns its lines and is called when its names are known."""
         if a.posonlyargs:
             raise NotTranslated(f"{self.name}: positional-only arguments")
         plain = [x.arg for x in (*a.args, *a.kwonlyargs)]

@@ -1,7 +1,7 @@
 """Files of the page that `pykernels export --page` adds: index.html and page.json.
 
-The page makes the same numbers as `_cases.Fill`, so page.json holds of each result only samples
-and a sum.
+The page computes the same numbers as `_cases.Fill`, so page.json needs only samples and a sum of
+each result.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def _expected(want: Array, before: Array) -> dict[str, Any]:
         places = np.zeros(0, np.int64)
     return {
         "places": places.tolist(),
-        # JSON has no NaN and no infinity: they are texts, of which Number() makes them again.
+        # JSON has no NaN and no infinity: they are texts, which Number() converts back.
         "values": [float(v) if np.isfinite(v) else _number(v) for v in wide[places]],
         "share": share,
         "floor": allowed,
         "sum": float(finite.sum()),
-        # Sums are taken in float64 on both sides, in another order.
+        # Both sides sum in float64, but in different orders.
         "sum_allowed": float((share + 1e-9) * np.abs(finite).sum() + allowed * want.size**0.5),
     }
 

@@ -39,8 +39,8 @@ CAPS = Caps(
 
 
 def caps_data(caps: Caps) -> dict[str, Any]:
-    """Capabilities as JSON holds them, and JavaScript's plans take them; nothing is forced, and no
-    page reaches matrix units."""
+    """Capabilities as JSON, in the form that JavaScript's plans read; nothing is forced, and pages
+    cannot use matrix units."""
     python_only = ("forced", "built_only", "matrix")
     found = {name: getattr(caps, name) for name in Caps.__slots__ if name not in python_only}
     return found | {"tuning": as_data(caps.tuning), "matrix": None}
@@ -74,7 +74,7 @@ def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[s
 
 
 def plan_key(request: Request, facts: Mapping[str, Any]) -> str:
-    """The name of a plan: as `recorded` in module/3_calls.js spells it."""
+    """The key of a plan, in the same spelling as `recorded` in module/3_calls.js."""
     words = []
     for t in facts["tensors"]:
         lay = request.layouts.get(t["name"])
@@ -99,7 +99,7 @@ def _json(value: Any) -> str:
 
 
 def _check(request: Request, facts: Mapping[str, Any]) -> None:
-    """The rules that runtime/checks.py checks before a plan."""
+    """Check the rules that runtime/checks.py checks before it calls a plan."""
     first: dict[str, str] = {}
     for t in facts["tensors"]:
         lay = request.layouts.get(t["name"])

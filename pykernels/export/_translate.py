@@ -24,7 +24,7 @@ _OWN = {
     "repeated",
 }  # fmt: skip
 _OURS = ("pykernels.tensors.layout", "pykernels.steps", "pykernels.dtypes", "pykernels.wgsl.watch")
-_NOT_RUN = ("candidates",)  # what no plan calls: `Device.explain` does
+_NOT_RUN = ("candidates",)  # functions that only `Device.explain` calls
 _TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")
 
 

@@ -31,7 +31,7 @@ __all__ = [
 Dialect = Literal["naga", "tint"]
 Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
 _MODES = ("read", "rw", "merged")
-# The module is one file for those who use it.
+# The module is exported as one file, made of these parts.
 PARTS = [f"module/{name}.js" for name in ("0_values", "1_views", "2_steps", "3_calls", "4_kernels")]
 
 
@@ -69,16 +69,16 @@ def collect(
     joined: bool = False,
     watch: Watch = lambda label, items: items,
 ) -> Export:
-    """Everything for these kernels, and `extra` files; `watch` sees the long loop go.
+    """The export of these kernels, with `extra` files; `watch` wraps the long loop.
 
-    With `joined` the manifest and the texts stand in the module, too, which then reads no files.
+    With `joined` the module contains the manifest and the texts, and reads no files.
 
     A kernel with `requests` launches their layouts, by recorded plans, and gets the variants that
-    those use. Without one, or with `everything`, it launches any layout if its plan is translated
-    into JavaScript, and gets all variants, or those of `dtypes` (short names). Plans that are
-    recorded and those that run in the page take the table `tuning`, a name or a file.
+    these plans use. Without requests, or with `everything`, it launches any layout if its plan is
+    translated into JavaScript, and gets all variants, or the variants of `dtypes` (short names).
+    All plans use the table `tuning`, a name or a file.
 
-    `shown` are calls that the page makes: they are recorded where the kernel launches no others.
+    `shown` are calls that the page makes: they are recorded if the kernel uses recorded plans.
     """
     table = load(tuning)
     source = _facts()
@@ -108,7 +108,7 @@ def collect(
                 if entry["body"] in own
                 and belongs({**built["kernels"][name], "bodies": own}, entry)
                 and _of_dtypes(built, entry, dtypes)
-                and SUBGROUP_MATRIX.name not in entry["features"]  # which no page reaches
+                and SUBGROUP_MATRIX.name not in entry["features"]  # pages cannot use it
             }  # fmt: skip
             used += own
         if live[name] is None and not records:
@@ -183,8 +183,8 @@ def _sha256(text: str) -> str:
 
 
 def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
-    """The modules of a kernel's plan in JavaScript: {} if it has none, None if they use something
-    that is not translated, or if the kernel's cases say `recorded_only`."""
+    """The modules of a kernel's plan in JavaScript: {} if it has none, None if they use a
+    construct that is not translated, or if the kernel's cases say `recorded_only`."""
     done: dict[str, str] = {}
     if facts["planned"]:
         if _cases.table(facts["of"], facts).get("recorded_only"):
@@ -218,7 +218,7 @@ def _bodies_of(modules: dict[str, str]) -> list[str]:
 
 
 def runtime(texts: Sequence[str]) -> list[str]:
-    """The parts of the module that are not generated, on which these texts run."""
+    """The parts of the module that are not generated and that these texts need."""
     parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     return [*parts, _called(texts)]
 
@@ -299,9 +299,9 @@ def _bodies_type(bodies: Sequence[str]) -> str:
 def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
     """Write the files; other files in the folder stay.
 
-    ArgumentError, before anything is written, if a file is there that is not as an export left it,
-    or a link in its place, or on the way from the folder to it. With `force` such a file is
-    replaced, and a link with it.
+    ArgumentError, before anything is written, if a file would be replaced that an export did not
+    write or that was changed since, or if a link is in its place or on the path from the folder to
+    it. With `force` such a file is replaced, and so is a link in its place.
     """
     if not force:
         ours = _hashes(folder)
@@ -321,7 +321,7 @@ def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """The hashes of the files that an export has written there, as its manifest has them."""
+    """The hashes of the files that an export has written there, from its manifest."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         return {**manifest["files"], "manifest.json": ""}
@@ -330,7 +330,7 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _alien(folder: Path, name: str, text: str, ours: dict[str, str]) -> str:
-    """A file that is no export's at the place of a file to write; "" if there is none."""
+    """The reason not to replace a file or link by a file of the export; "" if there is none."""
     path = folder / name
     links = [p for p in (path, *path.parents) if p.is_symlink() and p.is_relative_to(folder)]
     if any(p != folder for p in links):

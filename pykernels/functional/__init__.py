@@ -15,7 +15,7 @@ from pykernels.lazy import Lazy
 
 if TYPE_CHECKING:
     from pykernels._generated.functions import *  # noqa: F403
-else:  # mypy takes a computed `__all__` for an empty list
+else:  # mypy treats a computed `__all__` as an empty list
     __all__ = sorted(HOMES)
 
 sys.modules[__name__].__class__ = Lazy

@@ -20,7 +20,7 @@ __all__ = ["append_blocks", "copy_blocks", "renamed", "set_block_rows"]
 
 
 def renamed(kernel: Kernel, op: str, **names: str) -> Kernel:
-    """The kernel with the names of a function and its arguments, for errors."""
+    """The kernel, with its errors naming a function and the arguments of the function."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
     return replace(kernel, name=op, args=args)
 
@@ -32,7 +32,7 @@ _COPYTO = renamed(_quantize.KERNEL, "copyto", x="src")
 def append_blocks(
     x: Tensor, positions: Tensor, table: Tensor, cache: QTensor, queries: Tensor, style: str
 ) -> None:
-    """rope_append of x (..., heads, tokens, width)."""
+    """rope_append for x (..., heads, tokens, width) and a cache in blocks."""
     kept("rope_append", cache.type)
     heads = x.shape[-3] - queries.shape[-3]
     want = (*x.shape[:-3], heads, *cache.shape[-2:-1], x.shape[-1])
@@ -47,7 +47,7 @@ def append_blocks(
 
 
 def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
-    """set_rows to a cache in blocks."""
+    """set_rows for a cache in blocks."""
     kept("set_rows", dst.type)
     call = Call(_SET_ROWS, src, index, None, dst.scales)
     rows, places = call.tensor("src", src), call.tensor("index", index)
@@ -72,7 +72,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
 
 
 def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
-    """copyto, if one of the two is a QTensor."""
+    """copyto, if dst or src is a QTensor."""
     if isinstance(src, QTensor) and dst.shape != src.shape:
         raise ShapeError(f"[copyto] src must have shape {dst.shape} but has {src.shape}")
     if not isinstance(dst, QTensor):

@@ -16,9 +16,9 @@ BUFFERS = "max-storage-buffers-per-shader-stage"
 
 
 def copy_together(dst: Tensor, pieces: Sequence[tuple[int, Tensor]]) -> None:
-    """Copy each tensor to the elements of `dst`, which is flat, from its number on, in this order.
+    """Copy the tensors of pieces (start, tensor), in ascending order, to the flat `dst`.
 
-    Contiguous float32 tensors share launches. No window may overlap another, and no tensor may
+    Contiguous float32 tensors share launches. No two destinations may overlap, and no tensor may
     lie in the buffer of `dst`.
     """
     context = dst._context

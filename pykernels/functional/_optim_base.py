@@ -29,18 +29,18 @@ Rate: TypeAlias = "float | Tensor | Schedule"
 
 
 class Optimizer:
-    """Parameters, the tensors of state of each, and the settings of a step.
+    """Parameters, the state tensors of each parameter, and the settings of a step.
 
-    Settings are attributes. Steps read their numbers from a small tensor. So a new setting applies
-    to later steps, also to captured steps; setting a number is a launch. An optimiser of several
-    groups of parameters has an optimiser of the same class for each of them.
+    Settings are attributes. Steps read the numbers of the settings from a small tensor. So a new
+    setting applies to later steps, also to captured steps; setting a number is a launch. An
+    optimiser of several groups of parameters has an optimiser of the same class for each of them.
     """
 
     _name: str
     _moments: tuple[str, ...]  # names of the states of each parameter
-    _places: Mapping[str, int]  # of the first number of a setting
-    _size = 0  # of all numbers; 0: as many as the settings have
-    _initial: Mapping[int, float] = {}  # numbers that are no settings
+    _places: Mapping[str, int]  # position of the first number of a setting
+    _size = 0  # count of all numbers; 0: the sum over all settings
+    _initial: Mapping[int, float] = {}  # numbers that belong to no setting
     _counts = False  # is there a count of steps?
     _views: Mapping[str, int] = {}  # state that is a number among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
@@ -64,7 +64,7 @@ class Optimizer:
         self._rate, number = _number(self._name, lr)
         self._values: Any = {"lr": number, **values}
         self._kinds: Any = dict(kinds or {})  # settings that choose the kernel or its tensors
-        self._programs: list[Callable[[], Any]] = []  # that captured a step
+        self._programs: list[Callable[[], Any]] = []  # programs that captured a step
         self._state: dict[str, Tensor] = {}
         device = self._params[0].device
         size = self._size or sum(len(_numbers(v)) for v in self._values.values())
@@ -82,7 +82,7 @@ class Optimizer:
         self._keep_schedule()
 
     def _keep_schedule(self) -> None:
-        """The count of a schedule is part of the state."""
+        """Keep the count of the schedule, if there is a schedule, in the state."""
         if self._schedule is None:
             self._state.pop("lr_count", None)
         else:
@@ -112,7 +112,7 @@ class Optimizer:
         return True
 
     def _add_state(self, moments: tuple[str, ...]) -> None:
-        """Tensors of zeros for each parameter that has none yet."""
+        """Add tensors of zeros for each parameter that lacks these states."""
         self._state |= self._zeros(moments)
 
     @whole
@@ -148,7 +148,7 @@ class Optimizer:
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies have been captured by no program, and find the views of their settings again."""
+        """A copy omits its programs, and the views, which `__setstate__` adds again."""
         state = {n: t for n, t in self._state.items() if n not in self._views}
         return {**self.__dict__, "_programs": [], "_state": state}
 
@@ -157,7 +157,7 @@ class Optimizer:
         self._add_views()
 
     def _add_views(self) -> None:
-        """State that lies among the settings."""
+        """Add views of the state that lies among the settings."""
         for name, at in self._views.items() if not self._groups else ():
             self._state[name] = self._settings[at]
 
@@ -180,7 +180,7 @@ class Optimizer:
         self._keep_schedule()
 
     def _set(self, name: str, value: Any) -> None:
-        """Later steps take another value of a setting."""
+        """Change a setting for later steps."""
         self._context.refuse_in_capture(f"{self._name}.{name}")
         with self._context.lock:
             self._fill(self._places[name], _numbers(self._values[name]), _numbers(value))
@@ -197,7 +197,7 @@ class Optimizer:
         tensor."""
         self._context.refuse_in_capture(self._name)
         programs = [program for ref in self._programs if (program := ref()) is not None]
-        if any(not program._recording.state for program in programs):  # it was captured to its end
+        if any(not program._recording.state for program in programs):  # the capture is complete
             raise BufferStateError(
                 f"[{self._name}] {what} changes the kernel or the tensors of a step, but a "
                 "captured program contains a step: delete the program first"
@@ -215,14 +215,14 @@ class Optimizer:
 
         Args:
             grads: The gradient of each parameter, in their order.
-            skip: A Tensor of one element, bool, int32, uint32 or float32. Where it is not 0, the
-                step leaves parameters, moments and the count of steps as they were. The device
-                reads it, so that a captured step decides in each replay.
+            skip: A Tensor of one element, bool, int32, uint32 or float32. If it is not 0, the step
+                leaves parameters, moments and the count of steps as they were. The device reads it,
+                so that a captured step decides in each replay.
 
         Raises:
-            ArgumentError: another number of gradients. ShapeError, DTypeError: a gradient that does
-                not fit its parameter, or a `skip` of another shape or dtype. Then nothing has
-                changed.
+            ArgumentError: the number of gradients differs from the number of parameters.
+                ShapeError, DTypeError: a gradient that does not fit its parameter, or a `skip` of
+                another shape or dtype. Then nothing has changed.
         """
         given = tensors(self._name, "grads", grads)
         if len(given) != len(self._params):
@@ -254,7 +254,7 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The tensors of the state by name, not copies: `.numpy()` of each is what to save."""
+        """The tensors of the state by name, not copies. To save them, save `.numpy()` of each."""
         if not self._groups:
             return dict(self._state)
         return {f"{i}.{n}": t for i, g in enumerate(self._groups) for n, t in g._state.items()}
@@ -278,7 +278,7 @@ class Decayed(Optimizer):
 
     @property
     def weight_decay(self) -> float:
-        """Factor of a parameter in its gradient, or of lr in its decay."""
+        """The factor of param: in the gradient (L2), or times lr in the step (decoupled)."""
         return float(self._values["weight_decay"])
 
     @weight_decay.setter
@@ -326,7 +326,7 @@ class Betas(Optimizer):
 
     @property
     def betas(self) -> tuple[float, float]:
-        """Decays of both moments; of Lion, in the direction and of the moment."""
+        """Decays of both moments; for Lion, the decays of the direction and of the moment."""
         one, two = self._values["betas"]
         return one, two
 
@@ -336,7 +336,7 @@ class Betas(Optimizer):
 
 
 class Decay(float):
-    """A decay in [0, 1). Its step reads this number and 1 minus it, as of each of betas."""
+    """A decay in [0, 1). Steps read the decay and 1 - decay, as they do for each of the betas."""
 
 
 def decay_of(op: str, name: str, value: Any) -> Decay:
@@ -387,7 +387,7 @@ def load_state(op: str, state: Mapping[str, Any], owned: Mapping[str, Tensor]) -
 
 
 def flag_of(op: str, skip: Tensor | None) -> Tensor | None:
-    """0 or 1, as kernels read it."""
+    """`skip` as a uint32 tensor of one element, as kernels read it."""
     if skip is None:
         return None
     if not isinstance(skip, Tensor):

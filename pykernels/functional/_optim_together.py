@@ -42,8 +42,9 @@ def launch_together(
     """Launch the steps of parameters that can share a launch. Returns the positions of all other
     parameters.
 
-    These need a launch each: what is not in one piece, shares a buffer with another parameter, or
-    has states that are not neighbours (a copy by pickle, a state that was added later).
+    A parameter needs its own launch if it is not contiguous, shares a buffer with another
+    parameter, or has states that are not neighbours in memory (after unpickling, or a state added
+    later).
     """
     context = params[0]._context
     given = [t for t in numbers if t is not None]
@@ -74,8 +75,8 @@ def launch_together(
 def _placed(
     at: int, param: Tensor, grad: Tensor, states: Sequence[Tensor], largest: int
 ) -> tuple[Any, _Pair]:
-    """A key that is equal for parameters which can share a launch, None if it cannot share one; and
-    the place of its states."""
+    """A key, equal for all parameters that can share a launch (None: the parameter needs its own
+    launch), and the place of the states of the parameter."""
     nothing = None, _Pair(at, 0, 0)
     for t in (param, grad):
         if not (t._layout.contiguous and t.dtype in SHORT and 0 < t._layout.nbytes <= largest):
@@ -96,7 +97,7 @@ def _placed(
 
 
 def _cut(line: Sequence[_Pair], most: int, largest: int) -> Iterator[list[_Pair]]:
-    """So many parameters of a launch, with states that fit one binding."""
+    """Groups of at most `most` parameters for one launch each, with states that fit one binding."""
     some: list[_Pair] = []
     for pair in line:
         if some and (len(some) == most or pair.hi - some[0].lo > largest):
@@ -129,7 +130,7 @@ def _launch(
 def zeros_together(
     params: Sequence[Tensor], moments: Sequence[str], missing: Callable[[str], bool]
 ) -> dict[str, Tensor]:
-    """Zeros for the states of each parameter, those of many in one buffer."""
+    """Zeros for the states of each parameter; one buffer holds the states of many parameters."""
     found: dict[str, Tensor] = {}
     device = params[0].device
     largest = min(LARGEST, device._context.caps.max_binding)

@@ -45,8 +45,8 @@ def sequence(op: str, x: Tensor) -> tuple[int, int, int]:
 
 def check(op: str, gates: int, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, **more: Any
           ) -> int:  # fmt: skip
-    """Check that all arguments fit inputs (N, inputs), and return H; of `more`, those whose names
-    begin with b are biases, the others states."""
+    """Check that all arguments fit inputs (N, inputs), and return H. `more` holds biases, whose
+    names begin with b, and states."""
     count, size = inputs
     width = w_hh.shape[-1] if w_hh.ndim else 0
     wanted: dict[str, Any] = {
@@ -62,5 +62,5 @@ def check(op: str, gates: int, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tens
 
 
 def leave(host: bool, t: Tensor) -> Any:
-    """A result as the caller's arguments were."""
+    """The result as a numpy array if the caller's arguments were numpy arrays (`host`)."""
     return t.numpy() if host else t

@@ -35,21 +35,21 @@ def flash_attn_backward(
     """The gradients (dq, dk, dv) of sum(do * flash_attn(q, k, v, ...)), summed in f32.
 
     Give the arguments of the forward call again, with its result `o` and its log-sum-exp `lse`.
-    dk and dv are sums over the query heads of their KV head. A query that sees no key has gradients
-    of 0 and adds 0 to others. mask and sinks have no gradients here.
+    dk and dv are sums over the query heads of their KV head. A query that sees no key has a
+    gradient of 0, and adds 0 to dk and dv. mask and sinks have no gradients here.
 
     Args:
         q: Tensor or numpy array, float32 or float16, (B, H, S, D).
-        k: Likewise, (B, Hkv, T, D); H is a multiple of Hkv.
-        v: Likewise, (B, Hkv, T, Dv).
-        o: Likewise, (B, H, S, Dv): the result of the forward call.
+        k: float32 or float16, (B, Hkv, T, D); H is a multiple of Hkv.
+        v: float32 or float16, (B, Hkv, T, Dv).
+        o: float32 or float16, (B, H, S, Dv): the result of the forward call.
         lse: float32, (B, H, S): the forward call's log-sum-exp.
-        do: Like o: the gradient by o.
+        do: float32 or float16, (B, H, S, Dv): the gradient by o.
         mask: float32 or float16, added to the scores, or bool, True where a key may be seen;
             broadcast to (B, H, S, T).
         sinks: float32, (H,): as in the forward call; lse includes their effect.
         scale: Factor of q.k; None is 1 / sqrt(D).
-        causal: True: the last query sees the last key; 'top-left': query i sees keys 0 to i.
+        causal: True: query i sees keys 0 to i + T - S; 'top-left': query i sees keys 0 to i.
         window: (left, right): query i sees keys i + T - S - left to i + T - S + right.
         max_bias: ALiBi: its slopes multiply the mask; 0 is no ALiBi.
         softcap: Scores become softcap * tanh(score / softcap); 0 is no cap.

@@ -24,8 +24,8 @@ def attend_blocks(
     q: Any, k: Any, v: Any, extras: dict[str, Any], options: tuple[Any, ...], return_lse: bool,
     out: Tensor | None,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """flash_attn of keys and values in blocks. `extras`: mask, sinks and lengths; `options`: scale,
-    causal, window, max_bias and softcap."""
+    """flash_attn for keys and values in blocks. `extras`: mask, sinks and lengths; `options`:
+    scale, causal, window, max_bias and softcap."""
     for name, t in (("k", k), ("v", v)):
         if not isinstance(t, QTensor) or t.type != k.type:
             raise DTypeError(

@@ -24,7 +24,8 @@ def plain_form(
     shape: Any, keys: Any, options: dict[str, Any],
     dropped: Callable[[Tensor], Tensor] = lambda weights: weights,
 ) -> Callable[..., Tensor]:  # fmt: skip
-    """Attention for float32 q and k of these shapes; `dropped` gets the weights, (B, H, S, T)."""
+    """Attention for float32 q and k of these shapes; `dropped` changes the weights, (B, H, S,
+    T)."""
     b, heads, s, depth = shape
     kv_heads, t = keys[1:3]
     scale, cap = options["scale"], options["softcap"]
@@ -50,7 +51,7 @@ def with_dropout(
     state: Tensor | None, out: Tensor,
 ) -> None:  # fmt: skip
     """Attention of q, k, v, a mask and sinks whose weights are dropped with probability p; a tape
-    keeps which."""
+    keeps the dropped weights."""
     q, k, v = (t if t.dtype == "float32" else t.astype("float32") for t in given[:3])
     mask, sinks = given[3:]
     if mask is not None:
@@ -73,8 +74,7 @@ def alibi_slopes(device: Device, heads: int, max_bias: float) -> Tensor:
 
 
 def _hidden(device: Any, options: dict[str, Any], s: int, t: int) -> Any:
-    """The summand of the logits by the places of queries and keys, (S, T): 0, or -inf for a key
-    that a query may not see."""
+    """The addend of the logits, (S, T): 0, or -inf for a key that a query may not see."""
     seen: Any = device.ones((s, t))
     left, right = options["window"] or (None, None)
     if options["causal"]:

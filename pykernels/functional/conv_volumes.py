@@ -33,8 +33,8 @@ def conv3d(
 ) -> Array:  # fmt: skip
     """Convolution as torch.nn.functional.conv3d: the windows of x times w, plus bias and residual.
 
-    A launch for each plane of the kernel adds its products to those before, for all planes of the
-    result at once. Sums are f32 and no operand is rounded.
+    One launch for each plane of the kernel adds the products of that plane to the sums so far, for
+    all planes of the result. Sums are f32 and no operand is rounded.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, D, H, W) or without N.
@@ -42,16 +42,16 @@ def conv3d(
         bias: float32 or float16, (O,).
         stride: Distance between windows, an integer or (planes, rows, columns).
         padding: Zeros around x: an integer, (planes, rows, columns), (front, back, top, bottom,
-            left, right), "valid" (none), or "same" (as many as preserve the size; stride must be
+            left, right), "valid" (none), or "same" (zeros that preserve the size; stride must be
             1).
         dilation: Distance between taps, an integer or (planes, rows, columns).
-        groups: Number of groups of channels; output channels see the channels of their own only.
+        groups: Number of channel groups; an output channel reads only channels of its own group.
         residual: float32 or float16, added as well; broadcasts to the result's shape.
         activation: As in `conv2d`, applied to the result.
 
     Returns:
-        (N, O, OD, OH, OW), float16 if x and w are, else float32; planes lie next to each other, in
-        each of them channels. A numpy array if all arguments are, else a Tensor.
+        (N, O, OD, OH, OW), float16 if x and w are, else float32; in memory the order of the axes is
+        (N, OD, O, OH, OW). A numpy array if all arguments are, else a Tensor.
 
     Raises:
         ShapeError: if the shapes do not fit, or the output would be empty.
@@ -104,7 +104,7 @@ def conv_transpose3d(
     """Transposed convolution as torch.nn.functional.conv_transpose3d.
 
     Sums are f32 and no operand is rounded. The output has (D - 1) stride - paddings + dilation
-    (KD - 1) + 1 + output_padding planes, rows and columns alike.
+    (KD - 1) + 1 + output_padding planes; rows and columns follow the same formula.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, D, H, W) or without N.
@@ -112,11 +112,11 @@ def conv_transpose3d(
         bias: float32 or float16, (O,).
         stride: Steps of the output between neighbouring elements of x, an integer or (planes, rows,
             columns).
-        padding: Left out at the edges: an integer, (planes, rows, columns) or (front, back, top,
-            bottom, left, right).
-        output_padding: Added at the end, fewer than stride or dilation: an integer or (planes,
-            rows, columns).
-        groups: Number of groups of channels; output channels see the channels of their own only.
+        padding: Planes, rows and columns removed at the edges: an integer, (planes, rows, columns)
+            or (front, back, top, bottom, left, right).
+        output_padding: Planes, rows and columns added at the end, fewer than stride or dilation: an
+            integer or (planes, rows, columns).
+        groups: Number of channel groups; an output channel reads only channels of its own group.
         dilation: Steps between taps, an integer or (planes, rows, columns).
 
     Returns:
@@ -141,7 +141,7 @@ def conv_transpose3d(
             f"[{op}] output_padding must be less than stride or dilation but is {more[0]}"
         )
     kind: DTypeName = "float16" if t.dtype == taps.dtype == "float16" else "float32"
-    if kind == "float16":  # as products of planes are sums
+    if kind == "float16":  # because the products of planes are summed
         t = t.astype("float32")
     n, planes = t.shape[0], taps.shape[2]
     full = (t.shape[2] - 1) * steps[0] + (planes - 1) * gaps[0] + 1 + more[0]
@@ -163,7 +163,7 @@ def conv_transpose3d(
     together: Any = rows[0] if len(rows) == 1 else stack(rows, 2)
     places = [i * gaps[0] + j * steps[0] for i in range(planes) for j in range(t.shape[2])]
     if not any(front <= at < front + deep for at in places):
-        together = together.copy()  # what is cut out depends on x and w, too: gradients are zeros
+        together = together.copy()  # the result still depends on x and w: gradients are zeros
     shape = (n, length * steps[0], *like.shape[2:])
     result: Any = together.reshape(shape)[:, front : front + deep].transpose(0, 2, 1, 3, 4)
     vector = call.tensor("bias", bias)
@@ -178,7 +178,7 @@ def conv_transpose3d(
 
 
 def _added(parts: list[tuple[int, Any]], length: int, like: Tensor) -> Tensor:
-    """The sum of images of planes that begin at places, as `length` planes."""
+    """The sum of parts (first plane, images), each padded to `length` planes."""
     total: Any = None
     for at, y in parts:
         behind = length - at - y.shape[1]
@@ -191,7 +191,7 @@ def _added(parts: list[tuple[int, Any]], length: int, like: Tensor) -> Tensor:
 
 
 def _volumes(op: str, t: Tensor, taps: Tensor) -> tuple[bool, Any]:
-    """True if there is no axis N, and x with it."""
+    """True if x lacks the axis N, and x with this axis."""
     if t.ndim not in (4, 5):
         raise ShapeError(
             f"[{op}] x must have axes (N, C, D, H, W) or (C, D, H, W) but has shape {t.shape}"
@@ -202,7 +202,7 @@ def _volumes(op: str, t: Tensor, taps: Tensor) -> tuple[bool, Any]:
 
 
 def three(op: str, name: str, value: Any, least: int = 1) -> tuple[int, int, int]:
-    """An integer for all axes, or three integers."""
+    """Three integers, from one integer for all axes or from three integers."""
     found = integers(op, name, tuple(value)) if _is_row(value) else (integer(op, name, value),) * 3
     if len(found) != 3 or None in found or min(found) < least:
         raise ArgumentError(
@@ -218,7 +218,7 @@ def _is_row(value: Any) -> bool:
 def _edges(
     op: str, padding: Any, taps: Tensor, steps: Sequence[int], gaps: Sequence[int]
 ) -> tuple[int, int, Any]:
-    """Planes in front and behind, and what is around images."""
+    """The planes in front, the planes behind, and the padding of each image."""
     if padding == "same":
         if set(steps) != {1}:
             raise ArgumentError(f"[{op}] stride must be 1 with padding 'same' but is {steps}")
@@ -254,8 +254,7 @@ def _size(
 
 
 def _flat_residual(op: str, added: Tensor, single: bool, n: int, deep: int) -> Tensor:
-    """A residual of volumes as a residual of images; axes that repeat over planes or volumes repeat
-    there, too."""
+    """A residual of volumes as a residual of images, broadcast over planes and volumes."""
     if single:
         added = added[None] if added.ndim == 4 else added
     if added.ndim > 5:

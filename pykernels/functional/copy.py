@@ -48,11 +48,12 @@ def copy(x: Array) -> Array:
 
 def copyto(dst: Tensor | QTensor, src: Array | QTensor) -> None:
     """Write `src` to all elements of `dst`, broadcast by numpy's rules and converted to its dtype.
-    Numbers become the blocks of a QTensor, blocks become numbers or blocks of another type.
+    Numbers are quantised to the blocks of a QTensor; blocks become numbers, or blocks of another
+    type.
 
     Raises:
-        ArgumentError: if dst is of a type that is only read from files, and src of another one.
-        ShapeError: if the shape of src does not broadcast to that of dst.
+        ArgumentError: if dst has a type that is only read from files, and src has another type.
+        ShapeError: if the shape of src does not broadcast to the shape of dst.
         DTypeError, AliasError: as `kernels.cpy`.
     """
     if not isinstance(dst, (Tensor, QTensor)):

@@ -24,12 +24,12 @@ _ONE_HOT = replace(_scatter.KERNEL, name="one_hot")
 
 @whole
 def diag(x: Array, k: int = 0) -> Array:
-    """A matrix with x on its k-th diagonal and zeros elsewhere. If x is a matrix, a view of its
-    diagonal.
+    """A matrix with x on its k-th diagonal and zeros elsewhere. If x is a matrix, the result is a
+    view of its k-th diagonal.
 
     Args:
         x: Tensor or numpy array, one axis or two, any dtype.
-        k: The diagonal: 0 the main diagonal, above it positive, below it negative.
+        k: The number of the diagonal: 0 is the main diagonal, and positive numbers are above it.
 
     Raises:
         ShapeError: x has another number of axes.
@@ -56,7 +56,7 @@ def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Ar
 
     Args:
         index: Tensor or numpy array, int32 or int64, any shape.
-        num_classes: Size of the new axis. It is required, because the index is not read.
+        num_classes: Size of the new axis. It is required, because the host does not read the index.
         dtype: The dtype of the result.
 
     Raises:

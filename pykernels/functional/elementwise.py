@@ -40,15 +40,15 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
 
     Args:
         expression: The text.
-        out: The Tensor to write to, one of the operands too; None makes one.
-        operands: Tensors, numpy arrays or numbers, by their names in the text; at most seven
+        out: The Tensor to write to, which may be an operand; None makes one.
+        operands: Tensors, numpy arrays or numbers, each by its name in the text; at most seven
             Tensors and arrays.
 
     Returns:
         A Tensor if an argument is a Tensor, else a numpy array.
 
     Raises:
-        ArgumentError: a ValueError that shows where the text is not an expression.
+        ArgumentError: the text is not an expression; the message shows the place of the error.
         LimitError: more tensors or numbers than one launch can have.
         DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
@@ -69,7 +69,7 @@ def clamp(
         x: Tensor or numpy array.
         min: Number, Tensor or numpy array that repeats by numpy's rule; None is no limit. max: As
         `min`.
-        out: The Tensor to write to, x too; None makes one.
+        out: The Tensor to write to, which may be x; None makes one.
     """
     operands: dict[str, Any] = {"x": x}
     text = "x"
@@ -104,12 +104,12 @@ _gelu_known: dict[str, Operations] = {"none": {}, "tanh": {}}
 def gelu(
     x: Array, approximate: Literal["none", "tanh"] = "none", *, out: Tensor | None = None
 ) -> Array:
-    """x times the normal distribution function of x; -0 for -inf.
+    """x times the cumulative normal distribution function at x; -0 for x = -inf.
 
     Args:
         x: Tensor or numpy array, computed as float32 or float16.
         approximate: "none", or "tanh" to compute `gelu_tanh`.
-        out: The Tensor to write to, x too; None makes one.
+        out: The Tensor to write to, which may be x; None makes one.
 
     Returns:
         A Tensor if an argument is a Tensor, else a numpy array. The dtype is x's promoted dtype.
@@ -120,7 +120,7 @@ def gelu(
     """
     try:
         known = _gelu_known[approximate]
-    except (KeyError, TypeError):  # such as a list
+    except (KeyError, TypeError):  # not hashable, such as a list
         told = f"{approximate!r:.40}"
         raise ArgumentError(f"[gelu] approximate must be 'none' or 'tanh' but is {told}") from None
     if out is None and isinstance(x, Tensor):
@@ -140,7 +140,7 @@ def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = Non
         x: Tensor or numpy array.
         mask: Tensor or numpy array, bool.
         value: A number.
-        out: The Tensor to write to, x too; None makes one.
+        out: The Tensor to write to, which may be x; None makes one.
     """
     operands: dict[str, Any] = {"mask": mask, "value": value, "x": x}
     return evaluate("masked_fill", "where(mask, value, x)", operands, out)  # type: ignore[no-any-return]
@@ -160,7 +160,7 @@ def nan_to_num(
         nan: A number.
         posinf: A number; None is the largest number of the dtype of x, as in numpy.
         neginf: A number; None is the smallest number of the dtype of x.
-        out: The Tensor to write to, x too; None makes one.
+        out: The Tensor to write to, which may be x; None makes one.
     """
     most = _LARGEST.get(str(getattr(x, "dtype", "")), _LARGEST["float32"])
     numbers = (
@@ -175,7 +175,7 @@ def isclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False, *, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """True where |a - b| <= atol + rtol |b|, in float32, or where both are the same infinity.
+    """True where |a - b| <= atol + rtol |b|, in float32, or if both are the same infinity.
 
     Args:
         a: Tensor, numpy array or number.
@@ -210,11 +210,11 @@ def swiglu(
     """x times silu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, its halves are gate and x.
-        gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
+        x: Tensor or numpy array, float32 or float16; without `gate`, one half of x is the gate.
+        gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
         axis: The axis of the halves.
         dim: Another name for axis.
-        swapped: True takes the second half as the gate, not the first.
+        swapped: True: the second half of x is the gate, not the first.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -235,11 +235,11 @@ def geglu(
     """x times gelu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, its halves are gate and x.
-        gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
+        x: Tensor or numpy array, float32 or float16; without `gate`, one half of x is the gate.
+        gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
         axis: The axis of the halves.
         dim: Another name for axis.
-        swapped: True takes the second half as the gate, not the first.
+        swapped: True: the second half of x is the gate, not the first.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -260,11 +260,11 @@ def reglu(
     """x times relu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, its halves are gate and x.
-        gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
+        x: Tensor or numpy array, float32 or float16; without `gate`, one half of x is the gate.
+        gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
         axis: The axis of the halves.
         dim: Another name for axis.
-        swapped: True takes the second half as the gate, not the first.
+        swapped: True: the second half of x is the gate, not the first.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -307,7 +307,7 @@ _gated_known: dict[str, Operations] = {"swiglu": {}, "geglu": {}, "reglu": {}}
 def _gated(
     op: str, x: Array, gate: Array | None, axis: int, swapped: bool, out: Tensor | None
 ) -> Any:
-    """x and a gate, or the halves of x."""
+    """Call the kernel with x and the gate, or with the halves of x."""
     halves = (x, gate) if gate is not None else _halves(op, x, axis, swapped)
     return operate(op, _gated_known[op], halves, (), out)
 

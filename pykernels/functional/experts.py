@@ -1,4 +1,4 @@
-"""Products of rows with the weights of experts that they name."""
+"""Products of rows with the weights of the expert that is given for each row."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["expert_linear"]
 def expert_linear(
     x: Array, w: Array | QTensor, experts: Array, *, out: Tensor | None = None
 ) -> Tensor:
-    """A linear layer whose weights each row chooses: a mixture of experts.
+    """A mixture of experts: a linear layer that multiplies each row by the weights of its expert.
 
     result[t, s, :] = x[t, s, :] @ w[experts[t, s]].T, with float32 sums. Rows are sorted by expert
-    on the device, and nothing is read back. Gradients by x and by float weights take one product of
-    all rows for each expert.
+    on the device, and nothing is read back. The gradients by x and by float weights compute a
+    product of all rows for each expert.
 
     Args:
         x: float32 or float16 (tokens, slots, k), or (tokens, k): one row for all slots of a token.
         w: (experts, n, k): a QTensor, or float32 or float16 with k a multiple of 16.
-        experts: int32 or int64 (tokens, slots), the expert of each row, such as top_k of a router's
-            scores gives.
+        experts: int32 or int64 (tokens, slots), the expert of each row, for example from top_k of a
+            router's scores.
         out: the Tensor (tokens, slots, n) to write to, float32 or float16; None makes one of x's
             dtype.
 

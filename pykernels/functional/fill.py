@@ -82,7 +82,8 @@ def full_like(x: Array, value: float, dtype: DTypeLike | None = None) -> Array:
 
 
 def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
-    """A new tensor of x's shape, and True if the result goes to the host because x is there."""
+    """A new tensor of x's shape, and True if the result goes to the host because x is a numpy
+    array."""
     array_of(op, "x", x)
     name = dtype_of(x.dtype if dtype is None else dtype, f"[{op}] dtype").name
     if isinstance(x, Tensor):
@@ -93,17 +94,17 @@ def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
 def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None = None) -> Tensor:
     """A copy of numbers, lists, an array or a tensor, on the default device unless one is given.
 
-    Python's numbers become float32, bools bool. Arrays keep their dtype, but float64 becomes
-    float32; torch's tensors on the CPU are taken too (bfloat16 among them). A list with tensors is
-    stacked on their device, and tapes record this.
+    Python's numbers become float32, its bools become bool. Arrays keep their dtype, but float64
+    becomes float32; torch's tensors on the CPU are accepted, including bfloat16. A list with
+    tensors is stacked on their device, and tapes record this.
 
     Args:
-        array: Anything that `numpy.asarray` takes.
+        array: Anything that `numpy.asarray` accepts.
         dtype: The dtype to convert to, by numpy's rules; None keeps an array's dtype.
 
     Raises:
         DTypeError: a dtype that tensors do not have, such as complex numbers.
-        ArgumentError: numpy cannot make an array of it.
+        ArgumentError: numpy cannot convert the argument to an array.
     """
     if device is None and isinstance(array, (list, tuple)):
         first = held(array)
@@ -126,8 +127,8 @@ def from_dlpack(x: Any, *, device: Device | None = None) -> Tensor:
     given.
 
     Raises:
-        DTypeError: it has no `__dlpack__`, or a dtype that tensors do not have.
-        ArgumentError: it is not on the host, or cannot be exported.
+        DTypeError: x has no `__dlpack__`, or a dtype that tensors do not have.
+        ArgumentError: x is not on the host, or cannot be exported.
     """
     if isinstance(x, Tensor) or is_torch(x):
         return tensor(x, device=device)

@@ -22,7 +22,7 @@ def arange(
     *,
     device: Device | None = None,
 ) -> Tensor:
-    """Numbers from start (0 if only one bound is given) in steps of `step`, up to but without stop.
+    """Numbers from start (0 if only one bound is given) in steps of `step`, excluding stop.
 
     Integers are exact. Floats are start + i * step in float32, each operation rounded, and then
     rounded to the dtype; i is exact up to 2^24.
@@ -76,8 +76,8 @@ def linspace(
 ) -> Tensor:
     """`num` numbers from start to stop at equal distances: start + i * step in float32.
 
-    step is (stop - start) / (num - 1), or / num without the endpoint, rounded to float32; the last
-    number is stop itself.
+    step is (stop - start) / (num - 1), or (stop - start) / num without the endpoint, rounded to
+    float32. With the endpoint, the last number is exactly stop.
 
     Args:
         start, stop: real numbers.
@@ -119,7 +119,7 @@ def eye(
     Args:
         n: rows.
         m: columns; None is n.
-        k: the diagonal: 0 the main diagonal, above it positive, below it negative.
+        k: the number of the diagonal: 0 is the main diagonal, and positive numbers are above it.
         dtype: any.
         device: None is the default device.
     """

@@ -11,7 +11,7 @@ __all__ = ["stop_gradient"]
 def stop_gradient(x: Array) -> Array:
     """A copy that counts as a constant: no gradient passes it (JAX; torch's detach).
 
-    The copy has memory of its own. A view would not work, since gradients belong to memory.
+    The copy has its own memory. A view would not work, because gradients are tracked by memory.
 
     Args:
         x: Tensor or numpy array, any dtype.
@@ -20,7 +20,7 @@ def stop_gradient(x: Array) -> Array:
         A contiguous copy. A numpy array gives a numpy array, all else gives a Tensor.
 
     Raises:
-        DTypeError: x is neither.
+        DTypeError: x is neither a Tensor nor a numpy array.
     """
     given = array_of("stop_gradient", "x", x)
     return given.detach() if isinstance(given, Tensor) else given.copy()

@@ -44,22 +44,22 @@ def scatter(
     Args:
         x: Tensor or numpy array, any dtype.
         axis: The axis along which the index counts.
-        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
-            sizes may be smaller. Negative indices are out of range.
+        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the other axes
+            its sizes may be smaller than those of x. Negative indices are out of range.
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index; or
             a number.
         check: False skips indices out of range, without an error.
         distinct: True promises that no two elements go to one place, and saves the passes that find
             the last element. If the promise is wrong, the place gets one of the elements.
-        out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
+        out: The Tensor of the shape of x to write to, which may be x itself; None makes one.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor. If several elements go to
         one place, it gets the element that is furthest along the axis.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
-            the result is a numpy array.
+        IndexRangeError: at the next synchronisation, for an index outside the axis; at once if the
+            result is a numpy array.
         DTypeError, ShapeError and the errors of `pykernels.kernels.scatter`.
     """
     arrays = (x, index, src) if isinstance(src, (Tensor, np.ndarray)) else (x, index)
@@ -86,26 +86,27 @@ def scatter_add(
     """x with elements added to the places along an axis that an index gives (torch):
     result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
 
-    Deterministic. Integers take one dispatch of atomic additions. Floats are added in an order that
-    follows from the index alone: it is sorted, by as many bits as numbers below the size of the
-    axis have, in five dispatches up to 32,768 elements along it, in 13 for 10^6 into 10^6.
+    Deterministic. Integers need one dispatch of atomic additions. The order in which floats are
+    added depends on the index alone: the index is sorted, by the bits that numbers below the size
+    of the axis have, in five dispatches for up to 32,768 elements along the axis, in 13 for 10^6
+    elements into 10^6 places.
 
     Args:
         x: Tensor or numpy array, float32, float16 (summed in f32, rounded once), int32 or uint32
             (sums wrap).
         axis: The axis along which the index counts.
-        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
-            sizes may be smaller. Negative indices are out of range.
+        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the other axes
+            its sizes may be smaller than those of x. Negative indices are out of range.
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index.
         check: False skips indices out of range, without an error.
-        out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
+        out: The Tensor of the shape of x to write to, which may be x itself; None makes one.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
-            the result is a numpy array.
+        IndexRangeError: at the next synchronisation, for an index outside the axis; at once if the
+            result is a numpy array.
         DTypeError, ShapeError and the errors of `pykernels.kernels.scatter_add`.
     """
     call = Call(_SCATTER_ADD, x, index, src, out=out)
@@ -133,7 +134,7 @@ def _before(t: Tensor, result: Tensor) -> Tensor:
 
 
 def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
-    """The part of the values that belongs to an index."""
+    """The part of the values that has the shape of the index."""
     fits = values.ndim == places.ndim and all(
         n <= m for n, m in zip(places.shape, values.shape, strict=True)
     )
@@ -162,14 +163,14 @@ def nonzero(
 
     Args:
         x: Tensor or numpy array, any dtype, one axis to six.
-        size: The length of the results. If there are more elements, the first `size` are taken;
-            compare the count to find out. None takes all.
+        size: The length of the results. If there are more elements, the result has the first
+            `size`; compare the count to find out. None returns all.
         fill_value: The value after the indices, if there are fewer than `size`.
         return_count: Also return the number of all elements that are not zero, on the device, as
             the last array.
 
     Returns:
-        For each axis int32 (count,) or (size,), and with `return_count` int32 () behind them.
+        For each axis int32 (count,) or (size,), and with `return_count` a last array, int32 ().
 
     Raises:
         ShapeError: x has no axes.
@@ -200,14 +201,14 @@ def nonzero(
 def masked_select(x: Array, mask: Array) -> Array:
     """The elements of x where a mask is True, in C order (torch); both broadcast.
 
-    Reads their number from the device, so it waits, and captures refuse it.
+    The host reads their number, so the call waits for the device, and captures refuse it.
 
     Args:
         x: Tensor or numpy array, any dtype.
         mask: Tensor or numpy array, bool.
 
     Returns:
-        (count,) of the dtype of x: a numpy array if both are numpy arrays, else a Tensor.
+        (count,) of the dtype of x: a numpy array if x and mask are numpy arrays, else a Tensor.
 
     Raises:
         DTypeError: the mask is not bool.

@@ -30,8 +30,8 @@ def solve_triangular(
 ) -> Array:  # fmt: skip
     """The solution x of a @ x = b for a triangular matrix a (torch.linalg).
 
-    By substitution in f32, row after row. Elements on the other side of the diagonal do not count.
-    A zero on the diagonal makes infinities or NaN.
+    By substitution in f32, row after row. The other triangle of a is not used. A zero on the
+    diagonal leads to infinities or NaN.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32 or float16.
@@ -39,12 +39,12 @@ def solve_triangular(
             leading axes repeat by numpy's rule.
         upper: True for an upper triangle.
         left: False solves x @ a = b.
-        unitriangular: True counts the diagonal as ones.
-        out: The Tensor to write to, b too; None makes one.
+        unitriangular: True treats the diagonal as ones.
+        out: The Tensor to write to, which may be b; None makes one.
 
     Returns:
-        x, of the shape of b with the leading axes of both and of the dtype of a: a numpy array if
-        both are numpy arrays, else a Tensor.
+        x, with the shape of b, the common leading axes of a and b, and the dtype of a: a numpy
+        array if both are numpy arrays, else a Tensor.
 
     Raises:
         ShapeError: a is not square, or b does not fit it.
@@ -85,7 +85,8 @@ def _solved(a: Array, b: Array, upper: bool, left: bool, unit: bool, out: Tensor
 
 
 def _solve(a: Tensor, b: Tensor, x: Tensor, upper: bool, left: bool, unit: bool) -> None:
-    """Solve any triangle as a lower triangle: with rows from the end, or as a transposed system."""
+    """Solve any triangle as a lower triangle: by reversing the rows, or by transposing the
+    system."""
     if not left:
         a, b, x = a.swapaxes(-1, -2), b.swapaxes(-1, -2), x.swapaxes(-1, -2)
     if upper == left:

@@ -29,8 +29,8 @@ _ARGS = (
     replace(KERNEL.args[1], name="targets", dtypes=("int32", "int64")),
 )
 _CTC = replace(KERNEL, name="ctc_loss", args=_ARGS)
-_NONE = -1e30  # the logarithm of a probability of 0; differences of it are numbers
-Lengths: TypeAlias = Any  # Tensor, numpy array, list of integers or one
+_NONE = -1e30  # stands for log(0); unlike those of -inf, its differences are not NaN
+Lengths: TypeAlias = Any  # Tensor, numpy array, list of integers, or integer
 
 
 @whole
@@ -43,26 +43,27 @@ def ctc_loss(
     probability of all alignments of the inputs that give the targets.
 
     Computed in f32, with a few launches for each of the T steps; a tape keeps the values of each
-    step. The gradient is by each number of log_probs. torch's gradient assumes that log_probs come
-    from `log_softmax`; after a `log_softmax` both are the same.
+    step. The gradient treats the numbers of log_probs as independent. torch's gradient assumes that
+    log_probs come from `log_softmax`; behind a `log_softmax` both gradients are the same.
 
     Args:
         log_probs: Tensor or numpy array, float32 or float16, (T, N, C) or (T, C): the logarithms of
             the probabilities of classes.
-        targets: Tensor or numpy array, int32 or int64: (N, S), of which each row counts as far as
-            its length, or all targets in one row, (sum of target_lengths,). No blanks.
-        input_lengths: For each sequence, how many steps count: (N,) or one number, at most T. A
-            Tensor's are not checked, and are read on the device.
-        target_lengths: Likewise of targets, at most S; 0 is allowed. A Tensor's are read by the
-            host where targets are in one row.
+        targets: Tensor or numpy array, int32 or int64: (N, S), with each row used up to its target
+            length, or all targets joined, (sum of target_lengths,). No blanks.
+        input_lengths: The number of steps of each sequence: (N,) or one number, at most T. Lengths
+            in a Tensor are not checked, and are read on the device.
+        target_lengths: The number of targets of each sequence, at most S; 0 is allowed. The host
+            reads lengths in a Tensor if the targets are joined.
         blank: The class that stands for no target.
-        reduction: 'mean' divides each loss by the target's length (by 1 where that is 0) and takes
-            the mean; 'sum'; 'none' gives the loss of each sequence.
-        zero_infinity: 0 in place of an infinite loss, that of inputs that are too short. The
-            gradient of an infinite loss is 0 in any case.
+        reduction: 'mean' divides each loss by the target's length (at least 1) and takes the mean;
+            'sum' adds the losses; 'none' gives the loss of each sequence.
+        zero_infinity: True turns an infinite loss, which inputs that are too short have, into 0.
+            The gradient of an infinite loss is 0 in any case.
 
     Returns:
-        () or for 'none' (N,), of the dtype of log_probs: a numpy array if both are, else a Tensor.
+        () or for 'none' (N,), of the dtype of log_probs: a numpy array if no argument is a Tensor,
+        else a Tensor.
 
     Raises:
         ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.

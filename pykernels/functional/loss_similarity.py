@@ -31,9 +31,9 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
 
     Args:
         x1: Tensor or numpy array, float32 or float16.
-        x2: The same; both repeat to one shape by numpy's rule.
+        x2: As x1; x1 and x2 repeat to one shape by numpy's rule.
         dim: The axis of the vectors, in the common shape.
-        eps: The least length that is divided by, above 0.
+        eps: The smallest divisor, above 0: a shorter length counts as eps.
 
     Returns:
         A numpy array if both are numpy arrays, else a Tensor: the common shape without the axis,
@@ -55,7 +55,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     half = a.dtype == b.dtype == "float16"
     given: dict[str, Array | float] = {"eps": least}
     for name, t in (("a", a), ("b", b)):
-        # Along its own axis a vector may repeat; its length does not along the others.
+        # A vector may repeat along its own axis; along the other axes its length is computed once.
         t = t if t.dtype == "float32" else t.astype("float32")
         t = t[(None,) * (len(shape) - t.ndim)] if t.ndim < len(shape) else t
         t = t.broadcast_to((*t.shape[:axis], shape[axis], *t.shape[axis + 1 :]))

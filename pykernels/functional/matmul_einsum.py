@@ -28,7 +28,7 @@ __all__ = ["dot", "einsum", "tensordot"]
 Operand: TypeAlias = tuple[Tensor, Labels]
 Axes = int | tuple[int | Sequence[int], int | Sequence[int]]
 _EINSUM, _TENSORDOT, _DOT = [replace(KERNEL, name=n) for n in ("einsum", "tensordot", "dot")]
-MOST_BATCH = 4  # axes of batches that mul_mat takes
+MOST_BATCH = 4  # the most batch axes of mul_mat
 
 
 @overload
@@ -59,20 +59,21 @@ def einsum(
     """The sum of products that subscripts describe, of one operand or more, as numpy.einsum.
 
     "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over; a letter that
-    occurs twice in an operand takes its diagonal; "..." stands for axes that broadcast. Without
+    occurs twice in an operand selects its diagonal; "..." stands for axes that broadcast. Without
     "->" the result has the letters that occur once, in alphabetical order, after the axes of "...".
     Sums are f32 for all dtypes of operands, and no operand is rounded. Two operands are one batched
-    matrix product on views; operands whose axes do not merge in memory are copied first. More are
-    multiplied in pairs, the first two first unless `optimize` says otherwise, so the same call
-    gives the same bits whatever is installed; what is between two products is float32.
+    matrix product on views; operands whose axes do not merge in memory are copied first. More
+    operands are multiplied in pairs, from the left to the right unless `optimize` gives another
+    order, so the same call gives the same bits whatever packages are installed. Intermediate
+    products are float32.
 
     Args:
         subscripts: letters of the axes, as in numpy.
         operands: Tensors or numpy arrays, float32 or float16.
-        optimize: False multiplies from the left to the right. A path: pairs of places in the list
-            of operands, of which each step takes two away and appends their product; numpy's
-            `einsum_path` gives one (its first word may stand in front). "opt_einsum" asks that
-            package, which must be installed, for one.
+        optimize: False multiplies from the left to the right. A path is a list of pairs of
+            positions in the list of operands: each step removes a pair and appends its product.
+            numpy's `einsum_path` returns a path (its first word may stay). "opt_einsum" gets the
+            path from that package, which must be installed.
         out: The Tensor to write to, float32 or float16; None makes one, float16 if all operands
             are, else float32.
 
@@ -80,8 +81,8 @@ def einsum(
         A numpy array if all arguments are numpy arrays, else a Tensor; never a view.
 
     Raises:
-        ArgumentError: for subscripts that are malformed, or not of as many operands; a path that
-            is none; opt_einsum is not installed.
+        ArgumentError: for malformed subscripts, or subscripts of another number of operands; for an
+            invalid path; if opt_einsum is not installed.
         ShapeError: if axes of one letter differ in size, or the number of axes does not fit.
         DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
@@ -135,13 +136,13 @@ def _one(
 def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) -> Array:
     """The sum of products over some axes of a and b, as numpy.tensordot.
 
-    The result has the other axes of a, then those of b. Sums are f32.
+    The result has the other axes of a, then the other axes of b. Sums are f32.
 
     Args:
         a: Tensor or numpy array, float32 or float16.
         b: Tensor or numpy array, float32 or float16.
-        axes: a number of axes, the last of a and the first of b; or the axes of a and of b, each an
-            integer or a sequence.
+        axes: a number n, for the last n axes of a and the first n axes of b; or a pair, the axes of
+            a and the axes of b, each an integer or a sequence.
         out: as in `einsum`.
 
     Returns:
@@ -184,13 +185,13 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
 def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Array:
     """The sum of products over the last axis of a and the second-to-last axis of b, by the rules of
     numpy: result[..., i, ..., k] = sum over j of a[..., i, j] * b[..., j, k]. If b has one axis,
-    that axis is summed: two vectors give a number. If a or b has no axes, it is `mul`. Sums are
+    that axis is summed: two vectors give a number. If a or b has no axes, `dot` is `mul`. Sums are
     f32.
 
     Args:
-        a: Tensor, numpy array or number, float32 or float16; any dtype of `mul` where a or b has no
+        a: Tensor, numpy array or number, float32 or float16; any dtype of `mul` if a or b has no
             axes.
-        b: The same.
+        b: As a.
         out: The Tensor to write to, as in `einsum`; None makes one.
 
     Returns:
@@ -236,7 +237,7 @@ def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:
 def _contract(
     op: str, call: Call, dtype: DTypeName, pair: tuple[Operand, Operand], output: Labels
 ) -> Tensor:
-    """The product of operands with labelled axes, summed over those that the result lacks."""
+    """The product of operands with labelled axes, summed over the axes that the result lacks."""
     left, right = (_diagonals(op, t, labels) for t, labels in pair)
     sizes: dict[str, int] = {}
     for t, labels in (left, right):

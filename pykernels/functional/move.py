@@ -231,7 +231,7 @@ def repeat(
 def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
     """Repeat each element along an axis by its own count, as rows that an index names."""
     n = src.shape[at]
-    if not counts.size:  # of a list without dtype
+    if not counts.size:  # an empty list, which numpy makes float64
         counts = counts.astype(np.int32)
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ArgumentError(
@@ -345,7 +345,7 @@ def pad(
         mode: "constant"; "replicate" repeats the element at the edge (numpy: "edge"), "reflect"
             mirrors without repeating it, "circular" continues at the other end (numpy: "wrap"). A
             reflected border must have fewer elements than the axis, a circular border at most as
-            many (torch).
+            many as the axis (torch).
         constant_values: The number in a constant border.
         out: The Tensor to write to; None makes one.
 

@@ -29,7 +29,7 @@ def local_response_norm(
 
     m is the mean of the squares of `size` neighbouring channels, from size // 2 before an element's
     channel to (size - 1) // 2 after it. Channels beyond the ends count as 0. Squares are summed
-    in f32. Three passes over memory, four for float16.
+    in f32. The call makes three passes over memory, four for float16.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, ...) with two axes or more.
@@ -37,7 +37,7 @@ def local_response_norm(
         alpha: Factor of the mean.
         beta: Exponent.
         k: Added to the mean.
-        out: The Tensor to write to, of x's shape and dtype, x too; None makes one.
+        out: The Tensor to write to, with x's shape and dtype; it may be x. None makes one.
 
     Returns:
         A numpy array if x is one and out is None, else a Tensor.

@@ -30,15 +30,15 @@ def instance_norm(
 ) -> Array:
     """(x - mean) / sqrt(variance + eps) * weight + bias, as torch's instance_norm.
 
-    Mean and variance are of one image and one channel, computed in f32.
+    Mean and variance are computed in f32, for each channel of each image.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, ...) with more than one pixel.
         running_mean: Tensor or numpy array (C,), float32: the mean with use_input_stats=False.
-        running_var: Likewise.
+        running_var: Tensor or numpy array (C,), float32: the variance with use_input_stats=False.
         weight: Tensor or numpy array (C,), float32 or float16.
-        bias: Likewise.
-        use_input_stats: Take mean and variance of x. Running statistics are not updated.
+        bias: Tensor or numpy array (C,), float32 or float16.
+        use_input_stats: True: use the mean and variance of x. Running statistics are not updated.
         eps: Added to the variance.
         out: The Tensor to write to, of x's shape and dtype; None makes one.
 
@@ -76,19 +76,19 @@ def batch_norm(
 ) -> Array:
     """(x - mean) / sqrt(variance + eps) * weight + bias by channel, as torch's batch_norm.
 
-    In training, mean and variance are of a channel in all images, computed in f32. The running
-    statistics become (1 - momentum) times their old value plus momentum times mean and variance;
-    this variance is divided by one less than the number of elements. Otherwise the running
-    statistics are used unchanged.
+    In training, mean and variance are computed in f32, for each channel over all images. The
+    running statistics become (1 - momentum) times their old value plus momentum times mean and
+    variance; this variance has the number of elements minus one as its divisor. Otherwise the
+    running statistics are used unchanged.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, ...).
-        running_mean: Tensor or numpy array (C,), float32. In training a Tensor, which is written,
-            or None.
-        running_var: Likewise.
+        running_mean: Tensor or numpy array (C,), float32. In training a Tensor, which the call
+            updates, or None.
+        running_var: As running_mean.
         weight: Tensor or numpy array (C,), float32 or float16.
-        bias: Likewise.
-        training: Take the statistics of x.
+        bias: Tensor or numpy array (C,), float32 or float16.
+        training: True: use the statistics of x.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.
         out: The Tensor to write to, of x's shape and dtype; None makes one.

@@ -1,4 +1,4 @@
-"""A norm and the product behind it, in one dispatch where there is one row."""
+"""A norm and the matrix product that follows it, in one dispatch if there is one row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .elementwise import elementwise
 
 __all__ = ["rms_norm_linear"]
 
-# The activation of a gate, times the rest, where a call is several.
+# The activation of the gate times the other half, for a call of several dispatches.
 _GATES = {
     None: "a * c", "relu": "where(a > 0, a, 0.0) * c", "silu": "silu(a) * c",
     "gelu": "gelu(a) * c", "gelu_tanh": "gelu_tanh(a) * c",
@@ -42,11 +42,11 @@ def rms_norm_linear(
     gated: bool = False,
     out: Tensor | None = None,
 ) -> Array:
-    """linear(rms_norm(x, k, weight, eps), w, b, activation=...), as a step of a language model
-    needs it: one row is one dispatch, whose normalised numbers are not rounded to x's dtype.
+    """linear(rms_norm(x, k, weight, eps), w, b, activation=...), for a step of a language model:
+    one row needs one dispatch, which does not round the normalised numbers to x's dtype.
 
-    More rows, numpy arrays and what a tape records are a norm and a product, with the gradients of
-    both.
+    For more rows, for numpy arrays and under a tape, the call is a norm and a product, with the
+    gradients of both.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (..., k).
@@ -54,7 +54,7 @@ def rms_norm_linear(
         w: float32 or float16, (n, k); or a QTensor (n, k).
         b: float32 or float16, (n,).
         eps: Added to the mean of the squares; None is the spacing of x's dtype above 1.
-        activation: Of the product with its bias.
+        activation: Applied to the product plus the bias.
         gated: True: the first n / 2 columns are gates, and the result is their activation times the
             others, (..., n / 2): `swiglu` with activation="silu".
         out: The Tensor to write to; None makes one.

@@ -41,13 +41,13 @@ def flatten_parameters(
 
         flat, (w, b) = pk.flatten_parameters([w, b])
 
-    A step of an optimiser on `flat` is one dispatch for all of them, and the gradient of `flat`
-    holds that of each view in its place. Views begin at multiples of 16 bytes. The elements between
-    them are 0, and stay 0 because their gradient is 0.
+    A step of an optimiser on `flat` is one dispatch for all parameters, and the gradient of `flat`
+    holds the gradient of each view at the place of the view. Views begin at multiples of 16 bytes.
+    The elements between them are 0, and stay 0 because their gradient is 0.
 
-    Copies by `copy.deepcopy` are views of one copy. The list of views pickles as the flat tensor
-    and their places: so both, pickled together, are one tensor again. A view that is pickled by
-    itself is its own elements.
+    Copies of the views by `copy.deepcopy` are views of one copy. The list of views is pickled as
+    the flat tensor and the places of the views, so a flat tensor and its list that are pickled
+    together share memory again. A view that is pickled alone stores its own elements.
 
     Args:
         parameters: Tensors or numpy arrays, all float32 or all float16; arrays of float64 count as
@@ -59,7 +59,7 @@ def flatten_parameters(
 
     Raises:
         ArgumentError: no parameters.
-        DTypeError: other dtypes, or different ones.
+        DTypeError: other dtypes, or parameters of different dtypes.
     """
     op = "flatten_parameters"
     given = _listed(op, "parameters", parameters, (Tensor, np.ndarray))
@@ -108,7 +108,7 @@ class _Views(list[Tensor]):
 
 def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
     """The views of a flat tensor, by their shapes and first elements."""
-    if isinstance(flat, LostTensor):  # in a process without a device, the views are arrays, too
+    if isinstance(flat, LostTensor):  # in a process without a device, the views are lost, too
         return _Views(flat, [flat if isinstance(place, tuple) else place for place in places])
     flat._storage.whole = flat._offset, flat._layout
     found = []
@@ -131,16 +131,17 @@ def sgd_step(
     weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> Tensor:
-    """One step of stochastic gradient descent, in place, as `torch.optim.SGD` takes it.
+    """One step of stochastic gradient descent, in place, as in `torch.optim.SGD`.
 
-    With g = grad + weight_decay * param: param -= lr * g; with momentum
-    buffer = momentum * buffer + g, and param -= lr * buffer, or lr * (g + momentum * buffer) with
-    nesterov. Computed in float32.
+    With g = grad + weight_decay * param: param -= lr * g. With momentum:
+    buffer = momentum * buffer + g, and param -= lr * buffer, or
+    param -= lr * (g + momentum * buffer) with nesterov. Computed in float32.
 
     Args:
-        param: Tensor, float32 or float16, any shape: is changed.
-        grad: Tensor of its shape, float32 or float16.
-        momentum_buffer: float32 Tensor of its shape, zeros before the first step: is changed.
+        param: Tensor, float32 or float16, any shape; the call changes it.
+        grad: Tensor of param's shape, float32 or float16.
+        momentum_buffer: float32 Tensor of param's shape, zeros before the first step; the call
+            changes it.
         lr: Learning rate; a number, or a float32 Tensor of one element, which a captured step reads
             in each replay.
         momentum: Factor of the buffer.
@@ -181,7 +182,7 @@ def adam_step(
     eps: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> Tensor:
-    """One step of Adam, in place, as `torch.optim.Adam` takes it.
+    """One step of Adam, in place, as in `torch.optim.Adam`.
 
     With g = grad + weight_decay * param: exp_avg = beta1 * exp_avg + (1 - beta1) * g,
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g, and
@@ -189,12 +190,13 @@ def adam_step(
     v = exp_avg_sq / (1 - beta2^t). Computed in float32, powers of betas without cancellation.
 
     Args:
-        param: Tensor, float32 or float16, any shape: is changed.
-        grad: Tensor of its shape, float32 or float16.
-        exp_avg, exp_avg_sq: float32 Tensors of its shape, zeros before the first step: are changed.
-        step: t, which step this is, from 1 on; or an int32 Tensor of one element with the number of
-            steps so far, to which the call adds 1 on the device: so a captured step counts in each
-            replay.
+        param: Tensor, float32 or float16, any shape; the call changes it.
+        grad: Tensor of param's shape, float32 or float16.
+        exp_avg, exp_avg_sq: float32 Tensors of param's shape, zeros before the first step; the call
+            changes them.
+        step: t, the number of this step, from 1 on; or an int32 Tensor of one element with the
+            number of steps so far, to which the call adds 1 on the device: so a captured step
+            counts in each replay.
         lr: Learning rate; a number, or a float32 Tensor of one element.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
@@ -223,10 +225,10 @@ def adamw_step(
     eps: float = 1e-8,
     weight_decay: float = 1e-2,
 ) -> Tensor:
-    """One step of AdamW, in place, as `torch.optim.AdamW` takes it.
+    """One step of AdamW, in place, as in `torch.optim.AdamW`.
 
-    As `adam_step`, but the weight decay is no part of the gradient: param -= lr * weight_decay *
-    param besides.
+    Like `adam_step`, but weight decay does not enter the gradient: the step also computes
+    param -= lr * weight_decay * param.
     """
     return _adam("adamw_step", param, grad, exp_avg, exp_avg_sq, step, lr, betas, eps, weight_decay)
 
@@ -251,18 +253,18 @@ def _adam(
 
 @whole
 def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
-    """Scale gradients in place so that their norm is at most `max_norm`, without reading it back.
+    """Scale gradients in place so that their norm is at most `max_norm`, all on the device.
 
     The norm is over all elements of all gradients, sqrt(sum(g * g)) in float32; two runs give the
     same bits. If it is too large, each gradient is multiplied by max_norm / (norm + 1e-6), as torch
-    does. Look at the result where norms may overflow: gradients mean nothing then.
+    does. Check the result if the norm may overflow: then the gradients are meaningless.
 
     Args:
-        grads: A Tensor, or several, float32 or float16: are changed.
+        grads: A Tensor, or several, float32 or float16; the call changes them.
         max_norm: The largest norm.
 
     Returns:
-        The norm before, a float32 Tensor of one element and no axes.
+        The norm before scaling, a float32 Tensor of one element and no axes.
 
     Raises:
         ArgumentError: a max_norm below 0, or no gradients. DTypeError: other dtypes.
@@ -284,10 +286,10 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
 
 @whole
 def clip_grad_value(grads: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Hold the elements of gradients to [-clip_value, clip_value], in place; one launch for each.
+    """Limit the elements of gradients to [-clip_value, clip_value], in place; a launch for each.
 
     Args:
-        grads: A Tensor, or several, float32 or float16: are changed. NaN stays NaN.
+        grads: A Tensor, or several, float32 or float16; the call changes them. NaN stays NaN.
         clip_value: The largest magnitude.
 
     Raises:

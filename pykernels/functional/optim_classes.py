@@ -25,20 +25,20 @@ class SGD(Decayed):
         optimizer = pk.SGD(flat, lr=0.1, momentum=0.9)
         optimizer.step(tape.gradient(loss, [flat]))
 
-    `step(grads)` takes a gradient for each parameter, `state_dict()` has the tensors of the state
-    by name, and `load_state_dict(state)` copies them in.
+    `step(grads)` takes a gradient for each parameter, `state_dict()` returns the tensors of the
+    state by name, and `load_state_dict(state)` copies them in.
 
-    Arguments but `params` are attributes that may be set, and count for later steps, those of a
-    captured program too: setting one is a launch, which a capture refuses. A momentum from or to 0,
-    `nesterov` and another Tensor as `lr` ask for another kernel, or other tensors: a
-    BufferStateError while a program lives that has captured a step. Buffers of momentum begin at 0.
-    If momentum is set to 0, they are kept. An AttributeError: there is no such setting.
+    All arguments except `params` are attributes. Setting an attribute changes later steps, also the
+    steps of a captured program; it is a launch, which a capture refuses. To set momentum from or to
+    0, `nesterov`, or another Tensor as `lr` needs another kernel or other tensors: it raises
+    BufferStateError while a program exists that captured a step. Momentum buffers begin at 0, and
+    are kept if momentum is set to 0. An unknown attribute raises AttributeError.
 
     Args:
-        params: A Tensor, or several, which share dispatches. Or a list of mappings, groups of
-            parameters: `params`, and those arguments below that differ for the group.
-            `groups` has an optimiser for each of them, with the settings of the group; what is set
-            on the whole counts for all of them. Gradients are in the order of all parameters.
+        params: A Tensor, or several, which share dispatches. Or a list of groups: mappings with
+            `params`, and with the arguments below that differ for the group. `groups` has an
+            optimiser for each group, with the settings of the group; an attribute set on the whole
+            optimiser applies to all groups. Gradients are in the order of all parameters.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         momentum, weight_decay, nesterov: as in `sgd_step`.
     """
@@ -110,10 +110,11 @@ class Adam(Betas, Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
+        params: A Tensor, or several, which share dispatches, or groups; another dispatch counts
+            steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas, eps, weight_decay: as in `adam_step`.
-        amsgrad: Divide by the largest second moment so far; setting it asks for another kernel.
+        amsgrad: Divide by the largest second moment so far; setting it needs another kernel.
     """
 
     _name = "Adam"
@@ -177,7 +178,7 @@ class Adam(Betas, Rooted):
 class AdamW(Adam):
     """Adam with decoupled weight decay: see `adamw_step`.
 
-    Arguments are those of `Adam`, methods those of `SGD`.
+    Arguments are as in `Adam`, methods as in `SGD`.
     """
 
     _name = "AdamW"

@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrices are made orthogonal by products."""
+"""Muon: the momentum of matrices, which matrix products make orthogonal."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Muon(Ruled):
     cols)), or 0.2 sqrt(max(rows, cols)) by "match_rms_adamw". Matrices of equal shape are one batch
     of each product.
 
-    Methods, and the attributes `lr`, `momentum` and `weight_decay`, work as in `SGD`. Vectors
-    and embeddings belong to another optimiser, AdamW as a rule.
+    Methods, and the attributes `lr`, `momentum` and `weight_decay`, work as in `SGD`. Use another
+    optimiser, usually AdamW, for vectors and embeddings.
 
     Args:
         params: A matrix, or several, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
-        weight_decay: Factor of lr in the share by which param shrinks.
+        weight_decay: Factor of param in the step, as above.
         momentum: Decay of the buffer, in [0, 1).
         nesterov: Nesterov's momentum.
         ns_coefficients: a, b and c.
-        eps: The norm that divides is this at least.
+        eps: The least value of the norm by which u is divided.
         ns_steps: How many steps of Newton and Schulz, 1 or more.
         adjust_lr_fn: "original", which None means, or "match_rms_adamw".
 
@@ -131,7 +131,7 @@ class Muon(Ruled):
             kernels.cpy(buffer, update)
 
     def _orthogonal(self, u: Tensor) -> Tensor:
-        """Matrices (n, rows, cols), rows up to cols, with singular values near 1."""
+        """Matrices (n, rows, cols), rows <= cols, with singular values near 1."""
         a, b, c = self._coefficients
         size: Any = reduction("u * u", "sum", axis=(1, 2), keepdims=True, u=u)
         x: Any = elementwise("u / maximum(sqrt(s), least)", u=u, s=size, least=self._least)

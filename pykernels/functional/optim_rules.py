@@ -27,11 +27,11 @@ class RMSprop(Rooted):
 
     With g = grad + weight_decay * param: square_avg = alpha * square_avg + (1 - alpha) * g * g, and
     param -= lr * g / (sqrt(square_avg) + eps). With `centered` the square of an average of g is
-    subtracted below the root. With momentum, buffer = momentum * buffer + g / (...), and
+    subtracted under the root. With momentum, buffer = momentum * buffer + g / (...), and
     param -= lr * buffer.
 
-    Methods are those of `SGD`, and so is how attributes are set: `centered`, and a momentum from or
-    to 0, ask for another kernel.
+    Methods and attributes work as in `SGD`. Setting `centered`, or momentum from or to 0, needs
+    another kernel.
 
     Args:
         params: A Tensor, or several, which share dispatches, or groups.
@@ -40,7 +40,7 @@ class RMSprop(Rooted):
         eps: Added to the root.
         weight_decay: Factor of param in its gradient (L2).
         momentum: Factor of the buffer.
-        centered: Divide by a standard deviation.
+        centered: True divides by a standard deviation of g.
     """
 
     _name = "RMSprop"
@@ -89,7 +89,7 @@ class RMSprop(Rooted):
 
     @property
     def centered(self) -> bool:
-        """True if a standard deviation divides."""
+        """True if steps divide by a standard deviation."""
         return bool(self._kinds["centered"])
 
     @centered.setter
@@ -107,13 +107,14 @@ class RMSprop(Rooted):
 class Adagrad(Rooted):
     """Adagrad on parameters, as `torch.optim.Adagrad`; computed in float32.
 
-    With g = grad + weight_decay * param: sum += g * g, and
+    With g = grad + weight_decay * param: sum += g * g, and in step t
     param -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum) + eps).
 
-    Methods are those of `SGD`, and so is how attributes are set.
+    Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
+        params: A Tensor, or several, which share dispatches, or groups; another dispatch counts
+            steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         lr_decay: How fast the learning rate falls.
         weight_decay: Factor of param in its gradient (L2).
@@ -162,14 +163,15 @@ class Adagrad(Rooted):
 class NAdam(Betas, Rooted):
     """Adam with Nesterov's momentum, as `torch.optim.NAdam`; computed in float32.
 
-    Moments are those of `Adam`. With mu(t) = beta1 * (1 - 0.96^(t * momentum_decay) / 2) and
-    product(t) = mu(1) * ... * mu(t), param -= lr * ((1 - mu(t)) / (1 - product(t)) * g +
-    mu(t + 1) / (1 - product(t + 1)) * exp_avg) / (sqrt(v) + eps).
+    Moments are computed as in `Adam`. With mu(t) = beta1 * (1 - 0.96^(t * momentum_decay) / 2) and
+    product(t) = mu(1) * ... * mu(t), param -= lr * ((1 - mu(t)) / (1 - product(t)) * g + mu(t + 1)
+    / (1 - product(t + 1)) * exp_avg) / (sqrt(v) + eps).
 
-    Methods are those of `SGD`, and so is how attributes are set.
+    Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; one more counts the step.
+        params: A Tensor, or several, which share dispatches, or groups; another dispatch counts
+            steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
@@ -240,13 +242,13 @@ class Lion(Betas, Ruled):
     param -= lr * (sign(beta1 * exp_avg + (1 - beta1) * grad) + weight_decay * param), and then
     exp_avg = beta2 * exp_avg + (1 - beta2) * grad.
 
-    Methods are those of `SGD`, and so is how attributes are set.
+    Methods and attributes work as in `SGD`.
 
     Args:
         params: A Tensor, or several, which share dispatches, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
-        betas: Decays in the direction and of the moment, in [0, 1).
-        weight_decay: Factor of lr in the share by which param shrinks.
+        betas: Decays of the direction and of the moment, in [0, 1).
+        weight_decay: Factor of param in the step, as above.
 
     Source: Chen et al. 2023, Symbolic discovery of optimization algorithms.
     """
@@ -280,16 +282,16 @@ class EMA:
         w_average, b_average = averages.tensors
 
     Averages begin as copies of the parameters, and are float32. `update` is one launch for each
-    parameter, which a capture may contain. `decay` may be set, and counts for later updates, those
-    of a captured program too. `state_dict()` has the averages by name, and
-    `load_state_dict(state)` copies them in.
+    parameter, which a capture may contain. Setting `decay` changes later updates, also the updates
+    of a captured program. `state_dict()` returns the averages by name, and `load_state_dict(state)`
+    copies them in.
 
     Args:
         params: A Tensor, or several, float32 or float16.
-        decay: In [0, 1).
+        decay: Factor of the old average, in [0, 1).
 
     Raises:
-        ArgumentError: no parameters, or another decay. DTypeError: other dtypes.
+        ArgumentError: no parameters, or a decay outside [0, 1). DTypeError: other dtypes.
     """
 
     @whole
@@ -328,7 +330,7 @@ class EMA:
 
     @whole
     def update(self, skip: Tensor | None = None) -> None:
-        """Take the parameters as they are now into the averages.
+        """Update the averages with the present values of the parameters.
 
         Args:
             skip: As in the step of an optimiser: if it is not 0, averages do not change.
@@ -355,6 +357,6 @@ class EMA:
 
 
 def _averages(momentum: float, centered: bool) -> tuple[str, ...]:
-    """The states of RMSprop, in the order of the kernel's."""
+    """The states of RMSprop, in the order of the kernel."""
     also = ("grad_avg",) * bool(centered) + ("momentum_buffer",) * bool(momentum)
     return ("square_avg", *also)

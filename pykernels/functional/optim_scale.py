@@ -19,7 +19,7 @@ __all__ = ["LossScale"]
 
 
 class LossScale:
-    """A factor of the loss, which grows until gradients are infinite, all on the device.
+    """A loss factor that grows until gradients overflow, computed on the device.
 
         scale = pk.LossScale()
         with pk.Tape() as tape:
@@ -28,15 +28,15 @@ class LossScale:
         optimizer.step(grads, skip=overflow)
         scale.update(overflow)
 
-    After a step whose gradients had an infinity or a NaN the factor is divided by `growth`, after
-    `interval` steps without one it is multiplied by it. Nothing is read back, so that a captured
-    step does all of this in each replay.
+    After a step whose gradients had an infinity or a NaN, the factor is divided by `growth`; after
+    `interval` steps without them, it is multiplied by `growth`. The host reads nothing, so a
+    captured step also updates the factor in each replay.
 
     Args:
         init: The first factor, above 0.
-        growth: Above 1.
+        growth: The ratio of each change, above 1.
         interval: The number of steps without an overflow before the factor grows, 1 or more.
-        device: Where the gradients are; None is the default device.
+        device: The device of the gradients; None is the default device.
 
     Raises:
         ArgumentError: a number that is out of range.
@@ -124,7 +124,7 @@ class LossScale:
             "where(o, f / g, where(n >= i, f * g, f))", o=flag, f=self._factor, n=good,
             g=self._growth, i=self._interval,
         )  # fmt: skip
-        text = "where(f < 1.1754944e-38 or f > 1.7014118e38, old, f)"  # it stays a normal number
+        text = "where(f < 1.1754944e-38 or f > 1.7014118e38, old, f)"  # stays a normal number
         factor: Any = elementwise(text, f=grown, old=self._factor)
         count: Any = elementwise("where(n >= i, 0, n)", n=good, i=self._interval)
         kernels.cpy(factor, self._factor)

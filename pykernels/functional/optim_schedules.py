@@ -28,10 +28,10 @@ class Schedule:
         optimizer = pk.AdamW(flat, lr=rate)
 
     The step of an optimiser advances its schedule by one launch, so that a captured step does in
-    each replay. A step that is left out by `skip` advances it, too. `value` is a float32 Tensor
-    without axes, the number for the next step; `count` an int32 Tensor, the steps so far, and part
-    of the optimiser's state. Groups of one optimiser may share a schedule; two optimisers need two
-    schedules. `advance()` is for own uses of the value.
+    each replay. A step that `skip` leaves out also advances it. `value` is a float32 Tensor without
+    axes, the number for the next step; `count` an int32 Tensor, the steps so far, and part of the
+    optimiser's state. Groups of one optimiser may share a schedule; two optimisers need two
+    schedules. Call `advance()` only to use `value` without an optimiser.
 
     Schedules are made by the methods `constant`, `warmup`, `cosine`, `exponential`, `one_cycle` and
     `piecewise`. Numbers of steps are below 2^24. `device`: None is the default device.
@@ -51,7 +51,7 @@ class Schedule:
 
     @property
     def count(self) -> Tensor:
-        """How often it was advanced, an int32 Tensor of no axes."""
+        """The number of advances so far, an int32 Tensor of no axes."""
         return self._count
 
     def advance(self) -> None:
@@ -85,9 +85,10 @@ class Schedule:
 
         Args:
             value: The largest number.
-            steps: The number of steps until it is `last`, with the steps of `warmup`.
-            warmup: The steps before, in a straight line from 0.
-            last: The last value, which it keeps.
+            steps: The number of steps until the value is `last`, including the steps of `warmup`.
+            warmup: The number of steps at the start, in which the value grows from 0 in a straight
+                line.
+            last: The value after these steps.
             device: None is the default device.
         """
         top, end = _number("value", value), _number("last", last)
@@ -115,10 +116,10 @@ class Schedule:
 
         Args:
             value: The largest number.
-            steps: How many steps there are; the last number stays.
-            share: The share of steps that go up, along half a cosine.
-            first: It begins at value / first.
-            last: It ends at value / (first * last).
+            steps: The number of steps; afterwards the last value stays.
+            share: The share of the steps in which the value grows, along half a cosine.
+            first: The first value is value / first.
+            last: The last value is value / (first * last).
             device: None is the default device.
         """
         top, total = _number("value", value), _steps("steps", steps)
@@ -135,7 +136,7 @@ class Schedule:
     def piecewise(
         cls, values: Sequence[float], starts: Sequence[int], *, device: Device | None = None
     ) -> Schedule:
-        """The first of `values`, and each of the others from its step in `starts` on."""
+        """The first of `values`, then each further value from its step in `starts` on."""
         numbers = [_number("values", v) for v in values]
         begins = [_steps("starts", s) for s in starts]
         if len(begins) != len(numbers) - 1 or begins != sorted({*begins}):

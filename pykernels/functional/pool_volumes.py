@@ -1,4 +1,4 @@
-"""Pools of volumes: of the images, then of their planes."""
+"""Pools of volumes: a pool of the images, then a pool over their planes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def avg_pool3d(
         kernel_size: The size of a window, an integer or (planes, rows, columns).
         stride: Distance between windows; None is kernel_size.
         padding: Planes, rows and columns of zeros on each side, at most half of a window.
-        count_include_pad: True if these zeros count.
+        count_include_pad: True counts these zeros in the mean.
 
     Returns:
         (N, C, OD, OH, OW) of x's dtype: a numpy array if x is one, else a Tensor.
@@ -113,7 +113,7 @@ def _planes(t: Tensor) -> Tensor:
 
 
 def _pooled(pool: Any, t: Tensor, kernel: Any, steps: Any, around: Any, more: Any) -> Any:
-    """A pool of the images, and one of rows that are their pixels, a row for each plane."""
+    """A pool of the images, then a pool over the planes, with the pixels of each plane as a row."""
     y = pool(_planes(t), kernel[1:], steps[1:], around[1:], *more[1])
     size = y.shape[2:]
     y = y.reshape(*t.shape[:3], size[0] * size[1])

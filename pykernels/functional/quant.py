@@ -1,4 +1,4 @@
-"""Quantised weights: made of numbers, and numbers of them."""
+"""Quantised weights: conversions from and to numbers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["dequantize", "quantize"]
 def quantize(x: Array, type: str) -> QTensor:
     """Quantise numbers to blocks along the last axis, by ggml's rule.
 
-    Scales are those of ggml. A number half-way between two steps may become either step. A block
-    with a NaN becomes NaN (mxfp4 has none).
+    Scales are computed by ggml's rule. A number half-way between two steps may become either step.
+    A block with a NaN becomes NaN (mxfp4 cannot store NaN).
 
     Args:
         x: Tensor or numpy array (..., rows, K), float32 or float16, K a multiple of 32. An array is
@@ -55,7 +55,7 @@ def quantize(x: Array, type: str) -> QTensor:
 
 
 def dequantize(q: QTensor, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The numbers of quantised weights, as ggml computes them, to the bit.
+    """The numbers of quantised weights, bit for bit as ggml computes them.
 
     Args:
         q: The weights.

@@ -38,8 +38,8 @@ def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:
     It holds Philox's key in two words, which are the seed, and its counter in four words, which
     begin at 0. A function that gets it as `state=` draws from it and advances the counter on the
     device. So each call draws new numbers, and a captured call does so in each replay. Calls change
-    two words of the counter; the other two are free to number streams. Each device has a state of
-    its own, `Device.random_state`, for calls without seed and state.
+    two words of the counter; use the other two to number independent streams. Each device has a
+    state of its own, `Device.random_state`, for calls without seed and state.
 
     Args:
         seed: an integer of 64 bits.
@@ -167,7 +167,7 @@ def randint(
 ) -> Tensor:
     """Random integers in [low, high), the same on every device.
 
-    Each uses 64 random bits, so probabilities differ by at most 2^-32 of themselves.
+    Each integer uses 64 random bits, so its probability has a relative error of at most 2^-32.
 
     Args:
         low: the least integer.
@@ -198,8 +198,8 @@ def randperm(
 ) -> Tensor:
     """The numbers from 0 to n - 1 in random order, the same on every device.
 
-    Each number is sorted by 64 random bits, so all orders are equally likely, up to a share of at
-    most n^2 / 2^65.
+    Each number is sorted by 64 random bits, so all orders are equally likely unless two keys are
+    equal, with a probability of at most n^2 / 2^65.
 
     Args:
         n: the count of numbers, 0 or more.
@@ -233,7 +233,7 @@ def bernoulli(
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """1 (True) with probability p, else 0: `rand(shape) < p` of the same seed or state.
+    """1 (True) with probability p, else 0: `rand(shape) < p` with the same seed or state.
 
     Args:
         shape: sizes of the axes.
@@ -287,7 +287,7 @@ def drawn(
 
 
 def probability(op: str, p: float, name: str = "p") -> float:
-    """p, in [0, 1]."""
+    """p, checked to be in [0, 1]."""
     p = real(op, name, p)
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"[{op}] {name} must be in [0, 1] but is {p!r}")
@@ -299,7 +299,8 @@ def _drawn(
     seed: int | None, state: Tensor | None, device: Device | None,
     scalars: tuple[float, ...] = (), each: int = 4, op: str = "",
 ) -> Tensor:  # fmt: skip
-    """A new tensor that a kernel fills; the kernel takes a block for `each` elements."""
+    """A new tensor that a kernel fills; the kernel uses a random block for every `each`
+    elements."""
     op = op or kernel.name
     name = dtype_of(dtype, f"[{op}] dtype").name
     if name not in allowed:

@@ -26,10 +26,10 @@ def categorical(
     """A draw for each row of logits, such as the next token of a language model.
 
     Column i is drawn with probability softmax(logits / temperature)[i]. top_k keeps the k largest
-    columns. Of these, top_p keeps the smallest number of largest ones whose total probability
-    reaches top_p. Both sort: up to 1,024 columns of top_k are picked in a few dispatches, more take
-    a whole sort. Weights and their sums are f32. Each row's draw takes two random words, so
-    probabilities are exact to about 2^-23.
+    columns. Of these, top_p keeps the fewest of the largest columns whose total probability reaches
+    top_p. Both sort: a top_k of up to 1,024 needs a few dispatches, a larger top_k a whole sort.
+    Weights and their sums are f32. Each row's draw uses two random words, so probabilities are
+    exact to about 2^-23.
 
     Args:
         logits: Tensor or numpy array, float32 or float16, (..., cols).
@@ -81,7 +81,7 @@ def categorical(
 
 
 def _numbers(temperature: float, top_p: float) -> tuple[float, float]:
-    """top_k and top_p, checked."""
+    """temperature and top_p, checked."""
     temperature = real("categorical", "temperature", temperature)
     top_p = real("categorical", "top_p", top_p)
     if not (math.isfinite(temperature) and (temperature == 0.0 or temperature >= 1e-30)):

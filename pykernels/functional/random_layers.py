@@ -37,7 +37,7 @@ def dropout(
     x: Array, p: float = 0.5, training: bool = True, *, seed: int | None = None,
     state: Tensor | None = None, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """x times `dropout_mask` of the same seed or state: 0 with probability p, else x / (1 - p).
+    """x times `dropout_mask` with the same seed or state: 0 with probability p, else x / (1 - p).
 
     The gradient is dy times the same mask, which a tape keeps. Each call has a new mask, also in
     replays of a capture, since the state advances. A seed gives the same mask in each call.
@@ -47,7 +47,7 @@ def dropout(
         p: the probability of 0, in [0, 1].
         training: False returns x unchanged.
         seed, state: as in `rand`.
-        out: The Tensor of x's shape and dtype to write to, x itself for a call in place.
+        out: The Tensor of x's shape and dtype to write to, which may be x itself.
 
     Returns:
         A numpy array if x is one and there is no state, else a Tensor; x itself if nothing is
@@ -84,16 +84,16 @@ def kaiming_uniform(
 ) -> Tensor:  # fmt: skip
     """Uniform random numbers in [-b, b), b = gain sqrt(3 / fan): a layer's initial weights (He).
 
-    (2 u - 1) b in float32 with u of `rand`, rounded once, so the same on every device.
+    Computed as (2 u - 1) b in float32 with u of `rand`, rounded once, so the same on every device.
 
     Args:
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.
         a: the slope of leaky_relu below 0.
-        mode: "fan_in" keeps the variance of values (inputs times kernel), "fan_out" the variance of
-            gradients (outputs times kernel).
-        nonlinearity: the next function: linear, sigmoid, tanh (gain 5 / 3), relu (sqrt 2),
-            leaky_relu
-            (sqrt(2 / (1 + a^2))), selu (3 / 4), or conv1d and such (1).
+        mode: "fan_in" (inputs times kernel size) keeps the variance of values, "fan_out" (outputs
+            times kernel size) the variance of gradients.
+        nonlinearity: the next function, which sets the gain: linear, sigmoid, tanh (gain 5 / 3),
+            relu (sqrt 2), leaky_relu (sqrt(2 / (1 + a^2))), selu (3 / 4), or a convolution such as
+            conv1d (1).
         dtype, seed, state, device: as in `rand`.
 
     Raises:
@@ -112,7 +112,7 @@ def kaiming_normal(
     dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal random numbers of deviation gain / sqrt(fan), `randn` times it in float32 (He).
+    """Normal random numbers of standard deviation gain / sqrt(fan), which multiplies `randn` (He).
 
     Args:
         shape, a, mode, nonlinearity, dtype, seed, state, device: as in `kaiming_uniform`.
@@ -150,7 +150,7 @@ def xavier_normal(
     shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal random numbers of deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot).
+    """Normal random numbers of standard deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot).
 
     Args:
         shape, gain, dtype, seed, state, device: as in `xavier_uniform`.

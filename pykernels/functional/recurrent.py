@@ -33,16 +33,16 @@ def lstm(
     """One layer of a long short-term memory over a sequence, as a layer of torch.nn.LSTM.
 
     With gates = x[t] w_ih^T + b_ih + h w_hh^T + b_hh, whose quarters are i, f, g and o:
-    c becomes sigmoid(f) c + sigmoid(i) tanh(g), and h, which is result[t], sigmoid(o) tanh(c).
-    All arithmetic is f32, and h and c between steps are f32. There is one product for the inputs of
-    all steps, and three launches for each step.
+    c becomes sigmoid(f) c + sigmoid(i) tanh(g), and h, which is result[t], becomes
+    sigmoid(o) tanh(c). All arithmetic is f32, and h and c between steps are f32. There is one
+    product for the inputs of all steps, and three launches for each step.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (T, N, inputs).
         w_ih: float32 or float16, (4 H, inputs).
         w_hh: float32 or float16, (4 H, H).
         b_ih: float32 or float16, (4 H,).
-        b_hh: Likewise.
+        b_hh: float32 or float16, (4 H,).
         hx: h and c before the first step, float32 or float16, each (N, H); None is zeros.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
 
@@ -89,7 +89,7 @@ def lstm_cell(
         w_ih: float32 or float16, (4 H, inputs).
         w_hh: float32 or float16, (4 H, H).
         b_ih: float32 or float16, (4 H,).
-        b_hh: Likewise.
+        b_hh: float32 or float16, (4 H,).
 
     Returns:
         h and c after the step, each (N, H), of the dtype of x: numpy arrays if all arguments are,

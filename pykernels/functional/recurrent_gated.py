@@ -19,8 +19,8 @@ from ._recurrent_base import check, leave, sequence, tensors
 __all__ = ["gru", "gru_cell", "rnn", "rnn_cell"]
 
 Nonlinearity = Literal["tanh", "relu"]
-# One step, from a state in float32 or x's dtype and the inputs' part of the gates; writes the
-# result to `out`.
+# One step: (state in float32 or x's dtype, the inputs' part of the gates, out) -> the new state.
+# The step also writes it to `out`.
 _Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -32,7 +32,7 @@ def gru(
     """One layer of gated recurrent units over a sequence, as a layer of torch.nn.GRU.
 
     With a = x[t] w_ih^T + b_ih and b = h w_hh^T + b_hh, whose thirds belong to r, z and n:
-    r = sigmoid(a + b), z likewise, n = tanh(a + r b), and h, which is result[t], becomes
+    r = sigmoid(a + b), z = sigmoid(a + b), n = tanh(a + r b), and h, which is result[t], becomes
     (1 - z) n + z h. All arithmetic is f32, and h between steps is f32. There is one product for the
     inputs of all steps, and two launches for each step.
 
@@ -41,7 +41,7 @@ def gru(
         w_ih: float32 or float16, (3 H, inputs).
         w_hh: float32 or float16, (3 H, H).
         b_ih: float32 or float16, (3 H,).
-        b_hh: Likewise.
+        b_hh: float32 or float16, (3 H,).
         hx: h before the first step, float32 or float16, (N, H); None is zeros.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
 
@@ -52,7 +52,7 @@ def gru(
     Raises:
         ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.
 
-    Source: Cho and others 2014, with the reset gate behind the product as in cuDNN.
+    Source: Cho and others 2014, with the reset gate applied after the product, as in cuDNN.
     """
     op = "gru"
     back = flag(op, "reverse", reverse)
@@ -73,7 +73,7 @@ def gru_cell(
         w_ih: float32 or float16, (3 H, inputs).
         w_hh: float32 or float16, (3 H, H).
         b_ih: float32 or float16, (3 H,).
-        b_hh: Likewise.
+        b_hh: float32 or float16, (3 H,).
 
     Returns:
         h after the step, (N, H), of the dtype of x: a numpy array if all arguments are, else a
@@ -103,7 +103,7 @@ def rnn(
         w_ih: float32 or float16, (H, inputs).
         w_hh: float32 or float16, (H, H).
         b_ih: float32 or float16, (H,).
-        b_hh: Likewise.
+        b_hh: float32 or float16, (H,).
         hx: h before the first step, float32 or float16, (N, H); None is zeros.
         nonlinearity: 'tanh', or 'relu' in its place.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
@@ -137,7 +137,7 @@ def rnn_cell(
         w_ih: float32 or float16, (H, inputs).
         w_hh: float32 or float16, (H, H).
         b_ih: float32 or float16, (H,).
-        b_hh: Likewise.
+        b_hh: float32 or float16, (H,).
         nonlinearity: 'tanh' or 'relu'.
 
     Returns:

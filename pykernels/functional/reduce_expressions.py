@@ -27,8 +27,8 @@ def reduction(
 
     The expression is in the language of `elementwise`, with its operands by name. They repeat to
     one shape, and `axis` counts its axes. Values are not rounded before they are reduced: float16
-    is float32, integers have 32 bits. The result has the dtype that the function `how` gives
-    for the dtype of the expression (bfloat16 counts as float32).
+    counts as float32, integers as 32-bit integers. The result has the dtype that the function `how`
+    gives for the dtype of the expression (bfloat16 counts as float32).
 
     An expression is compiled for each new combination of text, `how`, dtypes and layouts. Other
     numbers, in the text or as operands, need no new compilation.
@@ -48,8 +48,8 @@ def reduction(
         A Tensor if an argument is a Tensor, else a numpy array.
 
     Raises:
-        ArgumentError: a ValueError that shows where the text is not an expression, or an unknown
-            reduction.
+        ArgumentError: the text is not an expression (the message shows the place of the error), or
+            the reduction is unknown.
         LimitError: more tensors or numbers than one launch can have.
         DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """

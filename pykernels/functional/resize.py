@@ -56,13 +56,13 @@ def resize(
     """Images of another size, over the last two axes, with the rules of ONNX's Resize.
 
     Computed in f32, uint8 rounded to nearest even and clamped to [0, 255]; beyond the edge the edge
-    pixel repeats. Row i of the result (columns alike) lies at (i + 1/2) H / OH - 1/2
-    (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH (asymmetric) or
-    i (H - 1) / (OH - 1) (align_corners), an exact fraction.
+    pixel repeats. Row i of the result (columns follow the same rule) lies at (i + 1/2) H / OH - 1/2
+    (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH (asymmetric) or i (H - 1) / (OH - 1)
+    (align_corners), an exact fraction.
 
     With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
-    H / OH times as wide, pixels beyond the edge count nothing, and 'cubic' has a = -0.5 (where an
-    axis grows, too). The rows are resized first, then the columns, with f32 between them. PIL also
+    H / OH times as wide, pixels beyond the edge do not count, and 'cubic' has a = -0.5 (also where
+    an axis grows). The rows are resized first, then the columns, with f32 between them. PIL also
     rounds bytes between them, so some of its bytes differ by one.
 
     Args:
@@ -83,7 +83,7 @@ def resize(
         A Tensor for a Tensor, a numpy array for a numpy array.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`, of mode
+        ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`, or in mode
             'area' as `pykernels.kernels.adaptive_avg_pool2d`.
     """
     known = layout is None or (isinstance(layout, str) and layout in LAYOUTS)
@@ -128,7 +128,7 @@ def resize(
 
 
 def _sampled(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
-    """Images (..., H, W) in the size of dst, by the arguments of `kernels.resize` or as areas."""
+    """Resize images (..., H, W) to the size of dst, with the arguments of `kernels.resize`."""
     if rules["mode"] != "area":
         kernels.resize(x, dst, **rules)
     elif x.ndim <= 4:

@@ -43,20 +43,21 @@ def grid_sample(
     align_corners: bool = False,
 ) -> Array:  # fmt: skip
     """Images at the places of a grid, as in torch: result[n, :, i, j] is input[n] at
-    (x, y) = grid[n, i, j]; volumes likewise, with (x, y, z).
+    (x, y) = grid[n, i, j]; volumes at (x, y, z).
 
     -1 and 1 are the outer edges of the first and last pixels, or their centres with
-    `align_corners`. Computed in f32 by calls that all have gradients: by input they are exact sums
-    (`scatter_add`), by the grid those of the weights of neighbours; those of nearest ones are 0.
+    `align_corners`. Computed in f32 by calls that all have gradients: the gradient by input is an
+    exact sum (`scatter_add`); the gradient by the grid comes from the weights of the neighbours,
+    and is 0 for 'nearest'.
 
     Args:
         input: Tensor or numpy array, float32 or float16, (N, C, H, W) or
             (N, C, D, H, W), sizes above 0.
         grid: Tensor or numpy array, float32 or float16, (N, OH, OW, 2), or
             (N, OD, OH, OW, 3) for volumes. NaN is outside.
-        mode: 'bilinear' mixes four neighbours (eight in a volume), 'nearest' takes one (in the
-            middle the even one), 'bicubic' mixes sixteen, in images only.
-        padding_mode: What lies outside: 'zeros'; 'border', the nearest pixel; 'reflection', the
+        mode: 'bilinear' mixes four neighbours (eight in a volume), 'nearest' takes one (half-way
+            between two the even one), 'bicubic' mixes sixteen, in images only.
+        padding_mode: The pixels outside: 'zeros'; 'border', the nearest pixel; 'reflection', the
             image mirrored at its edges (with `align_corners` at the centres of its outer pixels).
         align_corners: see above.
 
@@ -103,18 +104,18 @@ def grid_sample(
 
 
 def _place(at: Tensor, size: int, corners: bool) -> Tensor:
-    """The place along an axis of so many pixels, whose centres are 0, 1 and so on: float32."""
+    """The place along an axis of `size` pixels, whose centres are 0, 1, 2, ...: float32."""
     n = float(size)
     text = "(float32(g) + 1) / 2 * (n - 1)" if corners else "((float32(g) + 1) * n - 1) / 2"
     return elementwise(text, g=at, n=n)  # type: ignore[return-value]
 
 
 def _folded(x: Any, size: int, padding: str, corners: bool) -> Any:
-    """Places outside of an axis, where its padding has them."""
+    """Places, with those outside of the axis moved to the place that the padding mode reads."""
     n = float(size)
     if padding == "reflection":
         low, period = (0.0, n - 1) if corners else (-0.5, n)
-        if period:  # over two images it goes forward and back
+        if period:  # the mirrored image repeats after two sizes
             turn = elementwise("abs(x - low)", x=x, low=low)
             turn = elementwise("t - two * floor(t / two)", t=turn, two=2 * period)
             text = "where(t <= p, t, 2 * p - t) + low"
@@ -131,7 +132,7 @@ def _there(x: Any) -> Any:
 
 
 def _mixed(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
-    """The neighbours of each place, each by the part of a pixel that is its own."""
+    """The sum of the neighbours of each place, with linear weights."""
     first = [elementwise("floor(x)", x=p) for p in at]
     near: Any = {}
     for a, (place, low) in enumerate(zip(at, first, strict=True)):
@@ -151,7 +152,7 @@ def _mixed(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
 def _smooth(
     flat: Tensor, sizes: Sequence[int], at: Sequence[Any], padding: str, corners: bool
 ) -> Tensor:
-    """The sixteen neighbours of each place by the shares of a cubic curve."""
+    """The sum of the sixteen neighbours of each place, with cubic weights."""
     first = [elementwise("floor(x)", x=p) for p in at]
     rest = [elementwise("x - l", x=p, l=low) for p, low in zip(at, first, strict=True)]
     rows, columns = (
@@ -182,5 +183,5 @@ def _picked(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
     places = places.reshape((count, 1, -1))
     places = places.broadcast_to((*flat.shape[:2], places.shape[-1]))
     found: Any = gather(flat, 2, places, check=False)
-    # A pixel that is not there must not leave a NaN.
+    # A place outside is 0, even if the pixel that was read for it is NaN.
     return elementwise("where(s > 0, v, 0)", s=seen, v=found)  # type: ignore[return-value]

@@ -91,7 +91,7 @@ def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None
 def get_rel_pos(x: Array, q: int, k: int) -> Array:
     """The embeddings of the distances of queries and keys: result[i, j] = x[i - j + k - 1].
 
-    As ggml's get_rel_pos; of a Tensor it is a view.
+    As ggml's get_rel_pos. For a Tensor the result is a view.
 
     Args:
         x: Tensor or numpy array (q + k - 1, C), any dtype: a row for each distance.

@@ -1,4 +1,4 @@
-"""Rotary positions of new tokens on their way to a cache, and the tables of angles."""
+"""Rotary positions of new tokens that are written to a cache, and the tables of angles."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ def rope_append(
     """Prepares new tokens for attention in one pass: rotates their queries and keys as `rope` does,
     and writes keys and values to a cache at these positions.
 
-    The heads of x are queries, keys and values in this order, as one product makes them. The heads
-    of the cache are keys and values. It equals `rope`, and `set_rows` of keys and values.
+    The heads of x are queries, keys and values in this order, as one matrix product returns them.
+    The heads of the cache are keys and values. The call equals `rope`, then `set_rows` of keys and
+    values.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (..., heads, tokens, width), or (..., tokens,
             heads, width) with axis=-3.
         positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
-            to those of x before the heads. In a captured step they may change between replays.
+            to the axes of x before the heads. In a captured step they may change between replays.
         cache: Tensor (..., heads of keys and values, room, width) of x's dtype, with an even number
             of heads; the token at position q goes to row q, other rows do not change. Or a QTensor
             of q8_0 or q4_0 of this shape: keys and values are quantised by ggml's rule, from
-            float32 that are not rounded to x's dtype before.
+            float32 numbers that are not rounded to x's dtype.
         dims, style, axis, table, angles: as in `rope`.
         out: The Tensor to write queries to; None makes one.
 
@@ -52,7 +53,7 @@ def rope_append(
     Raises:
         IndexRangeError: at the next synchronisation, for a position outside of the cache, or
             outside of [0, 1048576); that token is not written.
-        BufferStateError: inside a capture, if the device has no table of these options: call
+        BufferStateError: inside a capture, if the device has no table for these options: call
             `rope` once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
@@ -93,19 +94,19 @@ def rope_table(
 ) -> Tensor:  # fmt: skip
     """The cosines and sines of `rope` for positions below 1048576, float32 (2, 1024, 2, dims / 2).
 
-    [0, j] holds cosine and sine of 1024 j w, [1, j] those of j w; the kernel joins them by the
-    addition theorem. It takes 16 KiB for each pair, for any length of context.
+    [0, j] holds cosine and sine of 1024 j w, [1, j] cosine and sine of j w; the kernel joins them
+    by the addition theorem. The table takes 16 KiB for each pair of columns, for any context.
 
     Args:
         dims: number of rotated columns, even, up to 16,384.
         base: w[i] is base^(-2 i / dims); above 0.
         freq_factors: a number above 0 for each pair that divides its w (long contexts).
         freq_scale: factor of w, 1 / 4 for four times the context; above 0.
-        ext_factor: YaRN (Peng et al. 2023): the share of its own w, without freq_scale, that a pair
-            with many turns keeps; 0 is no YaRN.
+        ext_factor: YaRN (Peng et al. 2023): the share of the w without freq_scale that a pair with
+            many turns keeps; 0 is no YaRN.
         attn_factor: factor of the result; YaRN multiplies it by 1 + 0.1 ln(1 / freq_scale).
-        beta_fast: YaRN: a pair with at least so many turns within n_ctx_orig positions keeps its w.
-        beta_slow: YaRN: a pair with fewer turns keeps nothing of its w.
+        beta_fast: YaRN: a pair with this many turns or more in n_ctx_orig positions keeps its w.
+        beta_slow: YaRN: a pair with fewer turns than this keeps nothing of its w.
         n_ctx_orig: YaRN: the number of positions in the model's training. With 0 (unknown, as for
             some callers of ggml) only the first pair keeps its w.
         device: None is the default device.

@@ -18,18 +18,19 @@ def set_rows(
     src: Array, index: Array, dst: Tensor | QTensor, *, check: bool = True, distinct: bool = False
 ) -> None:
     """Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
-    If several rows have one index, the last row is stored.
+    If several rows have the same index, the last row is stored.
 
     Args:
-        src: Tensor or numpy array (..., n, k) of dst's dtype, or both float32, float16, bfloat16.
-        index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide
-            those of src and repeat (ggml).
+        src: Tensor or numpy array (..., n, k) of dst's dtype; or src and dst each float32, float16
+            or bfloat16.
+        index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide the
+            sizes of src, and then repeat (ggml).
         dst: Tensor (..., m, k); rows that no index names do not change. Or a QTensor of q8_0 or
-            q4_0, whose rows are quantised from float32 or float16 by ggml's rule; there no two rows
-            of a matrix may have one index, else that row has numbers of both.
+            q4_0, whose rows are quantised from float32 or float16 by ggml's rule; then no two rows
+            of a matrix may have the same index, else the stored row mixes numbers of both.
         check: False skips indices out of range, without an error.
-        distinct: True promises that no two rows have one index, and saves the passes that find the
-            last row. If the promise is wrong, each element is from one of the rows.
+        distinct: True promises that no two rows have the same index, and saves the passes that find
+            the last row. If the promise is wrong, each element is from one of the rows.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m).

@@ -29,7 +29,8 @@ def embedding_backward(
     dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
     check: bool = True, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The gradient of `embedding` by its weight: row m is the sum of dy where indices are m.
+    """The gradient of `embedding` by its weight: row m is the sum of the rows of dy whose index is
+    m.
 
     Deterministic: indices are sorted, and the order of the additions follows from the indices
     alone. Sums are f32, rounded once if dy is float16.
@@ -71,7 +72,7 @@ def embedding_backward(
     result = call.out((count, width), rows.dtype)
     if result.dtype not in ("float32", "float16"):
         raise DTypeError(f"[{op}] out must be float32 or float16 but is {result.dtype}")
-    alone = result._block not in (rows._block, places._block)  # it is cleared before they are read
+    alone = result._block not in (rows._block, places._block)  # cleared before both are read
     direct = alone and result.dtype == "float32"
     whole = result if direct else result.device.empty(result.shape)
     kernels.fill(whole, 0.0)

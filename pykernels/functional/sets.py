@@ -58,20 +58,19 @@ def unique(
         return_inverse: Also return the position of each element's value in the result.
         return_counts: Also return the number of elements with each value.
         size: The length of the result, and of positions and counts. If there are more values, the
-            first `size` are taken; if there are fewer, counts of 0 follow. None takes all.
-        fill_value: The value after the values, if there are fewer than `size`; None
-            takes the first value. It must fit x's dtype.
+            result has the first `size`; if there are fewer, counts of 0 follow. None returns all.
+        fill_value: The filler behind the values, if there are fewer than `size`; None is the first
+            value. It must fit x's dtype.
 
     Returns:
         The values (count,), of x's dtype; with a flag a tuple of the values and, in this order,
         positions (count,), inverse positions of the shape of x, and counts (count,), all int32.
-        numpy arrays
-        if x is one, else Tensors.
+        They are numpy arrays if x is one, else Tensors.
 
     Raises:
         BufferStateError: inside a capture, without `size`.
-        ArgumentError: `size` is negative, or of an x without elements, or there is a `fill_value`
-            without `size`.
+        ArgumentError: `size` is negative, or above 0 for an x without elements, or there is a
+            `fill_value` without `size`.
         DTypeError: another dtype.
     """
     op = "unique"
@@ -95,7 +94,7 @@ def unique(
         places = picks = nonzero(first, op)[0]
         if by_count:
             ends = _ends(op, call, places, flat.size)
-    else:  # one more for the end of the last value; after it the size of x, which is no position
+    else:  # one more, the end of the last value; behind it x.size, which is no position
         bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
         places, ends = bounds[:-1], bounds[1:]
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)
@@ -133,7 +132,7 @@ def _size(op: str, size: int | None, fill_value: float | None, x: Tensor) -> int
 
 
 def _ends(op: str, call: Call, places: Tensor, count: int) -> Tensor:
-    """The end of the elements of each of `count` values."""
+    """The position behind the last element of each of `count` values."""
     ends = call.empty(places.shape, "int32")
     run(_fill.KERNEL, (ends[-1:],), bits_of(op, count, "int32"))
     ends[:-1] = places[1:]

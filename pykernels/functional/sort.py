@@ -32,21 +32,21 @@ def bincount(
 ) -> Array:
     """The count of each number 0, 1, 2, ... in x, or the sum of the weights of its elements.
 
-    Two runs give the same bits: counts are integers, and weights are summed in f32, in trees
-    of a fixed shape over x sorted.
+    Two runs give the same bits: counts are integers, and weights are summed in f32, in trees of a
+    fixed shape over the sorted x.
 
     Args:
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
         weights: Numbers of x's shape, float32 or float16, or None.
         minlength: The smallest length of the result.
-        length: The length of the result; nothing is read then, and an element from there on is an
-            error. None reads the largest element; for a Tensor this waits for the device, and
-            captures refuse it.
+        length: The length of the result; then the host reads nothing, and an element of `length` or
+            more is an error. None reads the largest element; for a Tensor this waits for the
+            device, and captures refuse it.
         out: The Tensor to write to, of the result's length; None makes one.
 
     Returns:
-        int32, or float32 with weights: a numpy array if all arguments are, else a Tensor; of
-        `length`, else max(minlength, largest element + 1).
+        int32, or float32 with weights: a numpy array if all arguments are, else a Tensor. The size
+        is `length`, or else max(minlength, largest element + 1).
 
     Raises:
         IndexRangeError: at the next synchronisation, for an element that is negative, or `length`

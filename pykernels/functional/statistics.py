@@ -30,7 +30,7 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 Method: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 _QUANTILE, _HISTOGRAM = replace(_MEDIAN, name="quantile"), replace(_MEDIAN, name="histogram")
-# Two equal infinities have no difference.
+# The difference of two equal infinities is NaN.
 _BETWEEN = """where(isnan(last), last, where(a == b and isinf(a), a,
     where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))))"""
 MOST_BINS = 1 << 24
@@ -54,8 +54,8 @@ def quantile(
         axis: The axis, or several axes, which count as one axis; None takes all elements.
         keepdims: Keep reduced axes, with size 1.
         method: Between two elements a and b: "linear" interpolates, "lower" or "higher" takes one
-            of them, "nearest" takes the nearer (in the middle the element at the even position),
-            "midpoint" is (a + b) / 2.
+            of them, "nearest" takes the nearer (half-way between both, the element at the even
+            position), "midpoint" is (a + b) / 2.
         dim: Another name for axis.
         keepdim: Another name for keepdims.
 
@@ -145,9 +145,9 @@ def histogram(
     Args:
         x: Tensor or numpy array of any shape; float32, float16, or integers of up to 32 bits and
             bool, which are compared as float32.
-        bins: The number of bins of one width, or their edges: n + 1 numbers, (n + 1,), in ascending
-            order. The order is not checked for a Tensor.
-        range: The smallest and the largest edge for a number of bins. None takes the smallest and
+        bins: The number of bins of equal width, or their edges: n + 1 numbers, (n + 1,), in
+            ascending order. The order is not checked for a Tensor.
+        range: The smallest and the largest edge, if `bins` is a number. None takes the smallest and
             the largest element; for a Tensor they are read from the device, and captures refuse
             this.
 
@@ -194,7 +194,7 @@ def _checked(bins: Any) -> NDArray:
 
 
 def _edges(count: int, range: Any, flat: Tensor, x: Array) -> NDArray:
-    """The edges of bins of one width."""
+    """The edges of bins of equal width."""
     op = "histogram"
     if not 1 <= count <= MOST_BINS:
         raise ArgumentError(f"[{op}] bins must be from 1 to {MOST_BINS} but is {count}")

@@ -201,8 +201,8 @@ def split(
 
 
 def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
-    """Views of up to `chunks` parts along an axis, by torch's rule: each part has the size rounded
-    up, except the last, so there may be fewer parts.
+    """Views of up to `chunks` parts along an axis, by torch's rule: each part has size / chunks
+    elements, rounded up, except the last, so there may be fewer parts.
 
     Raises:
         ShapeError: the axis does not exist.

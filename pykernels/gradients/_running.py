@@ -13,24 +13,24 @@ __all__ = ["products_before", "products_of_others", "weighted_from_the_end"]
 
 
 def products_before(x: Any) -> Any:
-    """For each element the product of those before it, along the last axis."""
+    """For each element, the product of the elements before it, along the last axis."""
     return _running(_shifted(x, 1), None)[0]
 
 
 def products_of_others(x: Any) -> Any:
-    """For each element the product of all others, along the last axis."""
+    """For each element, the product of all other elements, along the last axis."""
     return products_before(x) * _backwards(products_before(_backwards(x)))
 
 
 def weighted_from_the_end(x: Any, b: Any) -> Any:
-    """h[i] = b[i] + x[i + 1] h[i + 1], along the last axis: b[k] times what x has from i + 1 to k,
-    summed over k."""
+    """h[i] = b[i] + x[i + 1] h[i + 1], along the last axis: the sum over k >= i of b[k] times
+    the product of x[i + 1] to x[k]."""
     factors = _shifted(_backwards(x), 1)
     return _backwards(_running(factors, _backwards(b))[1])
 
 
 def _running(a: Any, b: Any) -> tuple[Any, Any]:
-    """The products of a so far, and h[i] = b[i] + a[i] h[i - 1]."""
+    """The running products of a, and h[i] = b[i] + a[i] h[i - 1]."""
     step, size = 1, a.shape[-1]
     while step < size:
         if b is not None:
@@ -42,7 +42,7 @@ def _running(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _shifted(x: Any, first: float) -> Any:
-    """The elements one place later, after a given number."""
+    """The elements moved back by one place, after the number `first`."""
     head = x.device.full((*x.shape[:-1], min(1, x.shape[-1])), first, x.dtype)
     return F.concatenate([head, x[..., :-1]], axis=-1)
 

@@ -38,7 +38,7 @@ def flash_attn(call: Taped) -> None:
         lse = q.device.empty(q.shape[:3])
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
-    del options["precision"]  # of the way there
+    del options["precision"]  # an option of the forward kernel only
     if any(call.wants(names[n]) for n in _NAMES[:3]):
         out: Any = call.room(*[names[n] for n in _NAMES[:3]])
         if out == (None, None, None):
@@ -73,7 +73,7 @@ scaled_dot_product_attention = flash_attn
 
 
 def flash_attn_quant(call: Taped) -> None:
-    """Keys and values in blocks are not trained."""
+    """Raise: keys and values in blocks have no gradients."""
     raise TapeError(
         f"[tape] {call.kernel.name} has no gradient rule: keys and values must be floats"
     )
@@ -83,7 +83,7 @@ def _scores(
     q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, mask: Any, options: dict[str, Any]
 ) -> Any:
     """The gradients of the mask, (B, H, S, T): p * (do v^T - sum(do * o)), times the slope of each
-    head. In memory of that size, as the mask's own."""
+    head. The tensors of this computation have this shape."""
     b, heads, s, depth = q.shape
     kv_heads, t = k.shape[1:3]
     scale, cap = options["scale"], options["softcap"]

@@ -47,8 +47,8 @@ def _give_bias(call: Taped, dz: Any) -> None:
 
 @reads(of=epilogue_reads("x", "w"))
 def conv_transpose2d(call: Taped) -> None:
-    """It is conv2d's gradient by its input, so x takes the place of dy here, and dz the place of
-    x."""
+    """This kernel is the gradient of conv2d by its input: here x has the role of dy, and dz the
+    role of x."""
     x, w, scale = call.saved("x"), call.saved("w"), call.scalar("scale")
     layout = call.option("layout")
     window: Any = {n: call.option(n) for n in ("stride", "dilation", "groups", "layout")}
@@ -61,8 +61,8 @@ def conv_transpose2d(call: Taped) -> None:
 
     dz = before_activation(call, sums)
     _give_bias(call, dz)
-    # The convolution of dz has x's size if no row was added; else fewer rows at the end, or no
-    # padding.
+    # Rows that `output_padding` added reduce the padding at the end of dz; if there are more rows
+    # than padding, they are cut off.
     g = geometry("conv_transpose2d", (w.shape[2], w.shape[3]), call.option("stride"),
                  call.option("padding"), call.option("dilation"))  # fmt: skip
     top, bottom, left, right = g.padding
@@ -89,7 +89,7 @@ def _but(size: int, last: int) -> slice:
 
 @reads("dy", "w")
 def conv2d_backward_input(call: Taped) -> None:
-    """It is linear in dy and in w: their gradients are the other two kernels."""
+    """This kernel is linear in dy and in w; the other two kernels compute their gradients."""
     dy, w, given, options = call.saved("dy"), call.saved("w"), call.dy(), _window(call)
     if call.wants("dy"):
         found = dy.device.empty(dy.shape, dy.dtype)
@@ -103,7 +103,7 @@ def conv2d_backward_input(call: Taped) -> None:
 
 @reads("dy", "x")
 def conv2d_backward_weight(call: Taped) -> None:
-    """It is linear in dy and in x: their gradients are the other two kernels."""
+    """This kernel is linear in dy and in x; the other two kernels compute their gradients."""
     dy, x, given, options = call.saved("dy"), call.saved("x"), call.dy(), _window(call)
     if call.wants("dy"):
         found = dy.device.empty(dy.shape, dy.dtype)

@@ -1,6 +1,6 @@
 """Operations on each element, and expressions: the gradient of an input is another expression.
 
-The texts are those of `ops.toml`; see `plans/elementwise/derive.py`.
+The expressions come from `ops.toml`; see `plans/elementwise/derive.py`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def clamp(call: Taped) -> None:
 
 @reads(of=_inputs)
 def binary_cross_entropy(call: Taped) -> None:
-    """As torch has it: input * (1 - input), by which it divides, is 1e-12 at least."""
+    """As in torch, the divisor input * (1 - input) is at least 1e-12."""
     names, dy = tree_of(call.kernel).names, call.dy()
     known: dict[str, Any] = {n: call.saved(arg) for n, arg in names.items()} | {"dy": dy}
     log = "where({0} < 1.2e-38, -100, log(maximum({0}, 1.2e-38)))"

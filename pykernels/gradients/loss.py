@@ -1,8 +1,8 @@
 """Losses of classes; k is dy, divided by the divisor of a mean.
 
-By the logits: k * (softmax(x) * sum(t) - t). By targets that are weights of all classes:
--k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). By weights of classes the loss is
-linear, and a mean divides by a sum of them.
+The gradient by the logits is k * (softmax(x) * sum(t) - t); by targets that are weights of all
+classes it is -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). The loss is linear in the
+weights of classes, but a mean divides by a sum of them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _give_weight(call: Taped, weight: Any, costs: Any, dy: Any, total: Any) -> N
 
 
 def _per_row(k: Any, costs: Any) -> Any:
-    """A number of each row, or one of all, beside (..., classes)."""
+    """One number for each row, or one for all, as a factor of (..., classes)."""
     return k[..., None] if k.ndim else k
 
 
@@ -114,7 +114,7 @@ def _hot(call: Taped, x: Any) -> Any:
 
 
 def _logs(x: Any) -> Any:
-    """Logarithms of probabilities; those of 0 as a large number, which a share of 0 may meet."""
+    """Logarithms of probabilities; -1e30 for log 0, so that its product with a share of 0 is 0."""
     return elementwise("maximum(l, -1e30)", l=F.log_softmax(x.astype("float32")))
 
 
@@ -129,7 +129,7 @@ def _total(call: Taped) -> Tensor | None:
 
 
 def _like(x: Tensor) -> Tensor:
-    """An empty tensor whose axes lie in memory as those of x do."""
+    """An empty tensor with the shape of x and the same order of axes in memory."""
     order = sorted(range(x.ndim), key=lambda a: -abs(x._layout.strides[a]))
     found = x.device.empty(tuple([x.shape[a] for a in order]), x.dtype)
     return found.transpose([order.index(a) for a in range(x.ndim)]) if x.ndim else found
@@ -181,7 +181,7 @@ def _give_factors(call: Taped, rows: Any, total: Any) -> None:
 
 @reads("target", "weight", "total", "dy")
 def nll_loss_backward(call: Taped) -> None:
-    """It is linear in dy, so the gradient by dy is the loss of each row."""
+    """The kernel is linear in dy, so the gradient by dy is the loss of each row."""
     given, target, weight = call.dy(), call.saved("target"), call.saved("weight")
     total = call.saved("total")
     if call.wants("dy") or call.wants("total"):

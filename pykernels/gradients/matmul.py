@@ -89,7 +89,7 @@ def mul_mat_i8(call: Taped) -> None:
 
 @reads(of=epilogue_reads("low", "scales", "high"))
 def mul_mat_quant(call: Taped) -> None:
-    """Weights in blocks have no gradient; that of b is a product with their numbers as floats."""
+    """Weights in blocks have no gradient; the gradient of b is dz times the dequantised weights."""
 
     def sums() -> Any:
         dst = call.saved("b").device.empty(call.shape("dst") or ())
@@ -115,8 +115,8 @@ def mul_mat_quant(call: Taped) -> None:
 
 @reads("ids", "b", "w", "low", "scales", "high")
 def mul_mat_id(call: Taped) -> None:
-    """For each expert one product of all rows, in which those of other experts are 0. Weights in
-    blocks have no gradient."""
+    """For each expert, one product of all rows, with the rows of other experts set to 0. Weights
+    in blocks have no gradient."""
     dy, b, quant = call.dy(), call.saved("b"), call.option("quant")
     (tokens, slots, _), depth = dy.shape, b.shape[2]
     weights = call.saved("w")
@@ -143,7 +143,7 @@ def mul_mat_id(call: Taped) -> None:
 
 @reads("x", "gain", "w", "scales", "high", "bias")
 def rms_norm_linear(call: Taped) -> None:
-    """By the norm and the product, one after the other."""
+    """The gradients of the norm and of the product as two operations."""
     quant, options = call.option("quant"), {n: call.option(n) for n in ("activation", "gated")}
     weights = call.saved("w")
     if quant:
@@ -202,7 +202,7 @@ def _transposed(t: Any) -> Any:
 
 
 def _split(t: Any, pairs: list[tuple[int, int]]) -> Any:
-    """Each batch axis that is one of groups as two."""
+    """Each batch axis of groups, split into two axes."""
     sizes = [n for m, r in pairs for n in ((m,) if r == 1 else (m, r))]
     return reshaped(t, (*sizes, *t.shape[-2:]))
 
@@ -213,7 +213,7 @@ def _batch_repeats(call: Taped, name: str) -> tuple[int, ...]:
 
 
 def _once(t: Any, repeats: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without repetitions."""
+    """The shape of t with size 1 along repeated axes."""
     return tuple([1 if axis in repeats else n for axis, n in enumerate(t.shape)])
 
 

@@ -43,7 +43,7 @@ def scatter_add(call: Taped) -> None:
 
 
 def _give_picked(call: Taped, dy: Any, axis: int, index: Any) -> None:
-    """The elements that the index picks, 0 if it is out of range."""
+    """Give src the elements of dy that the index picks, 0 if it is out of range."""
     found = dy.device.zeros(index.shape, dy.dtype)
     call.give("src", F.gather(dy, axis, index, check=False, out=found))
 

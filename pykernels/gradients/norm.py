@@ -83,7 +83,7 @@ def add_rms_norm(call: Taped) -> None:
 
 
 def _images(call: Taped, kernel: Any, *given: Any, **options: Any) -> None:
-    """The results of a backward kernel of images."""
+    """Give the gradients that a backward kernel of a norm of images computes."""
     dy, x = call.dy(), call.saved("x")
     found = {"dweight": _room(call, "weight", x), "dbias": _room(call, "bias", x)}
     dx = x.device.empty(x.shape, x.dtype)

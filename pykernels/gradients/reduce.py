@@ -32,7 +32,7 @@ def _axes(call: Taped) -> tuple[int, ...]:
 
 
 def _kept(call: Taped, t: Any) -> Any:
-    """A result with the reduced axes, of size 1."""
+    """A result with each reduced axis as an axis of size 1."""
     shape, axes = _shape(call), _axes(call)
     return t.reshape([1 if a in axes else n for a, n in enumerate(shape)])
 
@@ -43,7 +43,7 @@ def _count(call: Taped) -> int:
 
 
 def _give(call: Taped, text: str, **named: Any) -> None:
-    """An expression of dy, with the axes kept, and others."""
+    """Give x an expression of dy, with the reduced axes kept, and of `named`."""
     call.give("x", elementwise(text, dy=_kept(call, call.dy()), **named))
 
 
@@ -145,7 +145,7 @@ def std(call: Taped) -> None:
 
 
 def size_less(size: int, ddof: int) -> float:
-    """The divisor of the squares; NaN, as the variance, if there is none."""
+    """The divisor of the sum of squares; NaN if there is none, because the variance is NaN then."""
     return size - ddof if size > ddof else math.nan
 
 

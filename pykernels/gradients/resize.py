@@ -1,5 +1,5 @@
-"""Images of other sizes, and windows: sums at the elements that the forward pass reads, by the same
-weights."""
+"""Resizing, and windows: gradients are summed at the elements that the forward pass reads, with the
+same weights."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _window(call: Taped) -> Any:
 
 @reads()
 def resize(call: Taped) -> None:
-    """Both directions are matrices, which resizing of single pixels gives. The gradient is their
-    transposes."""
+    """Resizing is a product with a matrix along each axis; resizing an identity matrix gives this
+    matrix. The gradient is the product with the transposed matrices."""
     dy = call.dy()
     shape = call.shape("x")
     assert shape is not None

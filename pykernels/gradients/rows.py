@@ -67,7 +67,7 @@ embedding_backward = add_rows
 
 @reads("dst")
 def timestep_embedding(call: Taped) -> None:
-    """The cosine's gradient is minus the sine, and the other way round, times the frequency."""
+    """The derivatives of cos and sin are -sin and cos, times the frequency."""
     y, dy = call.saved("dst"), call.dy()
     half = y.shape[1] // 2
     rate = -math.log(call.option("max_period")) / max(half, 1)

@@ -19,9 +19,9 @@ def selected_boxes(
     Args:
         boxes: (batches, boxes, 4): two opposite corners, or center and size.
         scores: (batches, classes, boxes).
-        most: Boxes of a class and batch; none is 0.
-        overlap: The largest intersection, relative to the union, of boxes that both stay.
-        least: The score that those that stay are above.
+        most: The largest number of boxes of a class and batch; None means 0.
+        overlap: The largest intersection, relative to the union, of two boxes that are both kept.
+        least: Boxes are kept only if their score is above this number.
         center: Boxes have the form (x, y, width, height).
     """
     if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[::2] != (scores.shape[0], 4):
@@ -41,7 +41,7 @@ def selected_boxes(
 
 
 def _corners(boxes: Array, center: bool) -> Array:
-    """(4, boxes): the smaller and the larger corner, and the area."""
+    """(4, boxes): the smaller and the larger corner."""
     a, b, c, d = boxes.T
     if center:
         a, b, c, d = a - c / 2, b - d / 2, a + c / 2, b + d / 2

@@ -1,4 +1,4 @@
-"""Operations of onnxruntime's domain that are several of ONNX's."""
+"""Operations of onnxruntime's domain, defined by several operations of ONNX."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ATTRIBUTES = {
 
 
 class _Parts:
-    """Nodes in the place of one: their names begin with its output's."""
+    """The nodes that replace one node: their names begin with the name of its output."""
 
     def __init__(self, node: onnx.NodeProto) -> None:
         self.node, self.nodes = node, Nodes()
@@ -35,11 +35,11 @@ class _Parts:
         return result
 
     def floats(self, first: int) -> str:
-        """The numbers of an input of bytes, whose scale and zero point follow it."""
+        """Input `first`, dequantised; its scale and zero point are the next two inputs."""
         return self.add("DequantizeLinear", *filter(None, self.inputs[first : first + 3]))
 
     def bytes_of(self, x: str, first: int) -> None:
-        """The result, with the scale and zero point of these inputs."""
+        """Quantise x as the result, with the scale and zero point in input `first` and the next."""
         self.add("QuantizeLinear", x, *filter(None, self.inputs[first : first + 2]), last=True)
 
     def rest(self, *without: str) -> dict[str, Any]:

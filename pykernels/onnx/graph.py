@@ -23,7 +23,7 @@ def stored_name(name: str) -> Any:
 
 
 def stored(dtype: np.dtype[Any]) -> Any:
-    """The same for a dtype of numpy's."""
+    """`stored_name` for a dtype of numpy."""
     return stored_name(np.dtype(dtype).name)
 
 
@@ -37,12 +37,12 @@ class Node:
     attributes: dict[str, Any] = field(default_factory=dict)
     version: int = 0  # version of the operator set
     name: str = ""
-    proto: onnx.NodeProto | None = None  # the node of the file, with the names of inputs as here
+    proto: onnx.NodeProto | None = None  # the node of the file, with these names of inputs
     dtypes: tuple[str, ...] = ()  # dtypes of the outputs in the file
     kept: dict[str, Any] = field(default_factory=dict)  # tensors that its entry has uploaded
     shared: dict[tuple[str, ...], Any] = field(default_factory=dict)  # tensors of all programs
     device: Any = None  # where it runs
-    later: list[tuple[Any, Array]] | None = None  # in a capture: tensors, and what they get
+    later: list[tuple[Any, Array]] | None = None  # in a capture: tensors and their arrays
 
     @property
     def label(self) -> str:

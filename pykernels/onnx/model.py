@@ -63,7 +63,7 @@ class Model:
 
     Attributes:
         inputs: Names, shapes and dtypes of the inputs. An open dimension is its name, or None.
-        outputs: The same of the outputs.
+        outputs: Names, shapes and dtypes of the outputs.
         metadata: The metadata of the file, such as its producer.
     """
 
@@ -124,7 +124,7 @@ class Model:
         network's file.
 
         Raises:
-            ModelError: There was no call, or a part of the network has a read before it.
+            ModelError: There was no call, or the host reads values inside the network.
         """
         with self._lock:
             programs = dict(self._programs)
@@ -241,7 +241,8 @@ def load_plan(path: str | Path, *, device: Device | None = None) -> Model:
 
     Args:
         path: The file. It holds no code.
-        device: Where it runs, also another one than before; None is the default device.
+        device: The device that runs it, not necessarily the one that ran it before; None is the
+            default device.
 
     Raises:
         ModelError: The file is no plan, or it is damaged.
@@ -250,7 +251,7 @@ def load_plan(path: str | Path, *, device: Device | None = None) -> Model:
 
 
 class _Planned(Model):
-    """A network whose programs are those of a plan."""
+    """A network whose programs come from a plan."""
 
     def __init__(self, saved: Saved, device: Device) -> None:
         super().__init__(onnx.ModelProto(), device, {})
@@ -260,7 +261,7 @@ class _Planned(Model):
         self._pinned = frozenset(n for _, told in saved.graphs for n, _ in told)
 
     def _check_file(self) -> None:
-        """There is none."""
+        """A plan has no file to check."""
 
     def _made(self, values: Mapping[str, Given]) -> Program | Stages:
         graph = self._saved.graphs.get(self._key(values))

@@ -1,5 +1,5 @@
-"""Programs of a network in one file: what was read, folded and fused, so that loading does none of
-it again."""
+"""Programs of a network in one file: graphs that are read, folded and fused already, so that
+loading repeats none of this."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _written(key: Key, graph: Graph, stored: Any) -> dict[str, Any]:
 
 
 def _plain(node: Node, value: Any) -> Any:
-    """An attribute as json has it."""
+    """An attribute as a value for JSON."""
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, (list, tuple)):
@@ -150,7 +150,7 @@ def _attribute(value: Any) -> Any:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    """A dtype by its name, numpy's or one of those that onnx adds."""
+    """A dtype by its name, of numpy or of those that onnx adds."""
     found = np.sctypeDict.get(name) or getattr(ml_dtypes, name, None)
     if found is None:
         raise ModelError(f"an unknown dtype: {name!r:.60}")

@@ -79,7 +79,7 @@ class Program:
 
     @property
     def steps(self) -> int:
-        """The nodes of the graph."""
+        """The number of nodes of the graph."""
         return len(self.graph.nodes)
 
     @property
@@ -166,7 +166,7 @@ class Program:
         except ModelError as e:
             if not isinstance(e.__cause__, BufferStateError):
                 raise
-            # A node uploads what no capture knows: node by node first, then the same in a capture.
+            # A node uploads data, which a capture refuses: run node by node first, then capture.
             for node in self.graph.nodes:
                 node.kept.clear()
             found = self._walk()
@@ -177,7 +177,7 @@ class Program:
         return self._outputs
 
     def _upload(self) -> None:
-        """The constants that nodes read as tensors."""
+        """Upload the constants that nodes read as tensors."""
         for node in self.graph.nodes:
             with blamed(node.op, node.label):
                 for i, name in enumerate(node.inputs):

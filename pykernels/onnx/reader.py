@@ -26,7 +26,7 @@ from .values import Values, operator
 
 __all__ = ["load"]
 
-# The most nodes that run though their results may be dropped: both branches, all rounds.
+# The most nodes in branches and rounds of loops that run although results may be dropped.
 LONGEST_BRANCHES = 512
 # The most elements of an input whose values may be needed as sizes or axes.
 PINNED = 4096
@@ -213,7 +213,7 @@ class _Reader:
         return [self.values.same.get(n, n) for n in outputs]
 
     def _branch(self, node: onnx.NodeProto, condition: str) -> None:
-        """Put the nodes of the branch that is taken in the place of an If; both where the device
+        """Put the nodes of the branch that is taken in the place of an If; of both if the device
         computes the condition."""
         values, first = self.values, first_output(node)
         if condition in values.known:
@@ -268,7 +268,7 @@ class _Reader:
         going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
         states, rounds = list(given[2:]), 0
         rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
-        alive = ""  # a condition of the run, below which states change
+        alive = ""  # a condition of the run: states change while it is true
         while going and rounds < most:
             if rounds == LONGEST:
                 raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))

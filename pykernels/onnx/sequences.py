@@ -59,7 +59,7 @@ def sequence(values: Values, node: onnx.NodeProto, given: list[str]) -> Iterator
         values.know(out, np.array(bool(given and given[0])))
     elif not given or not given[0]:
         raise ModelError("an optional value that is not there", kind, node.name or out)
-    else:  # of an optional value that is not missing
+    else:  # the element of an optional value that is present
         values.rename(given[0], out)
 
 

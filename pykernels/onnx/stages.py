@@ -31,7 +31,7 @@ Model: TypeAlias = Any  # of model.py, which imports this module
 
 
 class _Parts:
-    """The nodes in front of a node, itself, and those that need its results."""
+    """The parts around a node: the nodes before it, and the nodes that need its results."""
 
     def __init__(self, proto: onnx.ModelProto, node: onnx.NodeProto) -> None:
         graph = proto.graph
@@ -60,7 +60,7 @@ class _Parts:
         self.proto = proto
 
     def rest(self, dtypes: Mapping[str, np.dtype[Any]]) -> onnx.ModelProto:
-        """The nodes behind, whose inputs have these dtypes and any shape."""
+        """A model of the nodes after it, whose inputs have these dtypes and any shape."""
         wanted = {n for one in self.after for n in used(one)} | set(self.outputs)
         constants = {t.name for t in self.proto.graph.initializer}
         inputs = [
@@ -87,8 +87,8 @@ def _model(
 
 
 def split(proto: onnx.ModelProto, error: NeedsValues) -> _Parts | None:
-    """The parts of a file around the node of an error; None where that is no node of READ among the
-    outermost nodes."""
+    """The parts of a file around the node of an error; None if it is no node of READ, or is inside
+    another node."""
     if error.operator not in READ:
         return None
     if proto.functions:
@@ -116,12 +116,12 @@ class Stages:
 
     @property
     def steps(self) -> int:
-        """The nodes of both parts and the one between them."""
+        """The number of nodes: both parts, and the node between them."""
         return 1 + len(self._parts.first.graph.node) + len(self._parts.after)
 
     @property
     def captured(self) -> None:
-        """There is no capture of the whole."""
+        """None, because no capture contains both parts."""
         return None
 
     @property
@@ -145,7 +145,7 @@ class Stages:
         return found
 
     def run_on_device(self, inputs: Mapping[str, Given]) -> dict[str, Tensor]:
-        """The same as tensors."""
+        """The outputs as tensors."""
         rest, values = self._prepared(inputs)
         found = rest.run_on_device(values)
         self._forget()
@@ -165,7 +165,7 @@ class Stages:
         return profile
 
     def _prepared(self, inputs: Mapping[str, Given]) -> tuple[Program | Stages, dict[str, Given]]:
-        """Run the first part and the node; the program for the rest, and its inputs."""
+        """Run the first part and the node. Returns the program for the rest, and its inputs."""
         node, program = self._parts.node, self._first.program(inputs)
         found: dict[str, Given] = {**program.run_on_device(inputs)}
         dtypes = program.dtypes()

@@ -101,7 +101,7 @@ class Values:
             label = node.name or first_output(node)
             raise ModelError("this operation is missing", operator(node), label)
         kinds = [(self.shape(n), self._dtype(n)) if n else None for n in node.input]
-        kinds += [None] * 16  # what a node may leave out
+        kinds += [None] * 16  # inputs that a node may leave out
         constants = [self.known.get(n) if n else None for n in node.input]
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         found = {}

@@ -16,7 +16,7 @@ _NAME = "pykernels._codegen"
 
 
 def part(name: str) -> Any:
-    """A module of codegen; PyKernelsError where a package that it needs is not here."""
+    """A module of codegen; PyKernelsError if a package that it needs is not installed."""
     try:
         if _NAME not in sys.modules and importlib.util.find_spec(_NAME) is None:
             _checkout()
@@ -28,7 +28,7 @@ def part(name: str) -> Any:
 
 
 def _checkout() -> None:
-    """A checkout has `codegen` beside the package."""
+    """Load `codegen` from a checkout, where it lies beside the package."""
     folder = Path(__file__).resolve().parents[2] / "codegen"
     spec = importlib.util.spec_from_file_location(
         _NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]

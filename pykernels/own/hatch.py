@@ -25,7 +25,7 @@ __all__ = ["KernelsHook", "hatch_register_build_hook"]
 
 
 class KernelsHook(BuildHookInterface[Any]):
-    """Writes the package and adds its files to what is built, also where git ignores them."""
+    """Writes the package and adds its files to the build, even if git ignores them."""
 
     PLUGIN_NAME = "pykernels"
 

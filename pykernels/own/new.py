@@ -1,4 +1,4 @@
-"""`pykernels new` as a function: the files of a kernel that runs, to be changed."""
+"""`pykernels new` as a function: it writes the files of a kernel that runs, as a start."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _REFERENCE = '"""The kernels of this folder in numpy."""\n\nimport numpy as np\n
 
 
 def write_kernel(folder: Path, name: str, kind: str) -> list[Path]:
-    """Write the files of a kernel of a kind, and return them; ArgumentError if one is there.
+    """Write the files of a kernel of a kind, and return them; ArgumentError if one exists.
 
     Args:
-        folder: The folder of sources; it is made if it is not there.
-        name: What the kernel, its function and its files are called.
+        folder: The folder of sources; it is created if it does not exist.
+        name: The name of the kernel, its function and its files.
         kind: "row" (a workgroup for each row), "pass" (an invocation for each element) or "tile" (a
             workgroup for each tile, and a plan).
     """

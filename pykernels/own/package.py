@@ -29,8 +29,8 @@ class SourceError(PyKernelsError, ValueError):
     """A kernel source that cannot be built; the message begins with its file and line.
 
     Attributes:
-        file: The source, below the parent of its folder.
-        line: 0 where the whole file is meant.
+        file: The path of the source, relative to the parent of its folder.
+        line: The line, or 0 for the whole file.
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
@@ -65,21 +65,21 @@ def build_package(
 ) -> Built:
     """Make a typed package of the kernel sources in a folder.
 
-    The files that a build made before are replaced, and no others.
+    Only files that an earlier build made are replaced.
 
     Args:
-        folder: Has NAME.wgsl with a spec block for each kernel, and what these need: `lib/`,
-            `blocks.toml`, `plans/NAME.py`, `reference.py`, `tuning/NAME.toml`.
+        folder: It has NAME.wgsl with a spec block for each kernel, and the files that kernels need:
+            `lib/`, `blocks.toml`, `plans/NAME.py`, `reference.py`, `tuning/NAME.toml`.
         into: The folder of the package, such as "mypkg/_kernels".
         validate: "auto" validates the texts with naga and Tint, as far as they are here; "require"
             needs both.
-        check: Write nothing, and tell in what the files differ.
-        report: Gets a line for each thing that is worth one.
+        check: Write nothing, and return the differences of the files.
+        report: Called with each line of the build's report.
 
     Raises:
         SourceError: a source that does not build, or that a validator refuses.
         ArgumentError: `into` has files that no build made.
-        PyKernelsError: Jinja2 is not here.
+        PyKernelsError: Jinja2 is not installed.
     """
     source, target = _folder(folder), Path(into)
     package = _made(source, validate, report)
@@ -96,7 +96,7 @@ def load_kernels(
     folder: str | os.PathLike[str], *,
     validate: Literal["auto", "require", "skip"] = "auto",
 ) -> ModuleType:  # fmt: skip
-    """The kernels of a folder of sources, as a module: what `pykernels build` makes, at once.
+    """Build a folder of sources as `pykernels build` does, and load its kernels as a module.
 
         kernels = pk.load_kernels("shaders/")
         kernels.scale(x, out, factor=2.0)
@@ -107,11 +107,11 @@ def load_kernels(
     Args:
         folder: As in `pykernels build`.
         validate: "auto" validates the texts with naga and Tint, as far as they are here; "require"
-            needs both, "skip" leaves it to the device's compiler.
+            needs both; "skip" leaves errors to the device's compiler.
 
     Raises:
         SourceError: a source that does not build, or that a validator refuses.
-        PyKernelsError: Jinja2 is not here: `pip install jinja2`.
+        PyKernelsError: Jinja2 is not installed: `pip install jinja2`.
     """
     source, name = _folder(folder), stamp(folder)
     module = sys.modules.get(name)
@@ -179,13 +179,13 @@ def _check_target(target: Path, manifest: str) -> None:
 
 
 def _there(target: Path) -> list[str]:
-    """The files of a package as it is."""
+    """The files that the folder of a package has."""
     found = (p for p in sorted(target.rglob("*")) if p.is_file() and "__pycache__" not in p.parts)
     return [p.relative_to(target).as_posix() for p in found]
 
 
 def _written(target: Path, files: dict[str, str]) -> tuple[str, ...]:
-    """Writes what changed, and removes what is no longer made."""
+    """Write changed files and remove files that are no longer made; return their names."""
     touched = []
     for name, text in files.items():
         path = target / name

@@ -12,7 +12,7 @@ from .package import Built, SourceError, build_package
 
 __all__ = ["watch"]
 
-EVERY = 0.2  # seconds between two looks
+EVERY = 0.2  # seconds between two checks
 
 
 def watch(
@@ -38,7 +38,7 @@ def watch(
 
 
 def _state(folder: Path, into: Path) -> dict[Path, tuple[int, int]]:
-    """Time and size of each file that a build may read; editors replace files while we look."""
+    """Time and size of each file that a build may read; editors may replace files meanwhile."""
     skip = into.resolve()
     found = {}
     for root, folders, names in os.walk(folder):

@@ -72,8 +72,8 @@ def in_parts(
 
 
 def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bool:
-    """True if everything that these steps bind fits. Otherwise all temporaries but the first are
-    taken back."""
+    """True if all tensors that these steps bind fit. Otherwise all temporaries but the first
+    `before` are released."""
     if max(scratch.sizes[before:], default=0) + caps.alignment <= caps.max_binding:
         return True
     bound = [b.view for step in steps for b in step.bound]
@@ -85,8 +85,8 @@ def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bo
 
 
 def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
-    """True if a too large view reaches through half a binding along axes that cannot be cut, with
-    few elements along these axes."""
+    """True if a view is too large for a binding, spans more than half a binding along the axes that
+    cannot be cut, and has few elements along these axes."""
     if fits_binding(caps, v):
         return False
     reach, size = v.dtype.itemsize, v.dtype.itemsize

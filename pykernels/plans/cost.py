@@ -1,4 +1,4 @@
-"""The expected cost of a choice: workgroups in waves, and sums in splits of K; the tile of one.
+"""The expected cost of a choice: workgroups in waves, and sums in splits of K; the tile of a body.
 
 Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
@@ -28,8 +28,8 @@ __all__ = [
 def waves(groups: int, units: int, partial: Sequence[float]) -> float:
     """The time of `groups` equal workgroups, in units of one full wave.
 
-    A multiprocessor holds `len(partial) - 1` of them at a time. `partial[n]` is the time of a wave
-    with n on each multiprocessor: 0.0 for none, 1.0 for all.
+    A multiprocessor holds `len(partial) - 1` workgroups at a time. `partial[n]` is the time of a
+    wave with n workgroups on each multiprocessor: 0.0 for none, 1.0 for all.
     """
     resident = len(partial) - 1
     whole, rest = divmod(groups, resident * units)
@@ -37,8 +37,8 @@ def waves(groups: int, units: int, partial: Sequence[float]) -> float:
 
 
 def busiest(groups: int, units: int, even_from: int) -> float:
-    """Workgroups of the multiprocessor that has most. From `even_from` workgroups a multiprocessor
-    on, the load is even, because a multiprocessor that is ready early takes more workgroups."""
+    """The number of workgroups on the busiest multiprocessor. The load is even if there are
+    `even_from` or more per multiprocessor, because one that is ready early takes more of them."""
     each = groups / units
     return each if each >= even_from else math.ceil(each)
 
@@ -72,8 +72,8 @@ class Split(NamedTuple):
 
 
 def split_k(depth: int, splits: int, unit: int, each: int = 0) -> Split:
-    """Splits of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
-    for one loop that takes `unit` a round."""
+    """Splits of length `each`, or equal splits that are multiples of `unit`. No split is empty or
+    too long for one loop whose rounds process `unit` each."""
     splits = max(splits, cdiv(depth, unit * MAX_ROUNDS))
     if each == 0:
         each = cdiv(cdiv(depth, splits), unit) * unit

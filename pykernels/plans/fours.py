@@ -1,4 +1,4 @@
-"""Outputs whose elements depend on their numbers alone: pieces for one dispatch each."""
+"""Cuts outputs whose elements depend on their indices alone into pieces, one per dispatch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pykernels.tensors.layout import View
 
 __all__ = ["Piece", "in_fours", "pieces"]
 
-# Four elements as one, by the size of each.
+# Dtypes that hold four elements as one element, by the size of one of the four.
 _FOURS = {n: DType("uint8", "u8", 4 * n, "u") for n in (1, 2, 4)}
 
 
 class Piece(NamedTuple):
-    """A part of dst, in vectors of V elements, and the number of its first four."""
+    """A part of dst, in vectors of V elements, and the index of its first group of four."""
 
     view: View
     V: int
@@ -23,8 +23,8 @@ class Piece(NamedTuple):
 
 
 def pieces(caps: Caps, dst: View) -> list[Piece]:
-    """Views that begin at every fourth element: contiguous views fit a binding each, and the
-    elements after the last whole four come last."""
+    """Parts of dst that begin at multiples of four elements. A contiguous dst is cut so that each
+    part fits a binding; the elements after the last whole group of four are the last part."""
     item = dst.dtype.itemsize
     if dst.size == 0:
         return []
@@ -57,7 +57,7 @@ def _piece(view: View, first: int) -> Piece:
 
 
 def in_fours(view: View) -> View | None:
-    """The view with four neighbours as one element; None if they cannot be written at once."""
+    """The view with four neighbours as one element; None if four cannot be written at once."""
     item = view.dtype.itemsize
     if view.ndim == 0 or not view.vectorizable(4):
         return None

@@ -1,4 +1,4 @@
-"""An axis of groups as two axes, and as one again."""
+"""Splits an axis into two axes, group and member of the group, and merges these again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def by_group(v: View, groups: int, axis: int) -> View:
 
 
 def ungrouped(v: View, axis: int) -> View:
-    """The view of `by_group` with one axis again, where it still has whole groups, or one."""
+    """Merges the two axes of `by_group`. The view must have whole groups, or only one group."""
     groups, n = v.shape[axis : axis + 2]
     return v.with_layout(
         (*v.shape[:axis], groups * n, *v.shape[axis + 2 :]),

@@ -6,7 +6,7 @@ from pykernels.steps import Caps
 
 __all__ = ["MAX_ROUNDS", "fits", "fits_tile"]
 
-# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
+# The most rounds of a loop of one invocation: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 
 
@@ -16,6 +16,6 @@ def fits(caps: Caps, invocations: int, nbytes: int) -> bool:
 
 
 def fits_tile(caps: Caps, threads: int, rows: int, cols: int, bk: int) -> bool:
-    """True if workgroup memory can hold `bk` k of these rows and columns of two operands, in
-    f32."""
+    """True if workgroup memory can hold `rows` rows and `cols` columns of two operands, in f32,
+    for `bk` k."""
     return fits(caps, threads, 4 * bk * (rows + cols))

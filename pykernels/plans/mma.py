@@ -66,13 +66,13 @@ def strips(threads: int, columns: int) -> int:
 
 
 def longest_sum(terms: int, multiple: int) -> int:
-    """The number of terms, of so many, that matrix units may add before their sums are added in
-    plain f32, so that the result stays within the bound of plain f32."""
+    """Of a sum of `terms` terms, the number that matrix units may add before their sums are added
+    in plain f32, so that the result stays within the bound of plain f32."""
     return max(int(LONGEST * math.sqrt(terms)) // multiple, 1) * multiple
 
 
 def words(v: View) -> View:
-    """Halves in pairs."""
+    """A view of halves as words of two halves each."""
     return replace(
         v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
         strides=(*v.strides[:-1], 4),
@@ -88,8 +88,8 @@ def seconds(
     t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int,
     longest: int = 0,
 ) -> float:  # fmt: skip
-    """The expected seconds of so many tiles of dst and the sum over splits, in slices of `longest`
-    k (0: one slice)."""
+    """The expected seconds of `tiles` tiles of dst and of the sum over splits, in slices of
+    `longest` k (0: one slice)."""
     units, resident = t.device.units, len(own.partial_wave) - 1
     each = product_seconds(tile.BM, tile.BN, 1, resident, units, own.rate)
     full = waves(tiles * splits, units, own.partial_wave)

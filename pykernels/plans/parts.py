@@ -15,12 +15,12 @@ __all__ = [
     "row_parts",
 ]  # fmt: skip
 
-# Each part is at least one dispatch, and a batch holds no more.
+# Each part is at least one dispatch, and a batch holds at most this number of dispatches.
 MAX_PARTS = 1024
 
 
 class Part(NamedTuple):
-    """The views of one part of a call by name, and its first index along each cut axis."""
+    """The views of one part of a call by name, and the part's first index along each cut axis."""
 
     views: dict[str, View]
     first: Ints
@@ -38,8 +38,8 @@ def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int
     """The call in as many parts as needed, so that each view of a part fits one binding.
 
     Each of `axes` may be cut, and names the axis of each view that is cut with it. A view that it
-    does not name is the same in all parts. So the product of a (b, m, k) and w (n, k) to dst
-    (b, m, n) has the axes {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts are
+    does not name is the same in all parts. For the product of a (b, m, k) and w (n, k) to dst
+    (b, m, n) `axes` are {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts are
     at multiples of 64 if possible, so that vector reads stay possible.
     """
     found: list[Part] = []
@@ -54,8 +54,8 @@ def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> lis
     """
     if _levels(part, axes) <= levels:
         return [part]
-    # One index at a time along one axis: the axis whose removal leaves the fewest axes, and the
-    # shortest of these.
+    # Each part has one index along one axis: the axis whose removal leaves the fewest axes. Of
+    # several such axes it is the shortest.
     lengths = [_length(part, axis) for axis in axes]
     left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
     axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))
@@ -122,7 +122,7 @@ def _check_count(parts: int) -> None:
 
 
 def _cut(part: Part, axes: Sequence[Mapping[str, int]], axis: int, first: int, size: int) -> Part:
-    """`size` from `first` on, along one of the axes."""
+    """The part with `size` indices from `first` on, along one of the axes."""
     along = axes[axis]
     views = {
         n: narrow(v, along[n], first, size) if n in along else v for n, v in part.views.items()
@@ -146,7 +146,7 @@ def _levels(part: Part, axes: Sequence[Mapping[str, int]]) -> int:
 
 
 def _reach(views: Mapping[str, View], axis: Mapping[str, int]) -> int:
-    """The distance in bytes of the ends of an axis, in the view where it is largest."""
+    """The distance in bytes between the ends of an axis, in the view with the largest distance."""
     ends = [abs(v.strides[axis[n]]) * (v.shape[axis[n]] - 1) for n, v in views.items() if n in axis]
     return max(ends, default=0)
 

@@ -12,7 +12,7 @@ from pykernels.tensors.layout import View
 
 __all__ = ["KINDS", "chunks", "lane_bits", "runs"]
 
-# The numbers of lib/convert.wgsl.
+# The numbers of dtypes in lib/convert.wgsl.
 KINDS = {
     "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
     "int8": 7, "uint8": 8, "bool": 9, "int64": 10,
@@ -40,8 +40,8 @@ def chunks(
 
 
 def runs(src: View, dst: View) -> tuple[View, View]:
-    """The rows of both views in the widest elements that fit both; bits are copied, so any element
-    will do."""
+    """The rows of both views in the widest elements that fit both; bits are copied, so the type
+    of the elements does not matter."""
     item = src.dtype.itemsize
     last = src.ndim - 1
     run = 1
@@ -61,8 +61,8 @@ def runs(src: View, dst: View) -> tuple[View, View]:
 
 
 def lane_bits(lanes: int, threads: int) -> int:
-    """The number of lanes for one row, as a power of two: few idle lanes first, then as many as
-    possible."""
+    """The exponent of the number of lanes for one row, a power of two with few idle lanes. Of
+    equally good numbers it is the largest."""
     if lanes <= 8:
         return (lanes - 1).bit_length()
     return max(

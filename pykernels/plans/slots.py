@@ -1,6 +1,6 @@
 """Texts of dispatches that work on several tensors of different sizes, each in its own binding.
 
-A workgroup works on one of them. Params has for each tensor its size (`size_k`) and the start of
+A workgroup works on one tensor. Params has for each tensor its size (`size_k`) and the start of
 its part in the shared tensors (`start_k`), both in vectors.
 """
 
@@ -28,7 +28,7 @@ def vector(views: Sequence[View], sizes: Sequence[int], starts: Sequence[int]) -
 
 
 def groups(sizes: Sequence[int], vec: int) -> int:
-    """Workgroups for all of them."""
+    """The number of workgroups for all tensors."""
     return sum(cdiv(n // vec, WORKGROUP) for n in sizes)
 
 
@@ -49,7 +49,7 @@ def placing(count: int) -> list[str]:
 
 
 def branches(count: int, text: str) -> list[str]:
-    """A switch over the tensors; `text` has K for the number of each."""
+    """A switch over the tensors; K in `text` stands for the number of a tensor."""
     lines = ["  switch slot {"]
     for k in range(count):
         case = "default" if k == count - 1 else f"case {k}u"

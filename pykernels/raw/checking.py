@@ -1,8 +1,8 @@
 """PYKERNELS_DEBUG=2 for kernels of the build and of packages: each index into storage is checked.
 
-A launch gets another output, a buffer for the first index that is outside, and bodies whose texts
-look at each index. In these texts most indices stand in the functions `x_load` and `dst_store` of
-the head; so these learn who called them, and what is reported is the line of that call.
+A launch gets one more output, a buffer for the first index out of range, and bodies whose texts
+check each index. In these texts most indices are in the functions `x_load` and `dst_store` of the
+head. So these functions get the number of their call, and an error reports its line.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class _Told(NamedTuple):
     sites: tuple[Site, ...]
 
     def place(self, site: Site) -> str:
-        """The line of a site: in its source, where the body knows that, and in the text."""
+        """The line of a site in the text, and in its source if the body knows that line."""
         where = getattr(made(self.body), "where", lambda key, line: "")(self.key, site.line)
         of = f"line {site.line} of the text {self.body} {self.key}"
         return f"{where} ({of})" if where else of
 
 
-# A site is known on the device by the number of its text times MOST_SITES, plus its own number.
+# The device identifies a site by the number of its text times MOST_SITES, plus its own number.
 _texts: list[_Told] = []
 MOST_SITES = 4096
 
@@ -149,7 +149,7 @@ def _around(at: int, functions: Iterable[Function]) -> Function | None:
 def checked_launch(
     context: Any, key: tuple[Any, ...], tensors: Sequence[Any], scalars: tuple[float, ...]
 ) -> bool:
-    """Make a launch with checks and wait for it; False where it is to be made as it is.
+    """Make a launch with checks and wait for it. Returns False if it must run without checks.
 
     Raises:
         IndexRangeError: an index was outside of its binding.
@@ -160,7 +160,7 @@ def checked_launch(
     try:
         context.refuse("debug", "inside a capture or a recorded pass")
     except BufferStateError:
-        return False  # whose launches nobody can wait for
+        return False  # nobody can wait for launches there
     checked = _checked_kernel(kernel)
     memory = context.facade.tensor(np.zeros(CHECKED_WORDS, np.uint32))
     given = (memory, *tensors)

@@ -1,4 +1,4 @@
-"""The records that `debug` of a text wrote, and the check of a text's indices."""
+"""The records that the `debug` calls of a text wrote, and the check of a text's indices."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class DebugRecord:
 
 
 class Debugged:
-    """The records of a block `with dev.debug()`; they are there behind its end, and print.
+    """The records of a block `with dev.debug()`; they exist after its end, and print as lines.
 
     Attributes:
         records: In the order in which they were written, kernel by kernel.
-        lost: True if there were more than the block has room for.
+        lost: True if there were more records than the block has room for.
     """
 
     def __init__(self, device: Any, limit: int, first: Sequence[int], last: Sequence[int]) -> None:
@@ -113,7 +113,7 @@ def debugged(device: Any, invocation: Any, limit: Any) -> Iterator[Debugged]:
 
 
 def _range(invocation: Any) -> tuple[list[int], list[int]]:
-    """The first and the last invocation that is wanted, along x, y and z."""
+    """The first and the last invocation to record, along x, y and z."""
     parts = invocation if isinstance(invocation, tuple) else (invocation,)
     first, last = [0, 0, 0], [_LAST] * 3
     for axis, part in enumerate(parts):
@@ -132,20 +132,22 @@ def _range(invocation: Any) -> tuple[list[int], list[int]]:
 
 @functools.lru_cache(maxsize=256)
 def _variant(kernel: RawKernel, how: str) -> tuple[RawKernel, Instrumented] | None:
-    """A kernel with its calls of debug, or with its indices checked; None where it has none."""
+    """A kernel with its calls of debug, or with its indices checked; None if it has no such calls
+    or indices."""
     text = (kernel.wgsl if how == "debug" else kernel._text).rstrip() + "\n"
     made = debugging(kernel.name, text) if how == "debug" else checked(text)
     if not made.sites:
         return None
     other = type(kernel)(made.text, kernel.entry, kernel._constants, kernel.name)
     other._instrumented = True
-    if MEMORY not in other.outputs:  # only other entry points have what was found
+    if MEMORY not in other.outputs:  # the calls or indices are in other entry points
         return None
     return other, made
 
 
 def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bool:
-    """Run a call with what the device is asked for; False where the plain text serves."""
+    """Run a call with records or checks, if the device is set to. False if the plain text must
+    run."""
     device = next(v for v in given.values() if isinstance(v, Tensor)).device
     context = device._context
     found = context.debugging and _variant(kernel, "debug")
@@ -159,7 +161,7 @@ def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bo
     try:
         context.refuse("debug", "inside a capture or a recorded pass")
     except BufferStateError:
-        return False  # whose launches nobody can wait for
+        return False  # nobody can wait for launches there
     found = _variant(kernel, "check")
     if found is None:
         return False

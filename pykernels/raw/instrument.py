@@ -4,16 +4,16 @@
 numbers. A launch outside of `Device.debug` runs the text without these statements. Inside, each
 call appends a record to a buffer that the text gets for this:
 
-    words 0, 1     how many words records took so far (those that did not fit count), capacity
+    words 0, 1     words of all records so far (also of those that did not fit), capacity
     words 2 to 7   the first and the last invocation that is recorded, along x, y and z
     words 8 and on the records: number of the call + 1, invocation, three words for each value
 
 A value is a number of any type. Its words are its bits as f32, as i32 and as u32: together they
-give the number, so that nobody needs to know its type.
+give the number, so that its type need not be known.
 
 A checked text has a buffer for the first index that is outside of its binding:
 
-    words 0 to 6   how many there were, number of the index, the index, elements, invocation
+    words 0 to 6   count of such indices; of the first: number, index, elements, invocation
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A text with what was added, and what was found in it."""
+    """An instrumented text, and the sites that were found in it."""
 
     text: str
     sites: tuple[Site, ...]
 
 
 def without_debug(name: str, text: str) -> str:
-    """The text without calls of debug; the same one where it has none."""
+    """The text without calls of debug; the same text if it has none."""
     if "debug" not in text:
         return text
     plain, _ = _labels(text)
@@ -82,7 +82,7 @@ def without_debug(name: str, text: str) -> str:
 
 
 def debugging(name: str, text: str) -> Instrumented:
-    """The text with calls of debug that record."""
+    """The text with calls of debug that write records."""
     plain, labels = _labels(text)
     sites = Rewriting(plain)
     found: list[Site] = []
@@ -107,7 +107,7 @@ def debugging(name: str, text: str) -> Instrumented:
 
 
 def checked(text: str) -> Instrumented:
-    """The text with indices into storage that are looked at, and kept within their arrays."""
+    """The text with indices into storage that are checked, and kept within their arrays."""
     sites = Rewriting(text)
     found: list[Site] = []
     for index in sites.indices("storage"):
@@ -132,7 +132,8 @@ def decoded(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Iterator[int 
 
 
 def _labels(text: str) -> tuple[str, dict[int, str]]:
-    """The text with numbers in place of labels, which WGSL does not know, and what they were."""
+    """The text with numbers in place of labels, which WGSL does not know, and the labels by
+    position."""
     labels: dict[int, str] = {}
 
     def blank(m: re.Match[str]) -> str:

@@ -67,9 +67,9 @@ def attention(
     q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv); each KV head serves H / Hkv neighbouring
     query heads. `mask` (float: added; bool: True may be seen) broadcasts to (B, H, S, T). Query i
     stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind i), `window`
-    (left, right) those outside p - left .. p + right. cap(s) is softcap * tanh(s / softcap).
-    `sinks` (H,) is one more logit per head, without a value. `lengths` (B,): batch b has as many
-    keys, clamped to 0 .. T, in place of T; those behind are hidden.
+    (left, right) the keys outside p - left .. p + right. cap(s) is softcap * tanh(s / softcap).
+    `sinks` (H,) is one more logit per head, without a value. `lengths` (B,): batch b has
+    lengths[b] keys, clamped to 0 .. T, instead of T; the keys behind them are hidden.
 
     A key is masked if it is hidden, or if its logit is -inf. The contents of a masked key and of
     its value have no effect. A row without a key is 0, and its lse -inf, sink or not. A logit of
@@ -109,7 +109,7 @@ def flash_attn_quant(
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
 ) -> Array:  # fmt: skip
-    """The output of `attention` over the numbers of blocks."""
+    """The output of `attention` over keys and values in quantised blocks."""
     k, v = (
         _numbers(q, low, scales, quant, keys)
         for low, scales in ((k_low, k_scales), (v_low, v_scales))
@@ -185,12 +185,12 @@ def flash_attn_budget(
 ) -> Array:
     """The largest error of f32 in each element of o.
 
-    2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, and for the mask 4 units
-    of the largest |slope * mask| of the row's keys that weigh something, for a soft cap 16 units
-    of it (its tanh is good to 2^-20 of it). `rounded`: weights are rounded to float16 before they
-    meet values, which adds 2^-11 sum p|v|, and 2^-21 of the largest weight times sum|v| for those
-    that are too small for it. With precision "fast" matrix units may lose 0.16 T 2^-23 sum p|v| on
-    top.
+    2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, plus 4 units of the
+    largest |slope * mask| of the row's keys with a weight, and for a soft cap 16 units of the cap
+    (tanh is accurate to 2^-20 of the cap). `rounded`: weights are rounded to float16 before they
+    meet values, which adds 2^-11 sum p|v|, and 2^-21 of the largest weight times sum|v| for the
+    weights that are too small for float16. With precision "fast" matrix units may lose another
+    0.16 T 2^-23 sum p|v|.
     """
     found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
@@ -239,13 +239,13 @@ def flash_attn_backward_budget(
     counts.
 
     With u = 2^-23 and sums of K products off by u (sqrt(K) + 4) sum|a||b|, as everywhere:
-    a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that, 4 u |slope mask| and
-    16 u softcap; the exponential adds u (8 + 2 |logit - lse|), the rounding of logit and lse
+    a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that plus 4 u |slope mask|
+    plus 16 u softcap; the exponential adds u (8 + 2 |logit - lse|), the rounding of logit and lse
     u (|logit| + |lse|). So a weight P is off by P times the sum of these, `weight`. dP is off by
-    u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o (plus its rounding: u, or 2^-11); the
-    derivative of the soft cap by 8 u and twice the error of score / softcap. Then for
-    dS = P cap' (dP - delta) all of it adds up, weighted by |K| or |Q| in the sums. `rounded`: o is
-    that of matrix units, whose rounding of weights delta sums over |do|.
+    u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o for v (and its rounding: u, or 2^-11); the
+    derivative of the soft cap by 8 u and twice the error of score / softcap. For
+    dS = P cap' (dP - delta) all these errors add up, weighted by |K| or |Q| in the sums. `rounded`:
+    o is a result of matrix units; its error by rounded weights adds to delta, weighted by |do|.
     """
     # Values that are not finite belong to hidden keys, so they must not count.
     q, k, v, do = (np.where(np.isfinite(a), a.astype(np.float64), 0.0) for a in (q, k, v, do))

@@ -158,7 +158,8 @@ def conv_transpose2d(
 ) -> Array:
     """act(conv2d_backward_input of x + bias), with w (C, O / groups, KH, KW).
 
-    The output has (H - 1) s - paddings + d (KH - 1) + 1 + output_padding rows, columns alike.
+    The output has (H - 1) s - paddings + d (KH - 1) + 1 + output_padding rows, and
+    columns by the same rule.
     """
     x = _channels_first(x, layout)
     a = _Args.of(w.shape, stride, padding, dilation)
@@ -218,7 +219,7 @@ def winograd_size(
     x: Array, w: Array, side: int, *, padding: Padding = 0, layout: str = "NCHW"
 ) -> Array:
     """|A^T| (sum_c |G| |w| |G^T| * |B^T| |x| |B|) |A|, by which errors of Winograd's convolution
-    with tiles of side x side pixels are bounded: it takes the place of `size` in `window_budget`.
+    with tiles of side x side pixels are bounded: it replaces `size` in `window_budget`.
 
     Stride and dilation are 1, and there is one group.
     """

@@ -17,10 +17,10 @@ Array = np.ndarray[Any, Any]
 def cpy(src: Array, dtype: DTypeLike, shape: Sequence[int] | None = None) -> Array:
     """`src` in another dtype, and in another shape if one is given.
 
-    The same dtype: the same bits. To float16 and bfloat16: rounded once, to nearest even, overflow
-    gives inf (NaN stays NaN; its payload is not promised). Float to integer: truncated, saturated,
-    NaN gives 0. Integer to a narrower integer: wraps. To bool: x != 0, so NaN is True. bfloat16
-    needs the package ml_dtypes.
+    The same dtype keeps all bits. To float16 and bfloat16: values are rounded once, to nearest
+    even; overflow gives inf (NaN stays NaN; its payload is not promised). Float to integer: values
+    are truncated and saturated, NaN gives 0. Integer to a narrower integer: values wrap.
+    To bool: x != 0, so NaN is True. bfloat16 needs the package ml_dtypes.
     """
     target = numpy_dtype(dtype_of(dtype).name)
     with np.errstate(all="ignore"):
@@ -41,7 +41,7 @@ def narrow(src: Array) -> Array:
 
 
 def _through_float64(x: Array, target: np.dtype[Any]) -> Array:
-    """Every value of up to 32 bits is exact in float64."""
+    """Convert values of up to 32 bits, which are exact in float64."""
     if target.kind in "iu":
         info = np.iinfo(target)
         out: Array = np.clip(np.trunc(np.nan_to_num(x, nan=0.0)), info.min, info.max)

@@ -1,4 +1,4 @@
-"""The operations of kernels/elementwise/ops.toml: each by its name, and its budget beside it."""
+"""The operations of kernels/elementwise/ops.toml by name, and the budget of each as NAME_budget."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def memset(dst: Array, value: int, *, offset: int = 0, size: int | None = None) 
 
 
 def arange(shape: tuple[int, ...], dtype: np.dtype[Any], start: float, step: float) -> Array:
-    """start + i * step of each element's number i, each operation rounded in the dtype."""
+    """start + i * step for element number i; each operation is rounded to the dtype."""
     i = np.arange(math.prod(shape), dtype=np.int64)
     if dtype.kind == "f":
         with np.errstate(over="ignore"):

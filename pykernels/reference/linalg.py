@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def solve_tri(a: Array, b: Array, unit: bool = False) -> Array:
-    """x with a @ x = b, where a is a lower triangle, with ones on its diagonal for `unit`."""
+    """x with a @ x = b, where a is a lower triangle; if `unit`, its diagonal is 1."""
     triangle = _triangle(a, unit)
     x = b.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -24,7 +24,7 @@ def solve_tri(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
-    """Substitution in n + 4 roundings: x is off by no more than that share of |a^-1| |a| |x|
+    """Substitution takes n + 4 roundings, which bound the error of x relative to |a^-1| |a| |x|
     (Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5); a quotient may be off by
     2.5 units."""
     triangle = np.abs(_triangle(a, unit))

@@ -25,7 +25,7 @@ def cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Array:
-    """-sum_c t_c log(softmax(x)_c) over the last axis; `_targets` says what t is.
+    """-sum_c t_c log(softmax(x)_c) over the last axis; `_targets` defines t.
 
     A row is NaN if a logit is NaN or +inf, or if all are -inf, unless it does not count.
     """
@@ -140,7 +140,7 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(x: Array, target: Array, log_target: bool = False) -> Array:
-    """target * (log(target) - x) of each element; 0 where the target is."""
+    """target * (log(target) - x) of each element; 0 where the target is 0."""
     x, t = np.asarray(x, np.float64), np.asarray(target, np.float64)
     if log_target:
         found: Array = np.exp(t) * (t - x)
@@ -179,8 +179,9 @@ def _targets(
 ) -> tuple[Array, Array, Array]:
     """The targets t (..., classes), True for rows that count, and the weights of rows in a mean.
 
-    t_c is weight[c] * ((1 - smoothing) * target_c + smoothing / classes), where a class is 1 at its
-    own place. A row whose target is `ignore_index`, or is no class, does not count.
+    t_c is weight[c] * ((1 - smoothing) * target_c + smoothing / classes). If the target is a
+    class, target_c is 1 for this class, else 0. A row whose target is `ignore_index`, or is
+    no class, does not count.
     """
     classes = x.shape[-1]
     w = np.ones(classes) if weight is None else np.asarray(weight, np.float64)

@@ -32,7 +32,7 @@ def mul_mat(
 ) -> Array:
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
-    Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
+    Batch axes of a repeat to those of b as in ggml: each matrix serves neighbouring matrices of b.
     `precision` changes the allowed error of the kernel (`mul_mat_budget`), not the reference.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
@@ -59,15 +59,15 @@ def mul_mat_budget(
     precision: str | None = None,
     dtype: Any = None,
 ) -> Array:
-    """The largest error of f32 sums of K products: 2^-23 (sqrt(K) + 4) sum|a||b|, and that of the
-    epilogue.
+    """The largest error of f32 sums of K products: 2^-23 (sqrt(K) + 4) sum|a||b|, plus the
+    error of the epilogue.
 
-    `dtype` is that of the result, where it counts that matrix units may add halves in one piece:
-    0.16 K 2^-23 sum|a||b| more for results of float16 without a precision.
+    `dtype` is the dtype of the result. For float16 results without a precision, matrix units may
+    add halves in one piece, so 0.16 K 2^-23 sum|a||b| is added.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
     1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp. With precision
-    "fast" 2^-8 sum|a||b| comes on top; with "split" 2^-38 (max|a| sum|b| + max|b| sum|a|), what
+    "fast" 2^-8 sum|a||b| comes on top; with "split" 2^-38 (max|a| sum|b| + max|b| sum|a|), which
     planes of halves lose of numbers that are small in their row.
     """
     repeated = np.abs(_repeat(a, b).astype(np.float64))
@@ -97,8 +97,8 @@ def mul_mat_i8(
     b_scale: Array | None = None,
     bias: Array | None = None,
 ) -> Array:
-    """sum_k a[..., m, k] b[..., n, k], (..., n, m), modulo 2^32 as int32; or in float64 that times
-    a_scale[..., m] b_scale[..., n], plus bias, where one of these is given.
+    """sum_k a[..., m, k] b[..., n, k], (..., n, m), modulo 2^32 as int32. If a scale or the bias is
+    given: this sum in float64, times a_scale[..., m] b_scale[..., n], plus bias.
 
     Float64 holds the sums of any K below 2^37.
     """
@@ -165,9 +165,9 @@ def mul_mat_quant_budget(
     precision: str | None = None,
     rounded: bool = False,
 ) -> Array:
-    """That of mul_mat. Up to eight rows of float16 are summed in packed halves. Where numbers are
-    halves on matrix units (`rounded`, or "fast"), weights are rounded to 11 bits, and so is a
-    float32 b, and sums are in one piece."""
+    """The budget of mul_mat, and more: up to eight rows of float16 are summed in packed halves. If
+    matrix units multiply halves (`rounded`, or "fast"), weights and a float32 b are rounded to 11
+    bits, and sums are in one piece."""
     w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
     if b.dtype == np.float16 and b.shape[-2] <= 8 and TYPES[quant].halves:
@@ -178,11 +178,11 @@ def mul_mat_quant_budget(
     wide = np.abs(b.astype(np.float64))
     size = wide @ np.abs(w.astype(np.float64)).T
     halves = 2 if b.dtype == np.float32 else 1
-    tiny = 2.0**-25 * wide.sum(-1, keepdims=True)  # of weights below the normal halves
+    tiny = 2.0**-25 * wide.sum(-1, keepdims=True)  # for weights smaller than normal halves
     if halves == 2:
         tiny = tiny + 2.0**-25 * np.abs(w.astype(np.float64)).sum(-1)
     bound = bound + factor * (size * (halves * 2.0**-11 + k * 2.0**-25) + tiny)
-    if precision == "fast" and not rounded:  # a row of bytes
+    if precision == "fast" and not rounded:  # a row may be rounded to bytes
         groups = np.abs(w.astype(np.float64)).reshape(w.shape[0], -1, 32).sum(-1)
         most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
         bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
@@ -203,7 +203,7 @@ def mul_mat_id_budget(
     ids: Array, b: Array, shape: tuple[int, ...], w: Array | None = None, low: Array | None = None,
     scales: Array | None = None, high: Array | None = None, *, quant: str | None = None,
 ) -> Array:  # fmt: skip
-    """That of f32 sums: (sqrt(K) + 4) 2^-23 sum|w||b|."""
+    """The error of f32 sums: (sqrt(K) + 4) 2^-23 sum|w||b|."""
     own = np.abs(_experts(ids, b, shape, w, low, scales, high, quant).astype(np.float64))
     wide = np.broadcast_to(np.abs(b.astype(np.float64)), (*shape[:2], b.shape[-1]))
     return np.asarray((b.shape[-1] ** 0.5 + 4) * 2.0**-23 * np.einsum("tsmk,tsk->tsm", own, wide))
@@ -242,8 +242,8 @@ def rms_norm_linear_budget(
     high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
     activation: str | None = None, gated: bool = False,
 ) -> Array:  # fmt: skip
-    """That of mul_mat; the factor of the row is off by sqrt(K) / 2 + 8 units, and a product of two
-    results by each of their errors."""
+    """The budget of mul_mat. The factor of the row is off by sqrt(K) / 2 + 8 units, and a product
+    of two results by the error of each."""
     numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
     halves = np.split(numbers, 2) if gated else [numbers]
     own = [bias] if bias is None or not gated else np.split(bias, 2)
@@ -293,7 +293,7 @@ def _weights(
 
 
 def _spread(a: Array, b: Array) -> Array:
-    """max|a| sum|b| + max|b| sum|a| of each row of b and row of a; of no k nothing."""
+    """max|a| sum|b| + max|b| sum|a| of each row of b and row of a; 0 for no k."""
     if a.shape[-1] == 0:
         return np.zeros(())
     top_a, top_b = (x.max(-1) for x in (a, b))

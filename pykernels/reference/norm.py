@@ -20,14 +20,14 @@ Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
 LAST: Axes = (-1,)
 U = 2.0**-24  # the rounding of f32
-# A sum is made by trees and short runs: no term takes part in more roundings.
+# Sums are made by trees and short runs: no term takes part in more roundings than this.
 DEPTH = 32
-# Roundings of a division and a square root, or the inverse of one, as WGSL allows them.
+# Roundings that WGSL allows for a division and a square root, or for an inverse square root.
 ROOT = 16
 
 
 class _Normed(NamedTuple):
-    """n, the factor, the errors of both (the factor's relative to it), and the rounding error of a
+    """n, the factor, the errors of both (for the factor relative), and the rounding error of a
     mean that is subtracted."""
 
     n: Array
@@ -147,7 +147,7 @@ def rms_norm_backward_budget(
 
 
 def l2_norm_backward(dy: Array, x: Array, *, eps: float = 1e-12) -> Array:
-    """(dy - n * sum(dy * n)) / length, or dy / eps where the length is below eps."""
+    """(dy - n * sum(dy * n)) / length, or dy / eps if the length is below eps."""
     s, d = _double(x), _double(dy)
     found = _by_length(s, eps)
     along = np.where(_length(s) >= _single(eps), (d * found.n).sum(-1, keepdims=True), 0.0)
@@ -225,9 +225,9 @@ def batch_norm_training(
     running_mean: Array | None = None, running_variance: Array | None = None,
     saved: object = None, *, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then the running statistics after it and what the gradient takes, where they are given.
+    """dst, then the new running statistics and the saved statistics, if their arguments are given.
 
-    The gradient uses the mean, the rest of its rounding (0 here), and squared differences.
+    The saved ones are the mean, the rest of its rounding (0 here), and sums of squared differences.
     """
     s = _double(x)
     axes = _but_channels(s)
@@ -330,7 +330,7 @@ def _of_images(
     d: Array, x: Array, found: _Normed, g: Array, weight: Array | None, dweight: object,
     dbias: object,
 ) -> Any:  # fmt: skip
-    """`g` is x in the shape of `found`: (N, groups, ...), or x itself for whole batches."""
+    """Gradients; `g` is x in the shape of `found`: (N, groups, ...), or x itself for batch_norm."""
     flat = _reshaped(found, g, x.shape)
     sums = _column_sums(d, flat, (1,))
     scaled = _affine(d, _of_channel(weight, x), None).reshape(g.shape)
@@ -372,7 +372,7 @@ def _wanted(dweight: object, dbias: object) -> list[int]:
 
 
 def _mean(x: Array, axes: Axes) -> Array:
-    """The mean; 0 for no elements, which is not used."""
+    """The mean; for no elements 0, a value that is not used."""
     if x.ndim == 0:
         return x
     count = max(int(np.prod([x.shape[a] for a in axes])), 1)
@@ -478,7 +478,7 @@ def _input_gradient_budget(
 
 
 def _column_sums(d: Array, found: _Normed, kept: Axes) -> tuple[Array, Array]:
-    """The gradients of weight and bias: over all axes but these."""
+    """The gradients of weight and bias: sums over all axes but `kept`."""
     axes = _others(d, kept)
     return (d * found.n).sum(axes), d.sum(axes)
 

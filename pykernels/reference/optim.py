@@ -36,9 +36,9 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 U = 2.0**-24  # half a unit in the last place of f32, relative
-TINY = 2.0**-126  # what is smaller may be 0
+TINY = 2.0**-126  # smaller results may be 0
 # Units of U: quotients are within 2.5 units in the last place of 2 U, inverse square roots within
-# 2, square roots are quotients by those, expm1 is within 2.5 (and its argument within 2 U).
+# 2, square roots are quotients by these, expm1 is within 2.5 (and its argument within 2 U).
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 
@@ -81,7 +81,7 @@ def adam_step_errors(
     """The largest error of the results in f32, from the errors of moments and parameter before the
     step.
 
-    To first order, rounding by rounding; products and sums may be fused or not.
+    The bound is of first order and counts each rounding; products and sums may be fused or not.
     """
     if settings is not None:
         beta1, beta2, lr, eps, weight_decay = _adam_settings(settings)
@@ -258,7 +258,7 @@ def schedule_step(table: Array, count: Array, advance: bool = True) -> tuple[Arr
 
 
 def schedule_step_budget(table: Array, count: Array, advance: bool = True) -> tuple[Array, Array]:
-    """Some roundings of the largest number; of an exponential also those of its argument."""
+    """Some roundings of the largest number; for an exponential also roundings of its argument."""
     t, value = schedule_step(table, count, advance)
     scale = float(np.max(np.abs(table[:, 2:4])))
     off = 24 * U * scale + (4 + float(np.max(np.abs(table[:, 5]))) * int(t.item())) * 2 * U * abs(

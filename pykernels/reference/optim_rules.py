@@ -13,7 +13,7 @@ __all__ = ["Near", "advance", "numbers", "take"]
 
 Array = np.ndarray[Any, Any]
 U = 2.0**-24  # half a unit in the last place of f32, relative
-TINY = 2.0**-126  # what is smaller may be 0
+TINY = 2.0**-126  # smaller results may be 0
 # Units of U: see `optim`.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 

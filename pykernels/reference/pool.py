@@ -15,7 +15,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Pair = int | tuple[int, int]
-# Of an output row or column: the elements of its window in the image, and how many a mean counts.
+# For each output row or column: its window in the image, and the number of elements in a mean.
 Axis = list[tuple[range, int]]
 
 
@@ -24,13 +24,13 @@ def max_pool2d(
     padding: Pair = 0, dilation: Pair = 1, index: Array | None = None,
 ) -> Any:  # fmt: skip
     """The largest elements of windows of x (N, C, H, W), (N, C, OH, OW) in the dtype of x; with
-    an `index` their first positions in H x W behind them, -1 where a window has none."""
+    an `index` also their first positions in H x W, -1 if a window has none."""
     found = _largest(x, _windows(x.shape, shape, kernel, stride, padding, dilation))
     return found[0] if index is None else found
 
 
 def adaptive_max_pool2d(x: Array, shape: tuple[int, ...], index: Array | None = None) -> Any:
-    """The same of windows that divide an image."""
+    """As max_pool2d, with windows that divide an image."""
     found = _largest(x, _divided(x.shape, shape))
     return found[0] if index is None else found
 
@@ -53,7 +53,7 @@ def max_pool2d_backward(
     dy: Array, index: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
     padding: Pair = 0, dilation: Pair = 1,
 ) -> Array:  # fmt: skip
-    """dy (N, C, OH, OW) at the positions of an image of `shape` that the index names."""
+    """dy (N, C, OH, OW) added up in an image of `shape`, at the positions in the index."""
     axes = _windows(shape, dy.shape, kernel, stride, padding, dilation)
     return _placed(dy, index, shape, axes)
 
@@ -89,7 +89,7 @@ def adaptive_avg_pool2d_budget(x: Array, shape: tuple[int, ...]) -> Array:
 def max_pool2d_backward_budget(
     dy: Array, index: Array, shape: tuple[int, ...], *args: Any, **options: Any
 ) -> Array:
-    """A rounding for each summand."""
+    """The error of one rounding for each summand."""
     times = max_pool2d_backward(np.ones(dy.shape), index, shape, *args, **options)
     return times * 2.0**-24 * max_pool2d_backward(np.abs(dy), index, shape, *args, **options)
 
@@ -159,7 +159,7 @@ def _divided(size: tuple[int, ...], out: tuple[int, ...]) -> tuple[Axis, Axis]:
 
 
 def _each(axes: tuple[Axis, Axis]) -> Iterator[tuple[int, int, Any, int]]:
-    """Row and column of a result, the indices of its window, and how many elements it counts."""
+    """Row and column of each result, the indices of its window, and the elements of its mean."""
     for y, (rows, high) in enumerate(axes[0]):
         for x, (cols, wide) in enumerate(axes[1]):
             yield y, x, np.ix_(rows, cols), high * wide
@@ -189,7 +189,7 @@ def _means(x: Array, axes: tuple[Axis, Axis], divisor: int | None) -> Array:
 
 
 def _placed(dy: Array, index: Array, shape: tuple[int, ...], axes: tuple[Axis, Axis]) -> Array:
-    """A position counts in its own window only: it is there that a result looked."""
+    """dy added up at the positions in the index, if they lie in the windows of their results."""
     out = np.zeros(shape)
     images, channels = np.ix_(range(shape[0]), range(shape[1]))
     for oy, ox, at, _ in _each(axes):

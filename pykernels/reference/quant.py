@@ -73,7 +73,7 @@ def _fours(first: int, count: int) -> tuple[range, ...]:
 
 
 def _bits(kind: BlockType) -> int:
-    return kind.vec * kind.parts  # of a number in `low`
+    return kind.vec * kind.parts  # bits of a number in `low`
 
 
 def _read(kind: BlockType, raw: Array) -> tuple[Array, Array]:
@@ -91,7 +91,7 @@ def _read(kind: BlockType, raw: Array) -> tuple[Array, Array]:
 
 
 def _write(kind: BlockType, stored: Array, record: Array) -> Array:
-    """The inverse: rows of bytes."""
+    """The inverse of `_read`: rows of bytes."""
     stored = stored.reshape(*record.shape[:-1], kind.block)
     if kind.name == "q8_0":
         stored = stored ^ 0x80
@@ -117,7 +117,7 @@ def _plane(numbers: Array, bits: int, words: int) -> Array:
 
 
 def _numbers(plane: Array, bits: int) -> Array:
-    """The inverse: numbers (..., K) of (..., K / 32, words)."""
+    """The inverse of `_plane`: numbers (..., K) of (..., K / 32, words)."""
     shifts = np.arange(16 // bits, dtype=np.uint32) * bits
     couples = plane[..., None] >> shifts
     both = np.stack([couples, couples >> 16], -1) & 2**bits - 1
@@ -126,7 +126,7 @@ def _numbers(plane: Array, bits: int) -> Array:
 
 
 def _padded(rows: Array) -> Array:
-    """(batches, N, ...) with whole fours of rows."""
+    """(batches, N, ...) padded to a multiple of four rows."""
     more = -rows.shape[1] % ROWS
     return np.pad(rows, ((0, 0), (0, more), *[(0, 0)] * (rows.ndim - 2)))
 
@@ -174,7 +174,7 @@ def unpack_blocks(
     high: Array | None = None,
     quant: str = "q4_0",
 ) -> Array:
-    """Blocks of a file of planes."""
+    """The blocks of a file that planes hold."""
     return _write(TYPES[quant], *_unplaned(TYPES[quant], low, scales, high, shape[1]))
 
 
@@ -187,7 +187,7 @@ def dequantize(
     low: Array, scales: Array, shape: tuple[int, ...], dtype: Any, high: Array | None = None,
     quant: str = "q4_0",
 ) -> Array:  # fmt: skip
-    """Numbers of planes."""
+    """The numbers that planes hold."""
     stored, record = _unplaned(TYPES[quant], low, scales, high, shape[-2])
     with np.errstate(all="ignore"):
         return _values(TYPES[quant], stored, record).reshape(shape).astype(dtype)
@@ -196,8 +196,8 @@ def dequantize(
 def packed_sizes(
     low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> tuple[Array, Array]:
-    """The sizes of what sums in packed halves are made of, of weights (N, K): of each number as it
-    is less the middle of its type's, and of the offset for that; and of its scale."""
+    """The magnitudes of the terms of sums in packed halves, for weights (N, K): of each number less
+    the middle of its type's range, plus the offset for this middle; and of its scale."""
     kind = TYPES[quant]
     stored, record = _unplaned(kind, low, scales, high, shape[0])
     with np.errstate(all="ignore"):
@@ -219,7 +219,7 @@ def quantised_rows(
     low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
     quant: str = "q4_0", rows: int = 0, check: bool = True,
 ) -> Array:  # fmt: skip
-    """Rows of planes; those of indices out of range are unspecified."""
+    """Rows of the numbers of planes; rows for indices out of range are unspecified."""
     stored, record = _unplaned(TYPES[quant], low, scales, high, rows)
     with np.errstate(all="ignore"):
         whole = _values(TYPES[quant], stored, record)[0]
@@ -290,7 +290,7 @@ def _integers(kind: BlockType, stored: Array) -> Array:
 
 
 def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
-    """Scales (..., blocks, scales of a block), and what is subtracted then."""
+    """Scales (..., blocks, scales of a block), and numbers to subtract then, or None."""
     name, first = kind.name, record[..., :1]
     if name == "mxfp4":
         bits = np.where(first < 2, 0x200000 << np.minimum(first, 1), first - 1 << 23)
@@ -361,7 +361,7 @@ def _made(kind: BlockType, x: Array) -> tuple[Array, Array]:
         q = np.copysign(np.clip(whole + np.floor(2 * (size - whole)), 0, 127), x * one)
         return q + 128, _bits_of(d)
     if kind.name == "mxfp4":
-        exponent = np.frexp(np.abs(top))[1] - 1  # of two
+        exponent = np.frexp(np.abs(top))[1] - 1  # power of two
         e = np.where(top == 0, 0, np.maximum(exponent + 125, 0))
         scaled = np.ldexp(x.astype(np.float64), 128 - e)
         q = np.abs(np.array(FP4) - scaled[..., None]).argmin(-1)
@@ -380,7 +380,7 @@ def _made_iq4_nl(x: Array, top: Array) -> tuple[Array, Array]:
     inverse = np.where(np.abs(top) < 1e-15, 0, one / (top / np.float32(-127)))
     table = np.array(IQ4, np.float32)
     y = (x * inverse)[..., None]
-    # Of two numbers of the table the upper one, unless the lower one is nearer.
+    # Of the two nearest numbers of the table the upper, unless the lower is nearer.
     up = (y >= table[:-1]) & ~(y - table[:-1] < table[1:] - y)
     place = np.where(up, np.arange(1, 16), 0).max(-1)
     q, weight = table[place], x * x

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 U32, U64, F32 = np.uint32, np.uint64, np.float32
 FACTORS = U64(0xD2511F53), U64(0xCD9E8D57)
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
-BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # of `rand`
+BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits of a number of `rand`
 # Polynomials of `randn`, the constant first, through Chebyshev's points of their ranges:
-# (ln(1 + r) - r + r^2 / 2) / r^3; in t^2 sin(pi t / 2) / t and (cos(pi t / 2) - 1) / t^2.
+# (ln(1 + r) - r + r^2 / 2) / r^3 in r; sin(pi t / 2) / t and (cos(pi t / 2) - 1) / t^2 in t^2.
 LOGARITHM = [0.3333333134651184, -0.25000306963920593, 0.20001044869422913, -0.166412815451622,
              0.14214496314525604, -0.12998183071613312, 0.12622319161891937,
              -0.0790274366736412]  # fmt: skip
@@ -57,7 +57,7 @@ def words(size: int, state: Array | None, seed: int) -> Array:
 def rand(
     shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
 ) -> Array:
-    """Numbers in [0, 1): the highest bits of a word each, as many as the dtype holds exactly."""
+    """Numbers in [0, 1), each from the highest bits of a word: all that the dtype holds exactly."""
     bits = BITS[dtype.name]
     w = words(math.prod(shape), state, seed) >> U32(32 - bits)
     return (w.astype(F32) * F32(2.0**-bits)).astype(dtype).reshape(shape)
@@ -66,7 +66,7 @@ def rand(
 def randn(
     shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
 ) -> Array:
-    """Box and Muller's pairs, in float32 operations of numpy's, each of which rounds."""
+    """Pairs by Box and Muller's method, in numpy's float32 operations, each of which rounds."""
     size = math.prod(shape)
     w = words(-(-size // 2) * 2, state, seed)
     distance, (cosine, sine) = _radius(_minus_log(w[0::2])), _direction(w[1::2])
@@ -124,7 +124,7 @@ def randint(
     w = words(2 * size, state, seed).astype(U64)
     span = U64((high - low) & 0xFFFFFFFF or 1 << 32)
     carry = (w[1::2] * span) >> U64(32)
-    # Below 2^64: (2^32 - 1) 2^32 + 2^32 - 1.
+    # The sum stays below 2^64: (2^32 - 1) 2^32 + 2^32 - 1.
     found = (w[0::2] * span + carry) >> U64(32)
     with np.errstate(over="ignore"):
         out: Array = (found.astype(U32) + U32(low & 0xFFFFFFFF)).view(dtype).reshape(shape)
@@ -154,7 +154,7 @@ def categorical(
     logits: Array, tokens: Array | None = None, state: Array | None = None,
     temperature: float = 1.0, top_p: float = 1.0, seed: int = 0,
 ) -> Array:  # fmt: skip
-    """A piece of each row by the sums of weights, then a column of it; weights in float64."""
+    """Draws a piece of each row by the sums of weights, then a column of it; weights in float64."""
     rows = logits.reshape(-1, logits.shape[-1]).astype(np.float64)
     u = (words(4 * len(rows), state, seed).reshape(-1, 4) >> U32(8)) * 2.0**-24
     found = [_drawn(x, float(F32(temperature)), float(F32(top_p)), *u[i, :2])
@@ -181,7 +181,7 @@ def _drawn(x: Array, temperature: float, top_p: float, first: float, second: flo
 
 
 def dropout(x: Array, p: float, seed: int = 0) -> Array:
-    """x times 0 with probability p, else 1 / (1 - p) in the dtype of x; rounded to that."""
+    """x times 0 with probability p, else 1 / (1 - p); factor and result have the dtype of x."""
     keep = 1.0 - p
     mask = bernoulli(x.shape, x.dtype, keep, 1.0 / keep if keep else 0.0, seed=seed)
     found: Array = (x.astype(F32) * mask.astype(F32)).astype(x.dtype)
@@ -199,7 +199,7 @@ def bound_of(name: str, shape: tuple[int, ...], factor: float, mode: str = "fan_
 
 
 def uniform(shape: tuple[int, ...], bound: float, seed: int = 0) -> Array:
-    """(2 u - 1) bound in float32, u of `rand`: 2 u - 1 is exact."""
+    """(2 u - 1) bound in float32, with u from `rand`; 2 u - 1 is exact."""
     u = rand(shape, np.dtype(F32), seed=seed)
     found: Array = (u * F32(2) - F32(1)) * F32(bound)
     return found

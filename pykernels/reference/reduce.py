@@ -1,7 +1,7 @@
 """Reductions in float64, and the largest error of f32.
 
-`x` is any array, `axis` an axis, several of them or None for all; `shape` is that of the output,
-which may keep the axes with size 1.
+`x` is any array, `axis` an axis, several of them or None for all; `shape` is the shape of the
+output, which may keep the axes with size 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Axis = int | tuple[int, ...] | None
 Shape = tuple[int, ...] | None
-# A pairwise sum of f32 keeps this share of the sum of magnitudes.
+# The error of a pairwise sum of f32 stays below this share of the sum of magnitudes.
 SUM = 1e-6
 
 
@@ -54,34 +54,34 @@ def prod(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def mean(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The sum divided by the number of elements; NaN where there are none."""
+    """The sum divided by the number of elements; NaN if there are none."""
     with np.errstate(all="ignore"):
         return _shaped(_real(x).sum(axis) / np.float64(_count(x, axis)), shape)
 
 
 def max(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The largest element, NaN if there is one."""
+    """The largest element; NaN if an element is NaN."""
     return _shaped(_exact(np.max(x, axis)), shape)
 
 
 def min(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The smallest element, NaN if there is one."""
+    """The smallest element; NaN if an element is NaN."""
     return _shaped(_exact(np.min(x, axis)), shape)
 
 
 def _exact(found: Any) -> Array:
-    """Floats as float64, so that either zero stands for the other."""
+    """Floats as float64, so that 0 and -0 count as equal."""
     result = np.asarray(found)
     return _real(result) if result.dtype.kind == "f" else result
 
 
 def argmax(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The position of the first largest element, or of the first NaN, among those in C order."""
+    """The position, in C order, of the first largest element, or of the first NaN."""
     return _shaped(np.argmax(_last(x, axis), -1).astype(np.int32), shape)
 
 
 def argmin(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The position of the first smallest element, or of the first NaN, among those in C order."""
+    """The position, in C order, of the first smallest element, or of the first NaN."""
     return _shaped(np.argmin(_last(x, axis), -1).astype(np.int32), shape)
 
 
@@ -139,7 +139,7 @@ def logsumexp(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def sum_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """A share of the sum of magnitudes; nothing for integers."""
+    """A share of the sum of magnitudes; 0 for integers."""
     with np.errstate(all="ignore"):
         magnitudes = np.abs(_real(x)).sum(axis)
     return _finite(SUM * magnitudes * (x.dtype.kind == "f"), shape)
@@ -175,7 +175,7 @@ def std_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) 
 
 
 def norm_budget(x: Array, axis: Axis = None, ord: float = 2.0, shape: Shape = None) -> Array:
-    """A share of the norm; nothing for the largest magnitude."""
+    """A share of the norm; 0 if the norm is the largest magnitude."""
     share = SUM if ord != math.inf else 0.0
     with np.errstate(all="ignore"):
         return _finite(share * norm(x, axis, ord), shape)

@@ -31,7 +31,7 @@ def resize_budget(
     x: Array, shape: tuple[int, ...], mode: str = "linear", coordinates: str = "half_pixel",
     nearest: str = "round_prefer_floor", antialias: bool = False,
 ) -> Array:  # fmt: skip
-    """Roundings of weights, products and sums, of the largest magnitudes near each pixel."""
+    """Roundings of weights, products and sums, times the largest magnitude near each pixel."""
     if mode == "nearest":
         return np.zeros(shape)
     out = np.abs(x.astype(np.float64))
@@ -40,7 +40,7 @@ def resize_budget(
         size = x.shape[axis], shape[axis]
         index, weights = _taps(*size, mode, coordinates, nearest, antialias)
         out = np.moveaxis(np.moveaxis(out, axis, -1)[..., index].max(-1), -1, axis)
-        if antialias:  # of a sum of weights that are off by some units, too
+        if antialias:  # also the error of the sum of weights, which are off by some units
             units += 16 + index.shape[-1] ** 0.5
             out *= np.abs(weights).sum(-1).max()
     return out.reshape(shape) * (units or (32 if mode == "cubic" else 12)) * 2.0**-23
@@ -146,6 +146,6 @@ def col2im_budget(
     x: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair = 1, padding: Pair = 0,
     dilation: Pair = 1,
 ) -> Array:  # fmt: skip
-    """A rounding for each summand."""
+    """The error of one rounding for each summand."""
     taps = _pair(kernel)[0] * _pair(kernel)[1]
     return 2.0**-24 * taps * col2im(np.abs(x), shape, kernel, stride, padding, dilation)

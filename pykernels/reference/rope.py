@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
-ROWS = 1024  # of each half of a table
+ROWS = 1024  # rows of each half of a table
 
 
 def angles(
@@ -24,8 +24,8 @@ def angles(
     """The angle of each pair at position 1, in radians, float64 (dims // 2,).
 
     base^(-2 i / dims) over its frequency factor, times freq_scale. With an ext_factor pairs that
-    turn often within n_ctx_orig positions keep their angle (YaRN): more than beta_fast times all of
-    it, fewer than beta_slow times none, between them in proportion.
+    turn often within n_ctx_orig positions keep their angle (YaRN): all of it if they turn more than
+    beta_fast times, nothing for fewer than beta_slow times, and in proportion between these.
     """
     i = np.arange(dims // 2)
     own = base ** (-2.0 * i / dims)
@@ -55,8 +55,8 @@ def magnitude(freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: flo
 
 
 def rope_table(angle: Array, scale: float = 1.0) -> Array:
-    """Cosines and sines of angles (pairs,), float32 (2, 1024, 2, pairs): of 1024 j times each,
-    times `scale`, then of j times each."""
+    """Cosines and sines of angles (pairs,), float32 (2, 1024, 2, pairs): first of 1024 j times
+    each angle, multiplied by `scale`, then of j times each angle."""
     rows = np.arange(ROWS, dtype=np.float64)[:, None]
     found = np.empty((2, ROWS, 2, len(angle)))
     for half, step, factor in ((0, ROWS, scale), (1, 1, 1.0)):
@@ -93,8 +93,8 @@ def _halves(x: Array, positions: Array, table: Array) -> tuple[Array, Array, Arr
 def rope(
     x: Array, positions: Array, table: Array, style: str = "normal", backward: bool = False
 ) -> Array:
-    """x (..., heads, tokens, width) turned by the angles of positions (..., tokens); one outside
-    [0, 1048576) counts as 0."""
+    """x (..., heads, tokens, width) turned by the angles of positions (..., tokens); a position
+    outside [0, 1048576) counts as 0."""
     cc, sc, cf, sf = _halves(x, positions, table)
     sine = sc * cf + cc * sf
     return turn(x, cc * cf - sc * sf, -sine if backward else sine, style)
@@ -108,7 +108,7 @@ def rope_budget(
     cc, sc, cf, sf = (np.abs(v) for v in _halves(x, positions, table))
     c, s = cc * cf + sc * sf, sc * cf + cc * sf
     size = np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64))
-    # One of the two is |a| c + |b| s, the other |a| s + |b| c.
+    # One of the two results is |a| c + |b| s, the other |a| s + |b| c.
     most = np.maximum(turn(size, c, s, style), turn(size, c, -s, style))
     found: Array = most * 4.001 * 2.0**-24 + 2.0**-124
     return found

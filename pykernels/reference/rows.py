@@ -50,7 +50,7 @@ def get_rows(src: Array, index: Array, dst: Array) -> Array:
 
 
 def repeated(a: Array, shape: tuple[int, ...]) -> Array:
-    """ggml's broadcast: `a` as often as it fits along each axis, one after the other."""
+    """ggml's broadcast: `a` is repeated along each axis as often as it fits."""
     own = a.reshape((1,) * (len(shape) - a.ndim) + a.shape)
     return np.tile(own, [m // max(n, 1) for n, m in zip(own.shape, shape, strict=True)])
 
@@ -89,8 +89,8 @@ def add_rows(src: Array, index: Array, dst: Array, skip: int | None = None) -> A
 
 
 def add_rows_budget(src: Array, index: Array, dst: Array, skip: int | None = None) -> Array:
-    """The sums run over pieces of 32 rows, pieces of pieces (which are 16 of them), and dst: each
-    element takes part in at most 32 roundings for each level, of at most the sum of all sizes."""
+    """Sums run over pieces of 32 rows, then over 16 pieces at a time, level by level, and dst. In
+    each level an element has at most 32 roundings, each of at most the sum of all magnitudes."""
     levels, rows = 1, len(index)
     while rows > 32:
         levels, rows = levels + 1, 2 * -(-rows // 32)

@@ -25,7 +25,7 @@ def cumprod(x: Array) -> Array:
 
 
 def cumsum_budget(x: Array) -> Array:
-    """Trees of blocks: 2^-20 of the sum of |x| up to there."""
+    """The error of trees of blocks: 2^-20 of the sum of |x| up to each element."""
     out: Array = 2.0**-20 * np.cumsum(np.abs(x.astype(np.float64)), axis=-1)
     return out
 

@@ -22,7 +22,7 @@ def softmax(
 ) -> Array:
     """softmax(x * scale + slope * mask) over the last axis, in float64.
 
-    `mask` repeats to the shape of x: numpy's rules, or by modulo along a leading axis whose size
+    `mask` repeats to the shape of x by numpy's rules, or by modulo along a leading axis whose size
     is a multiple of the mask's. A key whose mask is -inf is skipped whatever its x is. `sinks`
     holds one more logit per head (axis -3; one head below three axes): it counts in the maximum
     and the sum and has no output.
@@ -67,7 +67,7 @@ def log_softmax(
     scale: float = 1.0,
     max_bias: float = 0.0,
 ) -> Array:
-    """log(softmax(x * scale + slope * mask)) in float64; a skipped key, and a row of them, -inf."""
+    """log(softmax(x * scale + slope * mask)) in float64; -inf for skipped keys."""
     return softmax(x, mask, sinks, scale=scale, max_bias=max_bias, log=True)
 
 
@@ -80,7 +80,7 @@ def softmax_backward(y: Array, dy: Array, *, scale: float = 1.0) -> Array:
 
 
 def alibi_slopes(heads: int, max_bias: float) -> Array:
-    """The slope of each head (Press et al. 2021, as in ggml), 1 where max_bias is 0."""
+    """The slope of each head (Press et al. 2021, as in ggml), 1 if max_bias is 0."""
     if max_bias == 0.0:
         return np.ones(heads)
     n2 = 1 << (heads.bit_length() - 1)

@@ -63,7 +63,7 @@ def bincount_weights(x: Array, weights: Array, dst: Array) -> Array:
 
 
 def bincount_weights_budget(x: Array, weights: Array, dst: Array) -> Array:
-    """Trees over lanes that add up to n / 1024 or some elements one after the other."""
+    """The error of trees over lanes, each of which adds n / 1024 or some elements in sequence."""
     counts = bincount(x, dst)
     out: Array = 2.0**-23 * (np.sqrt(counts) + 4) * bincount_weights(x, np.abs(weights), dst)
     return out
@@ -91,4 +91,4 @@ def _keys(x: Array, descending: bool) -> Array:
         wide: Array = x.astype(np.int64)
         return -wide if descending else wide
     real: Array = x.astype(np.float32)
-    return -real if descending else real  # numpy puts NaN last, of either sign
+    return -real if descending else real  # numpy puts NaN of either sign last

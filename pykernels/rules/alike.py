@@ -16,8 +16,8 @@ def alike(
     call: Call, *, like: str, of_dtype: DTypeName | str, moves: tuple[str, ...],
     last_only: tuple[str, ...], axis: int = -1, **given: Any,
 ) -> Made:  # fmt: skip
-    """A result like one of the tensors, or with the shape to which all repeat. It runs over any
-    axis if the kernel's spec names the tensors that `moves` applies to."""
+    """A result with the shape of the tensor `like`, or the shape to which all tensors repeat. If
+    `moves` names tensors, the kernel runs over any axis, which is moved to their end."""
     tensors: dict[str, Tensor] = {n: t for n, t in given.items() if isinstance(t, Tensor)}
     first = tensors[like] if like else next(iter(tensors.values()))
     if moves:

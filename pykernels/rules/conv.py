@@ -72,7 +72,7 @@ def input_gradient(
     call: Call, dy: Tensor, w: Tensor, input_size: tuple[int, ...], stride: Sides, padding: Edges,
     dilation: Sides, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """By the images of a convolution."""
+    """The gradient of a convolution by its images."""
     images = Images(call, axes, layout)
     ty, tw = images.of("dy", dy), images.weights("w", w)
     options = _windows(call.op, axes, stride, padding, dilation)
@@ -84,7 +84,7 @@ def weight_gradient(
     call: Call, dy: Tensor, x: Tensor, weight_size: tuple[int, ...], stride: Sides, padding: Edges,
     dilation: Sides, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """By the weights of a convolution."""
+    """The gradient of a convolution by its weights."""
     images = Images(call, axes, layout)
     ty, tx = images.of("dy", dy), images.of("x", x)
     options = _windows(call.op, axes, stride, padding, dilation)
@@ -94,7 +94,7 @@ def weight_gradient(
 
 
 def bias_gradient(call: Call, dy: Tensor, layout: str, axes: int) -> Made:
-    """By the bias of a convolution."""
+    """The gradient of a convolution by its bias."""
     images = Images(call, axes, layout)
     ty = images.of("dy", dy)
     channels = ty.shape[3 if layout == "NHWC" else 1]

@@ -1,5 +1,5 @@
-"""Shared by the rules of pools and convolutions: images with and without the axis N, signals as
-images of one row, and pairs of sizes."""
+"""Shared code of the rules of pools and convolutions: images with and without the axis N, signals
+as images of one row, and pairs of sizes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def shape(op: str, name: str, value: Any) -> tuple[int, ...]:
 
 
 class Images:
-    """The tensors of one call as images of four axes: the axis N may be missing, and signals,
-    whose `axes` are one, get a row."""
+    """The tensors of one call as images of four axes: the axis N may be missing, and signals
+    (`axes` is 1) become images of one row."""
 
     def __init__(self, call: Call, axes: int, layout: str = "NCHW") -> None:
         self.call, self.op, self.axes = call, call.op, axes
@@ -72,12 +72,13 @@ class Images:
         return self.full(t)
 
     def full(self, t: Tensor) -> Tensor:
-        """A view with the axis N, and of a signal with its row."""
+        """A view with the axis N; a signal becomes an image of one row."""
         t = t[None] if self.single else t
         return t[:, :, None] if self.axes == 1 else t
 
     def weights(self, name: str, t: Tensor) -> Tensor:
-        """An argument of output channels, input channels and taps."""
+        """A weight with axes for output channels, input channels and taps, in the form for
+        images."""
         if t.ndim != self.axes + 2:
             told = _COUNTS[self.axes + 2]
             raise ShapeError(f"[{self.op}] {name} must have {told} axes but has shape {t.shape}")
@@ -89,14 +90,14 @@ class Images:
         return t.shape[first], t.shape[first + 1]
 
     def of_size(self, channels: int, size: tuple[int, int], first: Tensor) -> tuple[int, ...]:
-        """The shape, in the caller's form, of as many images as `first` has, with `channels`
-        channels."""
+        """The shape, in the caller's form, of the images of `first` with these channels and this
+        size."""
         rows = size if self.axes == 2 else size[1:]
         image = (*rows, channels) if self.layout == "NHWC" else (channels, *rows)
         return image if self.single else (first.shape[0], *image)
 
     def checked_size(self, name: str, value: tuple[int, ...], may_miss: bool) -> tuple[int, ...]:
-        """The shape of a gradient's argument; N may be missing, as in images."""
+        """The shape of a gradient, checked; the axis N may be missing, as in images."""
         axes = self.axes + 2 - (may_miss and self.single is True)
         if len(value) != axes:
             raise ShapeError(
@@ -105,7 +106,7 @@ class Images:
         return value
 
     def spread(self, name: str, t: Tensor | None, result: Tensor) -> Tensor | None:
-        """An addend, broadcast to the result as images."""
+        """An addend, broadcast to the result and returned as images."""
         full = spread(self.op, name, t, result.shape, True, True)
         return None if full is None else self.full(full)
 

@@ -13,8 +13,8 @@ __all__ = ["entropy", "likelihood"]
 def entropy(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """cross_entropy: as `likelihood`, with an output for the numbers that its gradient needs of
-    each row."""
+    """cross_entropy: as `likelihood`, with another output, the numbers of each row that the
+    gradient needs."""
     made = likelihood(call, input, target, weight, reduction)
     made.results["stats"] = call.empty((*_lead(input), 2), "float32")
     if target.dtype in ("float32", "float16"):
@@ -25,7 +25,7 @@ def entropy(
 def likelihood(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """nll_loss: a loss for each row or one for all, and an output for the divisor of a mean."""
+    """nll_loss: a loss for each row or for all rows, and an output for the divisor of a mean."""
     for name, t in (("target", target), ("weight", weight)):
         if t is not None and t.dtype in ("float32", "float16") and t.dtype != input.dtype:
             raise DTypeError(

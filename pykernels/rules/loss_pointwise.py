@@ -70,7 +70,7 @@ def entropy_of_probabilities(
     _check(op, given)
     if reduction == "none":
         return evaluate(op, text, given, out)  # type: ignore[no-any-return]
-    # The gradient is a rule for each element, which a reduction of the expression would not have.
+    # The rule of the gradient is for each element: a reduction of the expression would not use it.
     each = evaluate(op, f"float32({text})", given, None)
     total = reduce(op, "each", reduction, {"each": each}, None, False, None)
     dtype = result_type([str(a.dtype) for a in given.values() if str(a.dtype) != "float64"])
@@ -137,7 +137,7 @@ def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Arra
 
 
 def _check(op: str, operands: Mapping[str, Any]) -> None:
-    """Errors of dtypes that losses do not take."""
+    """Raise for dtypes that losses do not support."""
     on_device = any(isinstance(a, Tensor) for a in operands.values())
     for name, a in operands.items():
         if isinstance(a, float):
@@ -150,8 +150,8 @@ def _check(op: str, operands: Mapping[str, Any]) -> None:
 
 
 def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -> None:
-    """Warn the caller of a loss whose operands repeat, as torch does: (3, 1) and (3,) make nine
-    errors. The expression raises for shapes that do not fit."""
+    """Warn the caller of a loss whose operands repeat, as torch does: (3, 1) and (3,) give nine
+    elements. The expression raises for shapes that do not fit."""
     with suppress(ValueError):
         whole = expanded(input, target)
         warnings.warn(

@@ -38,8 +38,8 @@ Counts: TypeAlias = int | tuple[int | None, ...] | None
 def result_of(
     images: Images, x: Tensor, size: tuple[int, int], dtype: DTypeName, first: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """A tensor to write to, of the size of images, as the caller sees it and as images. Its
-    channels are neighbours in memory if the channels of x are. `out` is the first one."""
+    """A result of this size, in the caller's form and as images. Its channels are neighbours in
+    memory if the channels of x are. If `first`, it is the caller's `out`, if given."""
     call = images.call
     make = call.out if first else call.empty
     n, c = x.shape[:2]
@@ -52,8 +52,8 @@ def result_of(
 
 
 class Windows:
-    """kernel_size, stride, padding and dilation of a call as pairs, and as kernels take them: all
-    but the last in `options`, dilation in `gaps`."""
+    """kernel_size, stride, padding and dilation of a call as pairs, and in the form for kernels:
+    dilation in `gaps`, all others in `options`."""
 
     def __init__(
         self, op: str, axes: int, kernel: Sides, stride: Sides | None, padding: Sides,
@@ -96,14 +96,14 @@ def _short(both: tuple[int, int]) -> Sides:
 
 
 def _pair(op: str, name: str, value: Any, axes: int, least: int, first: int) -> tuple[int, int]:
-    """(rows, columns); a signal has one row, for which `first` stands."""
+    """(rows, columns); for a signal, `first` is the number for rows."""
     if axes == 1:
         return first, pair(op, name, single(op, name, value), least)[1]
     return pair(op, name, value, least)
 
 
 def steps(op: str, name: str, value: Any) -> Any:
-    """The same, or None."""
+    """As `numbers`, or None."""
     empty = value is None or (isinstance(value, list | tuple) and not value)
     return None if empty else numbers(op, name, value)
 
@@ -188,7 +188,7 @@ def maxima_gradient(
     call: Call, dy: Tensor, index: Tensor, input_size: tuple[int, ...], kernel_size: Sides,
     stride: Sides | None, padding: Sides, dilation: Sides,
 ) -> Made:  # fmt: skip
-    """By the image of max_pool2d."""
+    """The gradient of max_pool2d by its image."""
     w = Windows(call.op, 2, kernel_size, stride, padding, dilation)
     made = _gradient(call, dy, index, input_size)
     made.options = {**w.options, "dilation": w.gaps}
@@ -199,7 +199,7 @@ def means_gradient(
     call: Call, dy: Tensor, input_size: tuple[int, ...], kernel_size: Sides, stride: Sides | None,
     padding: Sides,
 ) -> Made:  # fmt: skip
-    """By the image of avg_pool2d."""
+    """The gradient of avg_pool2d by its image."""
     made = _gradient(call, dy, None, input_size)
     made.options = Windows(call.op, 2, kernel_size, stride, padding).options
     return made
@@ -208,17 +208,17 @@ def means_gradient(
 def adaptive_maxima_gradient(
     call: Call, dy: Tensor, index: Tensor, input_size: tuple[int, ...]
 ) -> Made:
-    """By the image of adaptive_max_pool2d."""
+    """The gradient of adaptive_max_pool2d by its image."""
     return _gradient(call, dy, index, input_size)
 
 
 def adaptive_means_gradient(call: Call, dy: Tensor, input_size: tuple[int, ...]) -> Made:
-    """By the image of adaptive_avg_pool2d."""
+    """The gradient of adaptive_avg_pool2d by its image."""
     return _gradient(call, dy, None, input_size)
 
 
 def _gradient(call: Call, dy: Tensor, index: Tensor | None, input_size: tuple[int, ...]) -> Made:
-    """A result of `input_size` by dy, and by the positions of the maxima."""
+    """The gradient, of `input_size`, from dy and the positions of the maxima."""
     images = Images(call, 2)
     t = images.of("dy", dy)
     whole = (1, *input_size) if images.single else input_size

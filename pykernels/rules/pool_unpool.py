@@ -25,7 +25,7 @@ def unpooled(
     op: str, x: Array, indices: Array, kernel_size: Any, stride: Any, padding: Any,
     output_size: Sequence[int] | None, out: Tensor | None, axes: int,
 ) -> Array:  # fmt: skip
-    """Zeros, with x at its places along rows of whole images."""
+    """Zeros, with x at the positions in `indices`; each whole image is one row."""
     w = Windows(op, axes, kernel_size, stride, padding)
     call = Call(replace(SCATTER, name=w.op), x, indices, out=out)
     images = Images(call, axes)
@@ -54,7 +54,7 @@ def unpooled(
 def _size(
     images: Images, w: Windows, size: tuple[int, int], output_size: Sequence[int] | None
 ) -> tuple[int, int]:
-    """The size of the result as images: torch's default, or one less than a stride from it."""
+    """The size of the result as images: torch's default, or `output_size` within a stride of it."""
     usual = tuple((size[a] - 1) * w.stride[a] - 2 * w.padding[a] + w.kernel[a] for a in range(2))
     if output_size is not None:
         given = shape_of(output_size)

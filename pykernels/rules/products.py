@@ -1,4 +1,4 @@
-"""Shared by products of matrices with numpy's rules: the result's shape, and vectors as
+"""Shared code of matrix products with numpy's rules: the result's shape, and vectors as
 matrices."""
 
 from __future__ import annotations

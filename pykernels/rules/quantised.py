@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _as(op: str, names: dict[str, str]) -> Kernel:
-    """The kernel with the names of a function and its arguments, for errors."""
+    """The kernel, with its errors naming a function and the arguments of the function."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in KERNEL.args])
     return replace(KERNEL, name=op, args=args)
 
@@ -71,7 +71,7 @@ def _product(
 ) -> Tensor:  # fmt: skip
     op, (name, added) = kernel.name, [kernel.args[i].name for i in (3, 4)]
     if precision in ("split", "high"):
-        precision = None  # as exact as float32, which weights in blocks are without
+        precision = None  # products with blocks are as exact as float32 by default
     if w.ndim != 2:
         raise ShapeError(f"[{op}] a QTensor must be (n, k) but has shape {w.shape}")
     call = Call(kernel, w.low, x, bias, residual, out=out)

@@ -13,7 +13,7 @@ __all__ = ["reduced"]
 
 
 def reduced(call: Call, x: Tensor, axis: int | tuple[int, ...] | None, keepdims: bool) -> Made:
-    """The reduced axes leave the shape, or stay with size 1; `out` may choose the dtype."""
+    """The reduced axes are removed, or stay with size 1; `out` may set the dtype."""
     shape = reduced_shape(call.op, x.shape, axis, keepdims)
     allowed = results(RESULTS[call.op][0], x.dtype)
     asked = call.asked_dtype

@@ -1,4 +1,4 @@
-"""The rules of images of another size, and of their windows."""
+"""The rules of functions that resize images or cut them into windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
     "unshuffled",
 ]  # fmt: skip
 
-LAYOUTS = {"chw": 2, "hwc": 3}  # and the axes that an image has at least
+LAYOUTS = {"chw": 2, "hwc": 3}  # layout: the least number of axes of an image
 
 
 def _two(op: str, name: str, value: Any) -> tuple[int, int]:
@@ -49,7 +49,7 @@ def images(op: str, x: Tensor, layout: str) -> Tensor:
 
 
 def result(call: Call, places: Tensor, size: tuple[int, ...], layout: str) -> Tensor:
-    """Images of this size, their channels where the layout has them."""
+    """Images of this size, with the channels in the place that the layout gives."""
     shape = (*places.shape[:-2], *size)
     given = (*shape[:-3], *size, shape[-3]) if layout == "hwc" else shape
     return call.out(given, places.dtype)
@@ -102,7 +102,7 @@ def unshuffled(call: Call, x: Tensor, downscale_factor: int) -> Made:
 
 
 def _planes(call: Call, x: Tensor) -> tuple[int, ...]:
-    """The shape of images; ShapeError where it is none."""
+    """The shape of images; ShapeError if x has too few axes."""
     if x.ndim < 3:
         raise ShapeError(f"[{call.op}] x must have axes (..., C, H, W) but has shape {x.shape}")
     return x.shape
@@ -142,7 +142,7 @@ def folded(
 
 
 def _of_windows(w: Windows, x: Tensor, result: Tensor, single: bool) -> Made:
-    """Images and columns with the axis N."""
+    """The views of images and columns with the axis N."""
     views: dict[str, Tensor | None] = {}
     if single:
         views = {"x": x[None], "dst": result[None]}

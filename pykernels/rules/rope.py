@@ -16,7 +16,7 @@ __all__ = ["heads", "of_tokens", "turned"]
 
 
 def of_tokens(op: str, name: str, value: Any) -> int:
-    """The axis of tokens, one of two."""
+    """The axis of tokens, -2 or -3."""
     axis = integer(op, name, value)
     if axis not in (-2, -3):
         raise ArgumentError(f"[{op}] {name} must be -2 or -3 but is {axis}")
@@ -37,6 +37,6 @@ def turned(
     view = heads(call.op, x, axis)
     dst = call.out(x.shape, x.dtype)
     views: dict[str, Tensor | None] = {"x": view, "dst": heads(call.op, dst, axis)}
-    if table is None:  # x was an array of the host
+    if table is None:  # x was a numpy array
         views["table"] = table_of(call.op, x, dims, None, angles)
     return Made({"dst": dst}, views)

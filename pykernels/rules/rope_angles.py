@@ -1,4 +1,4 @@
-"""The tables of angles that `rope` turns by, which a device keeps."""
+"""The tables of angles for `rope`, which each device caches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pykernels.tensors.host import as_array
 
 __all__ = ["Angles", "angles_of", "table_for", "table_of", "table_on"]
 
-MAX_TABLES = 16  # that a device caches
-MAX_DIMS = 1 << 14  # of a table: 128 MiB
+MAX_TABLES = 16  # tables that a device caches
+MAX_DIMS = 1 << 14  # columns of a table, which then has 128 MiB
 
 
 class Angles(TypedDict, total=False):
@@ -35,7 +35,7 @@ class Angles(TypedDict, total=False):
 
 
 def table_for(op: str, name: str, table: Any, x: Any, dims: int | None, angles: Angles) -> Any:
-    """The table of a call, where x is on a device; else the one that is given."""
+    """The table of a call if x is on a device, else the given table."""
     if table is None and isinstance(x, Tensor):
         if dims is None and not angles:
             found = x._context.constants.get(x._layout.shape[-1:])
@@ -110,15 +110,15 @@ def angles_of(
 
 
 def _pair(dims: int, base: float, turns: float, positions: int) -> float:
-    """The fractional number of the pair with so many turns within so many positions."""
+    """The fractional index of the pair that makes `turns` turns within `positions` positions."""
     if positions == 0:  # the limit, as in ggml: no pair turns within no positions
         return -math.copysign(math.inf, math.log(base))
     return dims * math.log(positions / (turns * 2 * math.pi)) / (2 * math.log(base))
 
 
 def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
-    """The table of these angles, from the cache of the device: a number of columns alone, or with
-    angles, leads to it."""
+    """The table of these angles, from the cache of the device: its key is the number of columns,
+    with the angles if there are any."""
     constants = device._context.constants
     key: Hashable = (dims,)
     if angles:
@@ -129,7 +129,7 @@ def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
         key = dims, tuple(others.items()), told
     try:
         found = constants.get(key)
-    except TypeError:  # not numbers; the check below raises
+    except TypeError:  # not hashable, so not numbers; the check below raises
         found = None
     if found is None:
         w, magnitude = angles_of("rope", dims, **angles)

@@ -1,4 +1,4 @@
-"""The rules of sorted rows, and of places in them."""
+"""The rules of sorting, and of searching in sorted rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def last(op: str, t: Tensor, axis: int) -> Tensor:
 
 
 def as_floats(op: str, name: str, x: Any, also: str = "") -> Any:
-    """Integers of up to 32 bits and bool as float32, and those of dtype `also`."""
+    """Integers of up to 32 bits, bool and dtype `also` as float32; everything else unchanged."""
     isarray = isinstance(x, (Tensor, np.ndarray))
     return x.astype("float32") if isarray and str(x.dtype) in (*_WHOLE, also) else x
 

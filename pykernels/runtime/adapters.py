@@ -86,7 +86,8 @@ def require_gpu() -> bool | None:
 
 
 def of_type(adapters: list[Any], kind: AdapterType | None, engine: Engine) -> list[Any]:
-    """The adapters that are GPUs, or CPUs. Without `kind`: what PYKERNELS_REQUIRE_GPU allows."""
+    """The adapters of this kind, GPUs or CPUs. Without `kind`, the adapters that
+    PYKERNELS_REQUIRE_GPU allows."""
     if kind not in (None, "gpu", "cpu"):
         raise ArgumentError(f"[device] type must be 'gpu', 'cpu' or None but is {kind!r}")
     required = require_gpu() and kind is None
@@ -118,7 +119,8 @@ def _tell(name: str, backend: str) -> None:
 
 
 def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any:
-    """The first adapter, the one of this number, or the first whose name contains the text."""
+    """The first adapter, the adapter with this number, or the first whose name contains the
+    text."""
     if not adapters:
         raise NoAdapterError(f"the engine {engine.name!r} finds no adapter: {advice(engine)}")
     names = [a.info["device"] for a in adapters]

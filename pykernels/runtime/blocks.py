@@ -51,17 +51,17 @@ class Block:
     Attributes:
         foreign: the caller made it and owns it.
         exposed: the caller may destroy or map it, so it is checked before each use.
-        pending: the work that will write it and has not run. An earlier write also clears this.
+        pending: the work that will write it but has not run yet; None after any other write.
         guarded: True if exposed or pending. A remembered launch checks only this flag.
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
-        number: its place in the order in which blocks were made; a pool gives the first that fits.
+        number: its place in the order of creation; the pool returns the first block that fits.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.
-        counted: of a promised block, it counts against the byte budget already.
-        make: of a promised block, makes its buffer.
+        counted: True if a promised block already counts against the byte budget.
+        make: the function that makes the buffer of a promised block.
     """
 
     promised = False
@@ -89,12 +89,12 @@ class Block:
         self.reusable = False
 
     def wait_for(self, pending: Pending) -> None:
-        """Its contents must not be read until `pending` has run or something else wrote them."""
+        """Forbid reads of its contents until `pending` has run or other work has written them."""
         self.pending = pending
         self.guarded = True
 
     def settle(self) -> None:
-        """Its contents may be read."""
+        """Allow reads of its contents."""
         self.pending = None
         self.guarded = self.exposed
 
@@ -109,13 +109,13 @@ class Block:
 
 
 class PromisedBlock(Block):
-    """A block whose buffer is made where it is first used: it is a `Block` from then on. If it is
+    """A block whose buffer is made at its first use. From then on the object is a `Block`. If it is
     never used, no buffer is made.
 
-    Under a byte budget every new block is one, and counts from the start, so that a call that does
-    not fit is refused before a buffer is made. In a capture every block is one, and does not count:
-    it gets a buffer of its own where somebody asks for it, or at the end of the capture if a tensor
-    still holds it; else it becomes a part of a shared buffer.
+    Under a byte budget every new block is promised and counts from the start, so that a call that
+    does not fit is refused before a buffer is made. In a capture every block is promised and does
+    not count. It gets its own buffer if a caller asks for the buffer, or if a tensor still holds it
+    at the end of the capture; otherwise it becomes a part of a shared buffer.
     """
 
     promised = True
@@ -170,8 +170,8 @@ def storage_of(block: Block) -> Storage:
 
 
 class Lease(weakref.ref[Any]):
-    """Tells the pool that a storage (or an arena's owner) is gone: the lease is then appended to
-    `returned`. No Python code runs for this, so no signal can interrupt it."""
+    """Tells the pool that a storage (or an arena's owner) was deleted: the lease is then appended
+    to `returned`. No Python code runs for this, so no signal can interrupt it."""
 
     __slots__ = ("held",)
 
@@ -179,11 +179,11 @@ class Lease(weakref.ref[Any]):
 
 
 class Arena:
-    """The blocks that a captured program may use at any time, taken while it was captured, or those
+    """The blocks that a capture took for its program, which may use them at any time, or the blocks
     of a held call.
 
-    Nobody else uses them until the owner of the arena is gone. `content` is kept as long; all of
-    them wait for `pending`. A held call takes those that are `free` again.
+    No other work uses them until the owner of the arena is deleted. `content` lives until then, and
+    all blocks wait for `pending`. A held call reuses its `free` blocks.
     """
 
     def __init__(self, content: Any, pending: Pending) -> None:

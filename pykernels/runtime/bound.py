@@ -34,17 +34,17 @@ class Call:
         blocks: the buffers that the bind groups bind, of tensors and temporaries.
         reads, writes: the blocks of the tensors that it reads, and that it writes.
         inputs, outputs: the positions of these tensors among the arguments.
-        named: the positions of those whose old values the outputs may have.
+        named: the positions of the tensors whose old values the outputs may contain.
         keeps: True if an output keeps its old elements where an index is out of range.
         page: the page of faults that the bind groups bind, if a dispatch reports any.
-        watched: the dispatches that take a slot of the page; `slots` is how many there are.
+        watched: the dispatches that take a slot of the page; `slots` is their number.
         size, work: the cost of the call, in units of `pace`.
-        pack: packs the scalars as bytes. `order` selects scalars; None is all in order.
+        pack: packs the scalars as bytes. `order` selects scalars; None selects all, in order.
         last: the scalars of the last launch.
         filled: for slots of the device's batches, the entry of the call: mark, first slot of the
             page of faults, scalars, commands. It is valid while its mark equals the mark of the
             slot.
-        commands, kept: the commands with slots of the call's own, and the scalars in these slots.
+        commands, kept: the commands that use the call's own slots, and the scalars there.
         serial: number of the last batch that uses these slots.
     """
 
@@ -125,7 +125,7 @@ class Calls:
         self.slots.clear()
 
     def forget(self, blocks: set[Block]) -> None:
-        """Forget the calls that bind one of these."""
+        """Forget the calls that bind one of these blocks."""
         gone = {k: c for k, c in self.entries.items() if not blocks.isdisjoint(c.blocks)}
         for key, call in gone.items():
             del self.entries[key]
@@ -154,8 +154,8 @@ class Params:
     def pack(
         self, call: Call, scalars: Sequence[float], number: int = 0, slot: int | None = None
     ) -> list[Command]:
-        """The commands of a call, its params in the next slots; `number` is its first slot of the
-        page of faults. Raises struct.error or OverflowError for unusable scalars."""
+        """Write a call's params to the next slots, and return its commands. `number` is its first
+        slot of the page of faults. Raises struct.error or OverflowError for unusable scalars."""
         data, prefixes, offsets = self._data, self._prefixes, self._offsets
         if slot is None:
             slot = self.used
@@ -197,8 +197,8 @@ class BatchParams(Params):
 
     KEPT = 3072
 
-    # By slot a mark of the params that begin there. A loop that repeats its launches in each batch
-    # finds them as it left them.
+    # For each slot, a mark of the params that begin there. A loop that repeats its launches in each
+    # batch finds their params still in the slots.
     filled: list[object | None]
 
     def __init__(self, engine: Engine, device: Any, pool: Pool, calls: Calls) -> None:
@@ -212,7 +212,7 @@ class BatchParams(Params):
     def fill(
         self, call: Call, scalars: Sequence[float], number: int, packed: bytes
     ) -> list[Command]:
-        """As `pack` in the next slots, which remember it; `packed` are the scalars as bytes."""
+        """Like `pack`, but the next slots remember the call. `packed` are the scalars as bytes."""
         slot, mark = self.used, object()
         self.filled[slot : slot + call.count] = [None] * call.count
         commands = self.pack(call, scalars, number)
@@ -267,8 +267,8 @@ def bind(
     context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
     params: Params, page: Page | None, starts: Sequence[int] | None = None,
 ) -> Call:  # fmt: skip
-    """A prepared call on these tensors and, for slots below 0, these blocks of scratch, each from
-    its first byte or that of `starts`."""
+    """A prepared call on these tensors and, for slots below 0, on these blocks of scratch. A block
+    of scratch is used from its first byte, or from its byte in `starts`."""
     blocks: dict[Block, None] = {}
     groups = []
     for d in prepared.dispatches:
@@ -296,7 +296,7 @@ def unbound(
     context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
     params: Params, page: Page | None,
 ) -> Call:  # fmt: skip
-    """The same without bind groups, because the place of its memory is not known yet."""
+    """A prepared call without bind groups, because the place of its memory is not known yet."""
     blocks: dict[Block, None] = {}
     for d in prepared.dispatches:
         for _, slot, _ in d.refs:

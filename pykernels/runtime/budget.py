@@ -1,8 +1,8 @@
 """The free blocks of a device, and its byte budget.
 
-Under a budget a new block is a promise: it counts, and what is pooled has to go for it, but its
-buffer is made, and room for that, where the block is first used. So the memory of a call is known
-before its first buffer is made, and a refused call has allocated nothing.
+Under a budget a new block is only promised. It counts at once, but its buffer is made at its first
+use, and pooled buffers are destroyed then if the new buffer needs their room. So the memory of a
+call is known before its first buffer is made, and a refused call has allocated nothing.
 
 Signals may interrupt any call. So the counter and the list of blocks change together, in
 statements without a call between them.
@@ -28,9 +28,9 @@ from .log import logger
 __all__ = ["UNUSED", "Budget", "asked_budget", "place", "size_class"]
 
 UNUSED = 512  # batches after which a block that waits for reuse is given back
-FITTED = 1 << 20  # bytes from which on a tensor may get a block of a larger class
-WIDEST = 4  # times as large as it needs
-SWEEP = 64  # batches between two looks for such
+FITTED = 1 << 20  # a tensor of this many bytes or more may get a block of a larger class
+WIDEST = 4  # the largest ratio of that class to the needed class
+SWEEP = 64  # batches between two searches for unused blocks
 
 
 @functools.lru_cache(maxsize=4096)
@@ -59,20 +59,20 @@ class Budget:
     Attributes:
         buffers: makes the buffers.
         limit: the most bytes of all buffers together.
-        serial: number of the batch that is recorded, as the recorder tells.
-        before_destroy: submits what uses the buffers.
+        serial: number of the batch that is recorded; the recorder sets it.
+        before_destroy: submits the recorded work that uses the buffers.
         before_release: drops the references to these buffers and their bind groups.
         wait: waits until the device has finished the submitted work.
-        kept: how many temporaries the held calls of each owner use.
+        kept: for each held call, the number of temporaries that it uses.
     """
 
     def __init__(self, buffers: Buffers, lock: threading.RLock) -> None:
         self.buffers = buffers
         self._max_size = buffers.largest
         self._lock = lock
-        # By size, the block that was made first at the end. It is the next one that is taken, so
-        # that a loop which makes the same tensors in each turn gets the same blocks for them, and
-        # its launches find their bind groups.
+        # The free blocks of each size. The block that was made first stands last and is taken next.
+        # So a loop that makes the same tensors in each turn gets the same blocks for them, and its
+        # launches find their bind groups.
         self._free: dict[int, list[Block]] = {}
         self._scratch: list[Block | None] = []
         self.limit: float = math.inf
@@ -93,7 +93,7 @@ class Budget:
         raise NotImplementedError
 
     def _reclaim(self) -> None:
-        """Free the pool, as the device has no room."""
+        """Free the pool, because the device has no room."""
         self.trim()
         self.wait()
 
@@ -105,7 +105,7 @@ class Budget:
         return self._max_size if size > self._max_size >= nbytes else size
 
     def _line(self, size: int, nbytes: int) -> list[Block]:
-        """The free blocks of a class, at least one."""
+        """The free blocks of a class. If there is none, a new block is added."""
         line = self._free.get(size)
         if not line and size >= FITTED:
             line = self._wider(size)
@@ -142,7 +142,7 @@ class Budget:
         return block
 
     def _bought(self, size: int) -> Any:
-        """A new GPUBuffer that the budget has room for."""
+        """A new GPUBuffer, after room for it was made in the budget."""
         if self._total + size > self.limit:
             self._check_room(size)
             self._make_room(size)
@@ -190,7 +190,7 @@ class Budget:
             self._check_room(sum([self._class(nbytes) for nbytes in sizes]), scratch)
 
     def _check_room(self, needed: int, scratch: int = 0) -> None:
-        """Raise unless the budget has room for `size` more bytes; the first `scratch` temporaries
+        """Raise unless the budget has room for `needed` more bytes; the first `scratch` temporaries
         stay."""
         self._collect()
         pooled = sum([block.size for block in self._idle(scratch)])
@@ -198,9 +198,10 @@ class Budget:
             raise self._refused(needed, f"the budget is {self.limit}")
 
     def _make_room(self, needed: int) -> None:
-        """Destroy pooled blocks until the budget has room for a buffer of that many bytes, which it
-        was found to have. Blocks that were released first are destroyed first. Waits for the
-        device, because a driver keeps a destroyed buffer until its work is done."""
+        """Destroy pooled blocks until the budget has room for a buffer of `needed` bytes. An
+        earlier check has found that this is possible. Blocks that were released first are destroyed
+        first. Waits for the device, because a driver keeps a destroyed buffer until its work is
+        done."""
         over, doomed = self._total - self._promised + needed - self.limit, list[Block]()
         if over <= 0:
             return
@@ -228,8 +229,8 @@ class Budget:
         return OutOfMemoryError(text)
 
     def _idle(self, scratch: int = 0) -> list[Block]:
-        """The unused blocks in the order in which they were released, then scratch without the
-        first temporaries and those of held calls."""
+        """The unused blocks in the order in which they were released, then the blocks of scratch
+        except the first temporaries and the temporaries of held calls."""
         free = [block for line in self._free.values() for block in line]
         free.sort(key=lambda block: block.since)
         for places in self.kept.values():
@@ -249,7 +250,7 @@ class Budget:
                 self._scratch[i] = None
                 self._total -= size
             else:
-                i = line.index(block)  # not always 0: one before it may be in use for longer
+                i = line.index(block)  # not always 0: earlier ones may be released later
                 del line[i]
                 self._total -= size
             freed += size

@@ -26,8 +26,8 @@ class Buffers:
     Attributes:
         largest: bytes that the largest buffer may have.
         lock: the device's lock.
-        reclaim: frees what is pooled and waits for it; called if the device has no room.
-        refused: the error for so many bytes, which the device has no room for either way.
+        reclaim: frees the pool and waits for the device; called if the device has no room.
+        refused: makes the error for a size that has no room even after `reclaim`.
     """
 
     def __init__(self, engine: Engine, device: Any, max_size: int, lock: threading.RLock) -> None:
@@ -67,7 +67,7 @@ class Buffers:
         return sum([buffer.size for ref in self._internal if (buffer := ref()) is not None])
 
     def too_large(self, nbytes: int) -> OutOfMemoryError:
-        """The error for a buffer of `size` bytes."""
+        """The error for a buffer of `nbytes` bytes."""
         return OutOfMemoryError(
             f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
             f"{self.largest}"

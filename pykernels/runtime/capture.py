@@ -50,7 +50,7 @@ class CaptureRecorder:
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         count, context = len(prepared.dispatches), self._context
-        if context.thread is None:  # a device of one thread compiles on it, at the end
+        if context.thread is None:  # a device bound to one thread compiles there, at the end
             self.compiling.start([d.pipeline for d in prepared.dispatches])
         if self.params.used + count > self.params.slots:
             slots = min(max(2 * self.params.slots, count), MAX_LAUNCHES)
@@ -68,7 +68,8 @@ class CaptureRecorder:
         return [s.block for s in self._scratch], page
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
-        """Append a call after `room` for it. Whoever runs the program gets its errors."""
+        """Append a call, after `room` was called for it. The owner who runs the program gets its
+        errors."""
         recording, page = self._recording, call.page
         number = 0 if page is None else page.next_slot
         commands = self.params.pack(call, scalars, number)
@@ -97,7 +98,7 @@ class CaptureRecorder:
         self.params.used += call.count
         if page is not None:
             page.launches += call.watched
-        self._scratch, self._tensors = [], ()  # they may go
+        self._scratch, self._tensors = [], ()  # so that they can be released
         return True
 
     def finish(self) -> None:

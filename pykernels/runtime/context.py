@@ -42,7 +42,7 @@ from .transfers import Transfers
 __all__ = ["Context", "budgeted", "living"]
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
-budgeted: set[weakref.ref[Context]] = set()  # those with a byte budget
+budgeted: set[weakref.ref[Context]] = set()  # the contexts with a byte budget
 _numbers = itertools.count()
 
 
@@ -201,7 +201,7 @@ class Context:
             self.noted = True
 
     def captured(self) -> Callable[[], Any] | None:
-        """The capture that will return the caller's program."""
+        """A function that returns the program of the caller's capture; None outside of captures."""
         scope = innermost("capture", "record", on=self)
         return None if scope is None or not scope.mine else scope.value.program
 
@@ -328,7 +328,7 @@ class Context:
             budgeted.add(weakref.ref(self, budgeted.discard))
 
     def allocate(self, nbytes: int) -> Storage:
-        """Uninitialised memory. Under a budget its buffer is made where it is first used."""
+        """Uninitialised memory. Under a budget its buffer is made at its first use."""
         if self.scopes:
             arena = self._arena()
             if arena is not None:
@@ -339,7 +339,7 @@ class Context:
         return self.pool.take(nbytes)
 
     def allocate_now(self, nbytes: int) -> Storage:
-        """The same with its buffer, except in a capture and in a held call."""
+        """Like `allocate`, but makes the buffer at once, except in a capture and in a held call."""
         storage = self.allocate(nbytes)
         if storage.block.arena is None:
             self.pool.fulfil((storage.block,))

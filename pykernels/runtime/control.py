@@ -127,10 +127,10 @@ class DeviceControl:
         """Record this thread's launches of the block into the caller's GPUComputePassEncoder.
 
         The caller ends the pass, submits it, and gets the errors of `finish()`. The launches run
-        when the pass is submitted, so a write from the host before that comes before them. Until
-        the pass has ended, two kinds of calls raise BufferStateError: reads of tensors that the
-        pass will write, and launches outside the pass that take such a tensor as an input. The pool
-        does not reuse the buffers, so you may delete the tensors.
+        when the pass is submitted, after all earlier writes from the host. Until the pass has
+        ended, two kinds of calls raise BufferStateError: reads of tensors that the pass will write,
+        and launches outside the pass that take such a tensor as an input. The pool does not reuse
+        the buffers, so you may delete the tensors.
 
         Raises:
             BufferStateError: the pass belongs to another device, or has ended.
@@ -151,7 +151,8 @@ class DeviceControl:
         Args:
             work: captured programs, or functions without arguments that make calls as inside
                 `capture`: on existing tensors, without reads and uploads.
-            progress: called on this thread with the number of ready pipelines, and of all.
+            progress: called on this thread with the number of ready pipelines and the number of
+                all.
 
         Raises:
             DTypeError: `work` contains something else, or `progress` cannot be called.
@@ -185,11 +186,11 @@ class DeviceControl:
 
         Args:
             invocation: Which invocations are recorded, by their global id: a number or a range
-                along x, or up to three of them; None for all.
+                along x, or up to three, along x, y and z; None for all.
             limit: Records of each kernel that the block has room for; the first ones are kept.
 
         Raises:
-            ArgumentError: another argument.
+            ArgumentError: an argument has another form.
             BufferStateError: inside a capture or a recorded pass.
         """
         block: AbstractContextManager[Debugged] = load("pykernels.raw.debugging").debugged(

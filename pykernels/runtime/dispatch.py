@@ -20,8 +20,8 @@ class Dispatch:
     """One step, ready to be recorded: everything that does not depend on the buffers."""
 
     label: str
-    refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset from the tensor's
-    written: tuple[bool, ...]  # which of these are bound writable
+    refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset relative to the tensor's offset
+    written: tuple[bool, ...]  # for each entry of `refs`: True if it is bound writable
     uniform_entry: Any
     descriptor: Any  # of the bind group; each launch fills in the entries
     keep: tuple[Any, ...]
@@ -33,7 +33,7 @@ class Dispatch:
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
     pick: tuple[int, ...] | None  # scalars of the call for this step; None: all
     formats: str  # of these scalars
-    operations: int = 0  # of the whole call, in the kernel's last step
+    operations: int = 0  # of the whole call; only the kernel's last step has them
     op: str = ""  # the kernel
     watch: Watch | None = None  # the launch takes a slot for indices out of range
     page_entry: Any = None
@@ -87,7 +87,8 @@ class Prepared:
 
 
 def fold(op: str, groups: int, limit: int) -> tuple[int, int]:
-    """A linear number of workgroups as a grid: x in full, or rows of GRID_ROW (`group_id`)."""
+    """A number of workgroups as a grid (x, y): one row if it fits, else rows of GRID_ROW
+    (`group_id`)."""
     if groups <= limit:
         return groups, 1
     rows = -(-groups // GRID_ROW)

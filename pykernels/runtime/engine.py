@@ -80,7 +80,8 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
-            # For calls that need no answer from wgpu: a signal answers, or the caller ignores it.
+            # For calls that do not wait for wgpu's errors: a signal reports them, or the caller
+            # ignores them.
             self.raise_told: Callable[[str], None] = _nothing
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
@@ -96,7 +97,8 @@ class Engine:
     # -- adapters and devices -------------------------------------------------------------------
 
     def adapters(self) -> list[Any]:
-        """All adapters that can compute, GPUs first, then software; OpenGL only if nothing else."""
+        """All adapters that can compute, GPUs first, then software; OpenGL only if there is no
+        other."""
         with processes.starting:
             processes.claim_process()
             return self._adapters()
@@ -216,8 +218,8 @@ class Engine:
             self.end("write")
 
     def probe(self, device: Any, layout: Any, buffer: Any) -> None:
-        """Raise if a buffer is destroyed or belongs to another device; its submit would end the
-        process.
+        """Raise if a buffer is destroyed or belongs to another device; a submit that uses it would
+        end the process.
 
         wgpu reports this for a bind group. Dawn reports a destroyed buffer only for a queue
         operation, so this writes zero bytes.
@@ -249,8 +251,8 @@ class Engine:
     def write_from(
         self, device: Any, source: Any, target: Any, offset: int, data: memoryview
     ) -> bool:
-        """Write whole words through a raw buffer that is mapped for writing, and is then not mapped
-        any more. False, and nothing is done, if the mapping failed."""
+        """Write whole words through a raw buffer that is mapped for writing, and unmap it. Returns
+        False and does nothing if the mapping failed."""
         found = self.signals.writable(source, data.nbytes)
         if not found:
             return False

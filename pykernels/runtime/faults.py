@@ -57,14 +57,14 @@ class Term:
 class Page:
     """One buffer of slots, and the launches that use its slots.
 
-    `checks` has the owner of each launch; the launches of a program belong to its `term`.
+    `checks` names the owner of each launch; the launches of a program belong to its `term`.
     """
 
     STEP = SLOT  # words between the slots of two launches
 
     def __init__(self, block: Block, since: str) -> None:
         self.block = block
-        self.since = since  # the number of the first launch
+        self.since = since  # text of errors: from where launches are counted
         self.closed = False  # True if no more launches follow
         self.launches: list[tuple[str, Watch]] = []
         self.checks: list[Check] = []
@@ -174,7 +174,7 @@ def _by_launch(found: Sequence[_Fault]) -> list[_Fault]:
 
 class Moves(NamedTuple):
     """The work on a program's pages before it runs: pages to copy and pages to clear, in order with
-    the runs, and then the owner of the next term of each page."""
+    the runs; and the next term of each page, with its owner."""
 
     aside: tuple[Page, ...]
     cleared: tuple[Page, ...]
@@ -201,7 +201,7 @@ class Faults:
         self._spare: list[Page] = []
         self._recorded: list[Page] = []
         self._programs: list[Page] = []
-        self._blocks: list[Block] = []  # of former copies, for reuse
+        self._blocks: list[Block] = []  # buffers of former copies, for reuse
         self._found: list[_Found] = []
         self.aside: list[Page] = []
         self.open = False
@@ -239,8 +239,9 @@ class Faults:
             page.told = 0
 
     def moves(self, pages: Sequence[Page], owner: Owner, mark: Mark) -> Moves | None:
-        """An owner is about to run a program. Unread faults of other runs in its pages are copied
-        aside, and reported faults do not count again. Returns None if there is nothing to do.
+        """The work on a program's pages before an owner runs it: unread faults of other runs are
+        copied aside, and reported faults do not count again. Returns None if there is nothing to
+        do.
 
         Raises Crowded if too many copies of pages wait.
         """

@@ -33,7 +33,7 @@ def run(
     scalars: tuple[float, ...] = (),
     options: tuple[Any, ...] = (),
 ) -> None:
-    """Run one call of a kernel: checked completely before anything is recorded."""
+    """Run one call of a kernel. It is checked completely before anything is recorded."""
     try:
         key = (kernel, options, *[None if t is None else t._location for t in tensors])
     except AttributeError:
@@ -45,7 +45,7 @@ def launch(
     key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...],
     observed: bool = False,
 ) -> None:  # fmt: skip
-    """As `run`, but the caller has made the key of the call. This takes a third of the time.
+    """Like `run`, with the key of the call made by the caller, which takes a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
     Tapes see the call unless it is `observed`.
@@ -108,8 +108,8 @@ def _launch_slow(
     scalars: tuple[float, ...],
     known: Call | None,
 ) -> Call | None:
-    """A launch outside the device's batches, or with new views, which need new bind groups. None
-    if it is held until the end of a call."""
+    """A launch outside the device's batches, or with new views, which need new bind groups. Returns
+    None if it is held until the end of a call."""
     if context.dead:
         context.check()  # it was closed while this thread waited for the lock
     context.settle()
@@ -143,7 +143,7 @@ def _tell(
     context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner,
     check: Check | None,
 ) -> None:  # fmt: skip
-    """The facts about a launch that later readers of its results need."""
+    """Store the facts about a launch that later readers of its results need."""
     if check is not None:
         _name(context, call, tensors, owner, check)
     elif context.faults.open:
@@ -173,7 +173,7 @@ def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -
 def _name(
     context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner, check: Check
 ) -> None:
-    """As `_pass_on`, for a checked call, which is itself one of the checks."""
+    """Like `_pass_on`, for a checked call: its own check is added."""
     found: tuple[Check, ...] = ()
     for i in call.named:
         found += tensors[i]._storage.checks  # type: ignore[union-attr]

@@ -17,7 +17,7 @@ from .placement import METHODS, Method, Placement, Value, live_bytes, place
 
 __all__ = ["ProgramMemory", "planned"]
 
-MANY = 4096  # values; placing so many by size takes about a second
+MANY = 4096  # values; placing this many by size takes about a second
 NEAR = 1.001  # relative to the bytes that live at once; a placement this close is good enough
 
 
@@ -28,10 +28,11 @@ class ProgramMemory:
     Attributes:
         calls: The kernel of each call.
         live: The bytes in use at each call, tensors that are kept included.
-        kept: Of tensors made inside that existed at the end of the capture. Each has a buffer.
+        kept: The bytes of tensors made inside that existed at the end of the capture. Each has its
+            own buffer.
         shared: The buffers that the other memory shares.
         bound: The largest of `live`. No placement takes less.
-        methods: The bytes of `shared` by each way to place blocks; the smallest was chosen.
+        methods: The bytes of `shared` for each placement method; the smallest was chosen.
     """
 
     calls: tuple[str, ...]
@@ -80,8 +81,8 @@ class ProgramMemory:
 def planned(
     pool: Pool, arena: Arena, captured: Sequence[Any]
 ) -> tuple[dict[Block, tuple[Block, int]], ProgramMemory]:
-    """Place the blocks that were made inside a capture and share buffers: a buffer and a first byte
-    for each."""
+    """Place the blocks that were made inside a capture and share buffers. Returns for each block
+    its buffer and first byte, and the memory of the program."""
     pool.collect()
     uses: dict[Block, list[int]] = {}
     for i, c in enumerate(captured):
@@ -109,8 +110,8 @@ def planned(
 
 
 def _apart(number: Mapping[Block, int], captured: Sequence[Any]) -> list[set[int]]:
-    """For each block, the blocks that must be in another buffer: WebGPU refuses one that a dispatch
-    binds both to be read only and to be written."""
+    """For each block, the blocks that must be in another buffer: WebGPU refuses a buffer that one
+    dispatch binds both read-only and writable."""
     apart: list[set[int]] = [set() for _ in number]
     for c in captured:
         for d in c.prepared.dispatches:

@@ -30,7 +30,7 @@ def lower(
 ) -> Dispatch:
     """One step of a kernel's plan, ready to be recorded.
 
-    `bases` holds for each slot the byte of the view at which its windows begin to count. A launch
+    `bases` holds for each slot the byte of the view from which its windows are counted. A launch
     adds the tensor's offset; a temporary has no offset. `scalars` are the call's scalars, in order.
     """
     caps = context.caps
@@ -109,7 +109,7 @@ def _dispatch(
     written = []
     for i, (slot, first, size) in enumerate(windows):
         entries[i].binding = i
-        if slot == NULL or slot == FAULTS:  # nobody else sets it
+        if slot == NULL or slot == FAULTS:  # launches do not set it
             entries[i].offset = first
         entries[i].size = size
         if slot == NULL:

@@ -43,7 +43,7 @@ def allow(engine: Engine) -> bool:
 
 
 def require(adapter: Any, allowed: bool) -> None:
-    """FeatureError if the adapter gives no matrix units; `allowed` is what `allow` returned."""
+    """Raise FeatureError if the adapter has no matrix units. `allowed` is the result of `allow`."""
     if SUBGROUP_MATRIX.name in adapter.features:
         return
     name = adapter.info["device"]

@@ -22,7 +22,7 @@ from .buffers import Buffers
 
 __all__ = ["MemoryStats", "Pool"]
 
-FEW = 3  # results of a call: so many blocks that returned are looked at before they are sorted in
+FEW = 3  # results of a call; up to this many returned blocks are searched unsorted
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class Pool(Budget):
     """The blocks of one device. `lock` is the device's lock, as making room may submit work.
 
     Attributes:
-        before_dissolve: the program of an arena is gone; what the arena kept.
+        before_dissolve: gets the content of an arena whose program was deleted.
     """
 
     def __init__(self, buffers: Buffers, lock: threading.RLock) -> None:
         super().__init__(buffers, lock)
         self.alignment = 256  # of bindings; the largest that WebGPU allows
         # Blocks that are not free, with the lease of the storage that holds each (None: an arena).
-        # Were blocks held by storages alone, then garbage collection of a cycle with a tensor in it
-        # would finalise the buffer before its block comes back.
+        # If only storages held blocks, garbage collection of a cycle with a tensor in it would
+        # finalise the buffer before its block returns.
         self._taken: dict[Block, Lease | None] = {}
         self._arenas: dict[Arena, Lease] = {}
         self._returned: deque[Lease] = deque()
-        self._gone: set[Block] = set()  # must be told to `before_release`
+        self._gone: set[Block] = set()  # blocks that `before_release` must get
         self.before_dissolve: Callable[[Any], None] = lambda content: None
 
     def _collect(self) -> None:
@@ -114,13 +114,13 @@ class Pool(Budget):
             self._collect()
 
     def held(self, block: Block) -> bool:
-        """True if a storage holds it."""
+        """True if a storage holds this block."""
         return self._taken.get(block) is not None
 
     # -- storages ---------------------------------------------------------------------------------
 
     def take(self, nbytes: int, arena: Arena | None = None) -> Storage:
-        """A storage of at least `nbytes`; one for an `arena` has no buffer yet."""
+        """A storage of at least `nbytes`. A storage for an `arena` has no buffer yet."""
         if arena is not None:
             return self._promise(nbytes, arena)
         size = self._class(nbytes)
@@ -144,8 +144,8 @@ class Pool(Budget):
         return storage
 
     def _swap(self, size: int) -> Storage | None:
-        """A storage of a block of the few that returned, if it is the one that would be taken. So a
-        loop that makes the same tensors again needs no list of free blocks."""
+        """A storage of one of the few blocks that returned, if `take` would choose the same block
+        after sorting. So a loop that makes the same tensors again needs no list of free blocks."""
         returned, taken = self._returned, self._taken
         block: Any = None
         at = 0
@@ -172,8 +172,8 @@ class Pool(Budget):
         return storage
 
     def withdraw(self, blocks: Iterable[Block]) -> None:
-        """Forget promised blocks that count against the budget and have no buffer, whoever holds
-        them."""
+        """Forget promised blocks that count against the budget and have no buffer, even if storages
+        hold them."""
         with self._lock:
             self._withdraw(blocks)
 
@@ -225,7 +225,7 @@ class Pool(Budget):
         return storage
 
     def _promise(self, nbytes: int, arena: Arena) -> Storage:
-        """A storage of a block that belongs to the arena, in whole bindings."""
+        """A storage of a promised block of the arena; its size is a multiple of the alignment."""
         if nbytes > self._max_size:
             raise self.buffers.too_large(nbytes)
         size = -(-max(nbytes, 1) // self.alignment) * self.alignment
@@ -254,7 +254,7 @@ class Pool(Budget):
                 if self._total > self.limit:
                     self._check_room(size)
                 made = line[-1]
-                self.before_release({made})  # calls that know it
+                self.before_release({made})  # forgets the calls that bind it
                 block.mark = made.mark
                 block.keep(made.buffer)
                 block.size = size
@@ -269,8 +269,8 @@ class Pool(Budget):
                     self._peak = self._total - self._promised
 
     def settle_arena(self, arena: Arena, sizes: Sequence[int]) -> list[Block]:
-        """Its capture has ended: shared buffers of these sizes, and one for each promised block
-        that a storage holds. The arena gives up the other promised blocks."""
+        """After the end of a capture, make shared buffers of these sizes, and a buffer for each
+        promised block that a storage holds. The arena gives up the other promised blocks."""
         self._collect()
         held = [b for b in arena.blocks if b.promised and b in self._taken]
         needed = sum(sizes) + sum([self._class(block.size) for block in held])
@@ -281,7 +281,7 @@ class Pool(Budget):
         return [self._shared(size, arena) for size in sizes]
 
     def _shared(self, size: int, arena: Arena) -> Block:
-        """A buffer of exactly this size, which goes with the arena."""
+        """A buffer of exactly this size, which is deleted with the arena."""
         block = Block(self._bought(size))
         block.reusable = False
         block.arena = arena
@@ -307,20 +307,21 @@ class Pool(Budget):
         self._arenas.pop(arena, None)
 
     def dissolve(self, arena: Arena) -> None:
-        """The blocks of an arena are of their tensors, or free, from now on."""
+        """End an arena: from now on its blocks belong to their tensors or are free."""
         with self._lock:
             self._dissolve(arena)
 
     def contents(self) -> list[Any]:
-        """The bytes that the arenas keep."""
+        """The contents of all arenas."""
         with self._lock:
             return [arena.content for arena in self._arenas]
 
     # -- scratch ----------------------------------------------------------------------------------
 
     def scratch(self, sizes: Sequence[int], promised: Sequence[Block] = ()) -> Sequence[Block]:
-        """Blocks of these sizes for the temporaries of one call: the n-th is the same for all
-        calls, and grows. Launches run in order, so no two use it at once. Counted as pooled.
+        """Blocks of these sizes for the temporaries of one call: the n-th block is the same for all
+        calls, and grows. Launches run in order, so no two use a block at once. They count as
+        pooled.
 
         `promised` are the call's new tensors, which get their buffers once all have room."""
         have = self._scratch[: len(sizes)]
@@ -348,7 +349,7 @@ class Pool(Budget):
         scratch += [None] * (len(sizes) - len(scratch))
         small = {b: i for i, b in enumerate(scratch[: len(sizes)]) if b and b.size < sizes[i]}
         if small:
-            self.before_release({*small})  # calls that know them
+            self.before_release({*small})  # forgets the calls that bind them
             self._leave_scratch(small)
         missing = [i for i, block in enumerate(scratch[: len(sizes)]) if block is None]
         self.require([sizes[i] for i in missing], len(sizes))
@@ -373,7 +374,7 @@ class Pool(Budget):
             line[at:at] = (block,)
 
     def withdraw_scratch(self) -> None:
-        """The same for temporaries."""
+        """Forget the promised blocks of scratch."""
         with self._lock:
             self._withdraw_scratch()
 
@@ -395,8 +396,8 @@ class Pool(Budget):
     # -- facts ------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
-        """After a fork: what tensors let go of stays where it is, and a lock that another thread
-        had taken is nobody's."""
+        """After a fork: forget the blocks that tensors have released, and replace the lock, which
+        another thread may have held."""
         self._returned, self._gone = deque(), set()
         self._lock = self.buffers.lock = threading.RLock()
 

@@ -28,9 +28,9 @@ __all__ = [
 ]  # fmt: skip
 
 StorageWindow = tuple[Storage, int, int]  # storage, first byte, one past the last byte
-MAX_WINDOWS = 256  # that a record keeps of one allocation
+MAX_WINDOWS = 256  # windows that a record keeps of one allocation
 
-# The tapes that may still compute gradients. A deleted tape leaves without Python code.
+# The tapes that may still compute gradients. A deleted tape is removed without running Python code.
 live: set[weakref.ref[Any]] = set()
 _serials = itertools.count(1)
 next_serial = _serials.__next__  # numbers calls and writes
@@ -59,7 +59,7 @@ class Observer(Protocol):
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
         scalars: tuple[float, ...], serial: int,
     ) -> Any:  # fmt: skip
-        """A call is about to be recorded. Returns its entry, or None without an entry."""
+        """A call is about to be recorded. Returns its entry, or None if the tape keeps none."""
 
     def done(self, entry: Any) -> None:
         """The call was recorded."""
@@ -182,7 +182,7 @@ def observe(
     scope, tapes = entered.get(), list[Observer]()
     mine = scope is not None and scope.open and scope.owner is current()
     if mine and scope.what == "gradient" and not scope.value:  # type: ignore[union-attr]
-        launch(key, tensors, scalars, True)  # as below, for the most launches
+        launch(key, tensors, scalars, True)  # the same as below, faster for most launches
         return
     if mine and scope.what == "tape" and scope.outer is None:  # type: ignore[union-attr]
         tape = scope.value()  # type: ignore[union-attr]

@@ -45,8 +45,8 @@ def share_elements(a: View, b: View) -> bool:
 
 
 def overlaps_itself(layout: Layout | View) -> bool:
-    """True if two elements of one view share a byte. Exact for nested strides, else by
-    elimination."""
+    """True if two elements of one view share a byte. Nested strides need no search; otherwise the
+    positions of all elements are compared."""
     axes = sorted((abs(s), n) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1)
     if layout.size == 0:
         return False
@@ -83,8 +83,8 @@ def decide(
 ) -> tuple[Mode, list[str]]:
     """The binding mode of a call, or of one step, and the inputs that must be copied before it.
 
-    `shared` names the inputs in an output's buffer; their offsets and the output's count from one
-    origin. `max_window` is the size of the largest binding, None to ignore it.
+    `shared` names the inputs in an output's buffer; the offsets of these inputs and of the output
+    count from one origin. `max_window` is the size of the largest binding, None to ignore it.
     """
     if not shared:
         return "read", []

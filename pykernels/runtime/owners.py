@@ -12,12 +12,12 @@ from .blocks import Storage
 
 __all__ = ["Check", "Owner", "check_of", "checks_of", "current", "inherited"]
 
-MAX_CHECKS = 64  # that a storage names; older checks report to their owner only
+MAX_CHECKS = 64  # checks that a storage names; older checks report to their owner only
 
 
 class Owner:
     """A thread, a task, or a block of `Device.checked`. It outlives them, and it does not use an
-    id, because CPython uses ids again.
+    id, because CPython reuses ids.
 
     Attributes:
         name: the name in messages.
@@ -97,7 +97,7 @@ def check_of(owner: Owner, keeps: bool = False) -> Check:
 
 
 def checks_of(storage: Storage) -> tuple[Check, ...]:
-    """The checked calls that the last call which wrote a storage depends on."""
+    """The checked calls on which the last call that wrote a storage depends."""
     found: tuple[Check, ...] = storage.checks
     return found
 

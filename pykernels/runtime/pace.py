@@ -34,7 +34,7 @@ def work(nbytes: int, operations: int) -> float:
 
 
 def next_size(size: float, idle: bool) -> float:
-    """Units of the batch after a batch of `size`. `idle`: the device had no work when that
+    """Units of the batch after a batch of `size`. `idle`: the device had no work when that batch
     arrived."""
     return min(2 * size, max(STEADY, size / 2)) if idle else 2 * size
 

@@ -77,7 +77,7 @@ class PassRecorder:
         """Encode a call, after `room` for it."""
         checks = () if check is None else (check,) * call.slots
         page = call.page
-        # Other threads may have recorded launches on memory that the pool gave to this one.
+        # Other threads may have recorded launches on memory that the pool gave to this thread.
         if any(block.mark >= self._batches.serial for block in call.blocks):
             self._batches.flush()
         for block in call.blocks:

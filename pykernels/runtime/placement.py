@@ -2,10 +2,11 @@
 most bytes that live at once.
 
 This is dynamic storage allocation with known lifetimes, which is NP-hard. Two known heuristics:
-greedy by size takes the largest value first, and the lowest place that is free while it lives
-(Pisarchyk and Lee, 2020); best fit takes values in the order of their first use, and the smallest
-gap that holds them. If both need more than the bytes that live at once, random orders are tried: by
-size and lifetime, with random changes of each value's rank. The same values give the same orders.
+greedy by size places the largest value first, at the lowest place that is free while it lives
+(Pisarchyk and Lee, 2020); best fit places values in the order of their first use, each in the
+smallest gap that holds it. If both need more than the bytes that live at once, random orders are
+tried: by size and lifetime, with random changes of each value's rank. The same values give the same
+orders.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ __all__ = ["METHODS", "Method", "Placement", "Value", "live_bytes", "place"]
 
 Method = Literal["greedy by size", "best fit", "drawn orders"]
 METHODS: tuple[Method, ...] = ("greedy by size", "best fit", "drawn orders")
-ORDERS = 128  # that are drawn at most
-WORK = 5_000_000  # pairs of values that all of them look at, about: a tenth of a second
+ORDERS = 128  # orders that are drawn at most
+WORK = 5_000_000  # pairs of values that all orders compare, about a tenth of a second
 _FAR = 1 << 60
 
 
@@ -50,7 +51,7 @@ class Placement:
 
 
 def live_bytes(values: Sequence[Value], calls: int) -> list[int]:
-    """The bytes that are in use at each call. No placement takes less than the largest of them."""
+    """The bytes that are in use at each call. No placement needs fewer bytes than their maximum."""
     change = [0] * (calls + 1)
     for v in values:
         change[v.first] += v.nbytes
@@ -64,7 +65,7 @@ def place(
     """Places for all values.
 
     Values in one buffer that live at the same time share no byte. Value i is in another buffer than
-    the values of apart[i]. No buffer is larger than `limit`, which holds each value.
+    the values of apart[i]. No buffer is larger than `limit`, and no value is larger than `limit`.
     """
     if method == "drawn orders":
         return _drawn(values, apart, limit)
@@ -130,7 +131,7 @@ def _rank(v: Value, in_time: bool) -> tuple[int, int]:
 
 def _gap(lying: Sequence[tuple[int, int, Value]], v: Value, smallest: bool) -> tuple[int, int]:
     """The first byte of a gap for a value, between the values that live at the same time: the
-    smallest gap, or the lowest gap if `lowest`."""
+    smallest gap if `smallest`, else the lowest gap."""
     nbytes, first, last = v.nbytes, v.first, v.last
     top, best, least = 0, -1, _FAR
     for start, _, other in lying:

@@ -65,9 +65,10 @@ def prepare(
 class _Frame:
     """The views that a plan gets; their offsets count from one origin for each memory.
 
-    An origin is a multiple of the alignment, at the first output in that memory, else at the
-    tensor. `bases` holds the byte of each slot's view from which a launch counts: the first
-    element of a tensor, the start of a temporary. `shared` are inputs in an output's memory.
+    An origin is the offset of the first output in that memory, or of the tensor if there is none,
+    rounded down to the alignment. `bases` holds for each slot the byte of its view from which a
+    launch counts: the first element of a tensor, or the start of a temporary. `shared` are inputs
+    in an output's memory.
     """
 
     views: dict[str, View | None]
@@ -134,7 +135,8 @@ class _Call:
         return [name for name in frame.shared if (v := frame.views[name]) and v.slot in slots]
 
     def _outputs_overlap(self) -> list[int]:
-        """Outputs whose windows touch the window of a later output: both cannot be writable."""
+        """Outputs whose windows touch the window of a later output: they cannot both be bound
+        writable."""
         align = self.context.caps.alignment
         outputs = [
             (i, o.memory, rounded(o.view, align))
@@ -165,7 +167,8 @@ class _Call:
         return True
 
     def _replace(self, index: int, dtype: DTypeName | None = None) -> None:
-        """Use a temporary (of another dtype) in place of an argument, with the copies it needs."""
+        """Replace an argument by a temporary (of `dtype`, if given), and add the copies it
+        needs."""
         operand, arg = self.operands[index], self.kernel.args[index]
         assert operand is not None
         stand_in = self._alike(operand) if dtype is None else None
@@ -268,7 +271,7 @@ def _operand(slot: int, t: Handle | None) -> _Operand | None:
 
 
 def _once(operand: _Operand) -> _Operand:
-    """A view of each element once, because broadcast axes would overlap in an output."""
+    """A view that has each element once, because broadcast axes would overlap in an output."""
     view = operand.view
     pairs = zip(view.shape, view.strides, strict=True)
     shape = tuple(min(n, 1) if step == 0 else n for n, step in pairs)

@@ -35,8 +35,8 @@ def forked() -> bool:
 
 
 def claim_process() -> None:
-    """As `refuse_process`, and from now on processes that are forked from this process raise
-    too."""
+    """Call `refuse_process`. From now on it also raises in processes that are forked from this
+    process."""
     refuse_process()
     if not _process:
         _process.append(os.getpid())

@@ -115,7 +115,7 @@ class Profile:
         self._begun = time.perf_counter()
 
     def batch(self) -> _Batch:
-        """A batch is encoded."""
+        """The records of a batch that will be encoded."""
         return _Batch(self._context, self._begun, self.clock == "timestamps")
 
     def collect(self) -> None:

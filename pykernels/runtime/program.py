@@ -23,8 +23,8 @@ from .protocols import Note
 __all__ = ["Captured", "Place", "Program", "Recording"]
 
 _Told = tuple[weakref.ref[Storage], int, int]
-_Moved = Mapping[Block, tuple[Block, int]]  # by block: another one, and the distance to it
-MAX_VARIANTS = 16  # sets of inputs with which a program is remembered
+_Moved = Mapping[Block, tuple[Block, int]]  # for each block: its replacement, and the distance
+MAX_VARIANTS = 16  # sets of inputs for which a program keeps variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Captured:
     commands: int  # index of its first command
 
     def moved(self, moved: _Moved) -> Captured:
-        """The same with blocks at other locations."""
+        """The same call with its blocks at other locations."""
         places = tuple(None if p is None else _shifted(p, moved) for p in self.places)
         return replace(self, places=places, scratch=tuple(_shifted(p, moved) for p in self.scratch))
 
@@ -92,11 +92,11 @@ class Recording:
         # The windows that its calls read and write, by weak references to storages.
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
-        self.runs = [0]  # one number that pages share
+        self.runs = [0]  # the number of runs, which pages share
         self.pending = OfProgram()  # memory made inside is allocated by the first run
-        self.memory: ProgramMemory  # once it can run
+        self.memory: ProgramMemory  # set once it can run
         self.base: Variant  # on the inputs of the capture
-        self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
+        self.variants: dict[tuple[Any, ...], Variant] = {}  # on other inputs
 
     def compile(self) -> None:
         """Compile the remaining pipelines while other threads compile too."""
@@ -229,8 +229,8 @@ class Recording:
     def _bound(
         self, wanted: Callable[[Call], bool], moved: _Moved | None = None
     ) -> tuple[list[Call], list[Command]]:
-        """The captured calls and their commands; the calls `wanted` are bound again, at other
-        locations."""
+        """The captured calls and their commands; the calls for which `wanted` is true are bound
+        again, at other locations."""
         calls: list[Call] = []
         commands: list[Command] = []
         for c, call in zip(self.captured, self.calls, strict=True):
@@ -274,7 +274,7 @@ def _told(t: Handle) -> str:
 class Program:
     """A captured chain of calls, made by `Device.capture`. Calling it runs the chain.
 
-    It keeps the tensors that it uses, and those made during the capture, until it is deleted.
+    It keeps the tensors that it uses, and the tensors made during the capture, until it is deleted.
     """
 
     __slots__ = ("__weakref__", "_arena", "_recording")
@@ -290,8 +290,8 @@ class Program:
         device is idle, they are submitted at once, from the second run on.
 
         Args:
-            inputs: tensors in place of those that the capture declared, by name. Each must have the
-                same dtype, shape, strides and alignment as the captured one, and a buffer that
+            inputs: tensors that replace the declared inputs of the capture, by name. Each must have
+                the same dtype, shape, strides and alignment as the captured one, and a buffer that
                 other tensors of the program do not use.
 
         Raises:

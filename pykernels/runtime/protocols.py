@@ -1,8 +1,8 @@
 """Protocols for a type checker of the objects that pykernels takes from wgpu or wgpudawn.
 
 Neither package ships types. The protocols fit the classes of both. `Explained` and `Debugged` are
-the results of `Device.explain` and `Device.debug`; a `Timer` is a profile as the command recorder
-sees it.
+the results of `Device.explain` and `Device.debug`; a `Timer` is the interface of a profile that the
+command recorder uses.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class GPUComputePass(Protocol):
 
 
 class Debugged(Protocol):
-    """The records of a block of `Device.debug`; they print as a line each."""
+    """The records of a block of `Device.debug`; each prints as one line."""
 
     @property
     def records(self) -> Sequence[Any]:
-        """Each has `kernel`, `line`, `invocation`, `label` and `values`. They stand kernel by
-        kernel, in the order in which they were written; none before the end of the block."""
+        """Each has `kernel`, `line`, `invocation`, `label` and `values`. They are sorted by kernel,
+        then by the order in which they were written. Empty before the end of the block."""
         ...
 
     @property
@@ -101,5 +101,5 @@ class Timer(Protocol):
     done: list[Any]  # the submitted batches
 
     def batch(self) -> TimedBatch:
-        """A batch is encoded."""
+        """A batch will be encoded. Returns the object that times it."""
         ...

@@ -58,7 +58,7 @@ class Recorder:
         self.pace = Pace()
         self._queue: list[Command] = []
         self._notes: list[Note] = []  # for the commands of the queue, while there is a timer
-        self._size = self._work = 0.0  # of the queue, in units: all, and work alone
+        self._size = self._work = 0.0  # units of the queue: all, and work alone
         self._exposed: dict[Block, None] = {}
         self.serial = 0
         self.submits = self.uploads = 0
@@ -148,8 +148,8 @@ class Recorder:
             self.flush()
 
     def replay(self, program: Any, owner: Owner | None) -> None:
-        """Record a captured program (`capture.Variant`): all its commands, or none. If it has pages
-        of faults, an owner runs it."""
+        """Record a captured program (`program.Variant`): all its commands, or none. `owner` runs
+        it; None if it has no pages of faults."""
         guarded = [block for block in program.blocks if block.guarded]
         for block in guarded:
             if block.pending is not program.pending:

@@ -31,7 +31,8 @@ class Scope:
         what: the kind of block.
         value: the object that takes the calls: a recorder, a reference to a tape, the blocks of the
             tapes that record the calls of `gradient`, the owner of the calls in a checked block
-            and in everything that is started inside, or by device what a call holds.
+            and in everything that is started inside, or for each device the launches that a call
+            holds.
         on: the context whose calls it takes, or the paused tape; None for any context or all tapes.
         open: False once the block has ended.
         outer: the block around it.
@@ -89,8 +90,8 @@ class Block(ContextDecorator):
     """A block that can be entered again once it has ended, and that decorates functions.
 
     Attributes:
-        _made_by: how a caller writes it.
-        _open_error: what entering it inside of itself raises.
+        _made_by: the expression by which a caller makes it.
+        _open_error: the error if it is entered inside of itself.
     """
 
     _made_by: str

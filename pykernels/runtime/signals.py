@@ -27,15 +27,15 @@ _STATUS: dict[Kind, str] = {
 _ARGUMENTS = struct.Struct("<i?QQ")
 SUCCESS = 1
 MAP_READ, MAP_WRITE = 1, 2
-# s of waiting without pauses, which end 50 to 100 us late; less if a driver's threads need the
-# cores.
+# Seconds of waiting without pauses, because pauses end 50 to 100 us late; shorter if a driver's
+# threads need the cores.
 SPIN, SPIN_SOFTWARE = 2e-3, 2e-4
 SHORTEST, LONGEST = 5e-5, 1e-3  # s, of a pause
 WAIT_NS = 10_000_000
 
 
 def pauses(spin: float) -> Iterator[float]:
-    """Seconds to sleep before each question: 0 during `spin`, then an eighth of the time waited so
+    """Seconds to sleep before each check: 0 during `spin`, then an eighth of the time waited so
     far."""
     begun = time.perf_counter()
     while (waited := time.perf_counter() - begun) < spin:
@@ -50,8 +50,8 @@ class Signal:
 
     Attributes:
         info: the argument of the raw call.
-        status: wgpu's, 0 until its callback was called.
-        future: Dawn's, with the field that `wgpuInstanceWaitAny` writes.
+        status: the status from wgpu, 0 until its callback was called.
+        future: Dawn's future, with the field that `wgpuInstanceWaitAny` writes.
     """
 
     __slots__ = ("callback", "future", "info", "status")
@@ -78,11 +78,11 @@ class Signals(abc.ABC):
 
     @abc.abstractmethod
     def after_submitted(self, signal: Signal, queue: Any) -> None:
-        """A signal that comes when all work submitted to the raw queue so far is done."""
+        """Let the signal come when all work submitted to the raw queue so far is done."""
 
     @abc.abstractmethod
     def done(self, device: Any, signal: Signal) -> bool:
-        """True if it has come. Never blocks. `device` is the raw device."""
+        """True if the signal has come. Never blocks. `device` is the raw device."""
 
     @abc.abstractmethod
     def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
@@ -99,7 +99,7 @@ class Signals(abc.ABC):
     def wait(
         self, device: Any, signal: Signal, spin: float, deadline: float = math.inf
     ) -> bool:  # fmt: skip
-        """Wait until it has come; False at the deadline (of `time.monotonic`)."""
+        """Wait until the signal has come; False at the deadline (of `time.monotonic`)."""
         for pause in pauses(spin):
             if self.done(device, signal):
                 return True

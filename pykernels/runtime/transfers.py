@@ -37,8 +37,9 @@ READABLE = 0x1 | COPY_DST
 WRITABLE = 0x2 | COPY_SRC
 READ_CHUNK = 64 << 20
 LARGE = 1 << 20  # bytes
-KEPT = 2 * READ_CHUNK  # bytes of free staging buffers, and as many for writes
-# Bytes of a write through one of them. Below, memory that the engine stages in is no page faults.
+KEPT = 2 * READ_CHUNK  # bytes of free staging buffers for reads, and the same for writes
+# Bytes of a write through a staging buffer. For smaller writes, the engine's staging memory causes
+# no page faults.
 STAGED_LEAST, STAGED_MOST = 8 << 20, READ_CHUNK
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Called for each chunk with its offset in the data and its bytes, valid until the call returns.
@@ -215,8 +216,8 @@ class Transfers:
         """Wait for the submitted work; False if it is not done at the deadline."""
         return self._completion.destroyed() or self._completion.wait(deadline=deadline)
 
-    # An interrupt between these two drops the staging buffer; only a buffer without incident is
-    # reused. The fault pages stay unread.
+    # An interrupt between `_start` and `_finish` drops the staging buffer; only a buffer without
+    # incident is reused. The fault pages stay unread.
 
     def _start(self, copies: list[Copy], waiting: Sequence[Snapshot]) -> Staging:
         """Submit copies of the data and then of fault pages into a buffer that will be mapped."""
@@ -279,7 +280,7 @@ class Transfers:
 
 
 def copy_bytes(target: memoryview, skip: int, at: int, data: memoryview) -> None:
-    """A `Take` into bytes, without the first `skip` bytes of the whole."""
+    """A `Take` that copies into bytes, without the first `skip` bytes of the data."""
     begin, end = max(at, skip), min(at + len(data), skip + len(target))
     source, target = data[begin - at : end - at], target[begin - skip : end - skip]
     if len(source) < LARGE:

@@ -1,7 +1,7 @@
-"""Calls that are checked and planned, of which nothing runs: a capture that keeps nothing.
+"""Checks and plans calls without running them: a capture that keeps nothing.
 
-Tensors that are made inside have no memory. Nothing is compiled, uploaded or read: what needs a
-value ends the trial.
+Tensors that are made inside have no memory. Nothing is compiled, uploaded or read: a call that
+needs a value ends the trial.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NeedsValues(BufferStateError):
 
 
 class _Packed(Params):
-    """Params that nobody writes: packing finds numbers that do not fit."""
+    """Params without a buffer: packing them finds numbers that do not fit."""
 
     def __init__(self, context: Context) -> None:
         self.slots, self.used = MAX_LAUNCHES, 0
@@ -63,17 +63,17 @@ class Trial:
     def room(
         self, prepared: Prepared, tensors: Sequence[Handle | None]
     ) -> tuple[Sequence[Block], Page | None]:
-        """Scratch for a call, which has no memory."""
+        """Scratch without memory for a call."""
         self._scratch = [self.storage(n) for n in prepared.scratch]
         return [s.block for s in self._scratch], None
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
-        """Look at the numbers of a call."""
+        """Check that the numbers of a call fit."""
         self.params.pack(call, scalars, slot=0)
         return True
 
     def end(self) -> None:
-        """Nothing that was made inside can be used."""
+        """End the trial: nothing that was made inside can be used."""
         self._recording.fail()
         self.arena = None
 

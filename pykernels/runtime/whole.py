@@ -49,8 +49,8 @@ class Held:
 
     Attributes:
         arena: the blocks of the call. No other call gets them before its end.
-        running: True while what is held runs.
-        seen: what tapes have kept of the launches.
+        running: True while the held launches run.
+        seen: the parts of the launches that tapes have kept.
     """
 
     def __init__(self, context: Context) -> None:
@@ -60,8 +60,8 @@ class Held:
         self.seen: list[Seen] = []
         self._made: list[Block] = []
         self._steps: list[Callable[[], object]] = []
-        # Release the tensors of the call, so that their memory is reused; substitutes take their
-        # place.
+        # Substitutes for the storages of the call's tensors, which are released so that their
+        # memory is reused.
         self._stand_ins: dict[weakref.ref[Storage], Storage] = {}
 
     def launch(
@@ -79,7 +79,8 @@ class Held:
         self._steps.append(functools.partial(run, key, handles, scalars, True))
 
     def upload(self, data: memoryview) -> Storage:
-        """Memory that gets these contents, which are copied: `data` is the caller's."""
+        """Memory that will get these contents. They are copied now, because the caller owns
+        `data`."""
         storage = self._context.pool.take_for_call(max(data.nbytes, 4), self.arena)
         write = self._context.transfers.upload
         self._steps.append(functools.partial(write, storage.block, 0, memoryview(bytes(data))))
@@ -87,7 +88,7 @@ class Held:
 
     def _stand_in(self, t: Handle) -> Handle:
         if t._block.arena is not self.arena:
-            return t  # another call would get its memory
+            return t  # if released, another call would get its memory
         ref = weakref.ref(t._storage)
         storage = self._stand_ins.get(ref)
         if storage is None:
@@ -126,7 +127,7 @@ class Held:
             self.seen = []
 
     def finish(self) -> None:
-        """Run the rest."""
+        """Run the launches that are still held."""
         self.run()
         self._make()  # blocks that no launch has written
         self._made.clear()
@@ -156,7 +157,7 @@ class Held:
 
 
 def whole(function: Callable[P, R]) -> Callable[P, R]:
-    """A function of several launches that runs as a whole under a budget, or not at all."""
+    """Decorate a function of several launches: under a budget it runs as a whole or not at all."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -198,5 +199,5 @@ def _held(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, A
             context.scopes.pop(scope, None)
             of_device.end()
         leave(scope)
-    # Without its traceback, whose frames hold the tensors of the call.
+    # Raise it without its traceback, whose frames hold the tensors of the call.
     raise refused.with_traceback(None)

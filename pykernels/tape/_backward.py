@@ -1,5 +1,5 @@
-"""Gradients of sources from those of a loss: the rules of the calls between them, last call
-first."""
+"""Computes gradients of sources from the gradient of a loss, by the rules of the calls between
+them, last call first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Taped:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._at = positions(entry.kernel)
         self._whole: set[str] = set()
-        self.given: list[tuple[Place, Tensor, bool]] = []  # True: includes what was given before
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: includes earlier gradients
 
     @property
     def kernel(self) -> Kernel:
@@ -53,7 +53,7 @@ class Taped:
         return self._dys.get(name)
 
     def wants(self, name: str) -> bool:
-        """True if an argument is on a path to a source. For an output this is its earlier
+        """True if an argument is on a path to a source. For an output this means its earlier
         content."""
         return name in self._wanted
 
@@ -102,8 +102,8 @@ class Taped:
 
     def room(self, *names: str) -> tuple[Any, ...]:
         """The places for the gradients of arguments that are windows of one larger tensor: for each
-        argument a Tensor of its shape, which the rule writes and then gives. None if there is no
-        such place."""
+        argument a Tensor of its shape, which the rule writes and then passes to `give`. None if
+        there is no such place."""
         places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
         like = next(dy for dy in self._dys.values() if dy is not None)
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
@@ -125,10 +125,10 @@ class Taped:
     def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
 
-        It may have the shape to which the argument was repeated, which is then summed, or a shape
-        that repeats to the argument's, and any float dtype. None, and gradients that no source
-        needs, are ignored.
-        `summed`: the axes of `repeats` along which the gradient is summed already; their size is 1.
+        It may have any float dtype, and the shape to which the argument was repeated (it is then
+        summed) or a shape that repeats to the argument's shape. None, and gradients that no source
+        needs, are ignored. `summed`: the axes of `repeats` along which the gradient is summed
+        already; their size is 1.
         """
         place = self._place(name)
         if gradient is None or place is None or name not in self._wanted:
@@ -190,7 +190,7 @@ class _Reach:
             windows.add((lo, hi))
 
     def holds(self, place: Place) -> bool:
-        """True if a place shares bytes with them."""
+        """True if a place shares bytes with these windows."""
         return place.record in self._windows and self.hits(place.record, place.lo, place.hi)
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
@@ -203,8 +203,8 @@ def gradients(
     sources: Sequence[Place], release: bool = False,
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
-    depends on; and the memory from which they were computed. With `release` an entry keeps nothing
-    once the walk has passed it."""
+    depends on; and the memory from which they were computed. With `release` an entry keeps no
+    tensors once the backward pass is past it."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
     sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
@@ -243,12 +243,12 @@ def _wanted(
     entries: Sequence[Entry | Written], sources: Sequence[Place],
     writers: dict[Record, Place | None],
 ) -> list[frozenset[str]]:  # fmt: skip
-    """For each entry the arguments that depend on the sources. `writers` gets the entry and output
-    that wrote an allocation, None if it was written more than once.
+    """For each entry the arguments that depend on the sources. `writers` gets for each allocation
+    the output that wrote it, None if it was written more than once.
 
-    Results of `gradient` may depend on them, too. Not so after an update in place of a tensor that
-    was created outside of the tape, such as `w -= rate * dw`: the new weights count as a value of
-    their own.
+    Results of `gradient` may also depend on the sources. A tensor that was created outside of the
+    tape and is then updated in place, as in `w -= rate * dw`, does not: its new elements count as a
+    new value.
     """
     reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:

@@ -1,4 +1,5 @@
-"""Functions whose call is one entry of a tape: with an own gradient rule, or computed again."""
+"""Functions whose call is one entry of a tape: functions with their own gradient rule, and
+functions that are computed again for gradients."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class _Seen:
     inside: list[Bytes]
 
     def form(self) -> Callable[[Taped], Any]:
-        """Builds the tree of the gradients by the results: zeros for results without a gradient. It
-        does not keep the results."""
+        """Returns a function that builds the tree of the results' gradients, with zeros for results
+        without a gradient. The function does not keep the results."""
         like: list[tuple[Device, tuple[int, ...], DTypeName]]
         like = [(t.device, t.shape, t.dtype) for t in _tensors(self.result)]
         tree = rebuilt(self.result, iter(range(len(like))))
@@ -136,7 +137,7 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
     """Call f, and compute it again for gradients instead of keeping its intermediate results.
 
     A tape keeps the arguments and none of the tensors that f computes. For the gradient it calls f
-    once more. Tensors that f reads without getting them as arguments have gradients, too. Random
+    once more. Tensors that f reads without getting them as arguments also get gradients. Random
     numbers are the same in both calls: the second call draws from a copy of the device's
         state.
 

@@ -24,7 +24,7 @@ ROUNDING = 2.0**-21  # error relative to the terms of a sum, after a few operati
 
 
 def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Compare the gradients of a function with central differences, to test own rules.
+    """Compare the gradients of a function with central differences, to test your own rules.
 
     The gradient of sum(dy * f(x)) along a random direction u, for a random dy, must equal the
     difference quotient (f(x + h u) - f(x - h u)) / 2h. Quotients for two sizes of h show how exact
@@ -87,8 +87,8 @@ def _value(
 def _difference(
     value: Callable[..., tuple[float, float]], i: int, x: NDArray, u: NDArray, h: float
 ) -> tuple[float, float]:
-    """The difference quotient of two values over the distance 2h, as float32 rounds it; and their
-    size."""
+    """The difference quotient of two values over the distance 2h, as float32 rounds it; and the
+    size of their terms."""
     up, down = (x + h * u).astype(np.float32), (x - h * u).astype(np.float32)
     high, size = value(i, up)
     low, _ = value(i, down)

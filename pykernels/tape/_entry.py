@@ -76,7 +76,7 @@ class Entry:
             ]
         )
         self.done = False
-        self.line = line_of_caller(5)  # below are a tape, the hook of launches, and a launch
+        self.line = line_of_caller(5)  # skips the frames of the tape, the hook and the launch
 
     @classmethod
     def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:
@@ -129,8 +129,8 @@ GRADIENT = (
 
 
 class Written:
-    """Memory that was written by no call with a rule: by the host, by a call in a pause, by a
-    program, or by `gradient`.
+    """Memory that was written without a recorded call that has a rule: by the host, by a call in a
+    pause, by a program, or by `gradient`.
 
     `refusal` says why a gradient cannot pass it: PROGRAM or GRADIENT. If it is empty, the written
     values depend on no source.
@@ -160,7 +160,7 @@ def line_of_caller(depth: int = 2) -> tuple[str, int] | None:
 
 def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
     """Decorate a rule with the names of the tensors that it reads with `saved`; the tape keeps no
-    others.
+    other tensors.
 
     If the names depend on the kernel and its options, the function `of` computes them. A rule
     without this decorator may read all tensors.
@@ -207,7 +207,7 @@ def _ruled(kernel: Kernel, options: tuple[Any, ...]) -> tuple[Rule | None, tuple
     """The rule of a call, and the tensors that it may read."""
     try:
         return _ruled_by(kernel, options)
-    except TypeError:  # options that cannot be hashed: the launch will say so
+    except TypeError:  # options that cannot be hashed: the launch will raise the error
         return rule_of(kernel), (False,) * len(kernel.args)
 
 

@@ -1,8 +1,8 @@
 """Memory for the gradients of windows that together are one output.
 
 A rule may write the gradient of such a window (a slice of the queries, keys and values that one
-product computes) to its place among the others. When all are written, this memory is the gradient
-of the output, without zeros, copies or sums.
+product computes) to its place among the other windows. When all windows are written, this memory is
+the gradient of the output, without zeros, copies or sums.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Rooms:
 
     def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
         """Open a room if these windows, each a layout and its first byte, cover each element of the
-        output once. Otherwise zeros and sums would be needed, and memory earlier than now."""
+        output once. Otherwise zeros and sums would be needed, and the memory would be needed
+        earlier."""
         whole = self._wholes[record]
         if sum(lay.size for lay, _ in windows) != whole.layout.size:
             return False
@@ -90,7 +91,7 @@ class Rooms:
         return True
 
     def close(self, record: Record) -> None:
-        """Close the rooms of these windows."""
+        """Close the room of an output."""
         self.open.pop(record, None)
         self._wholes.pop(record, None)
 
@@ -109,7 +110,7 @@ def _fits(lay: Layout, whole: Layout, start: int) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _share(a: Layout, b: Layout, start: int) -> bool:
-    """True if two windows share an element. `start` is the distance from the first byte of b to
-    that of a."""
+    """True if two windows share an element. `start` is the distance from the first byte of b to the
+    first byte of a."""
     one = View(0, a.dtype, a.shape, a.strides, start)
     return share_elements(one, View(1, b.dtype, b.shape, b.strides, 0))

@@ -33,7 +33,7 @@ class _Order(NamedTuple):
     steps, the largest first."""
 
     repeated: Ints  # axes of stride 0
-    kept: Ints  # the other axes of more than 1, in the order of memory
+    kept: Ints  # the other axes with more than one element, in the order of memory
     flipped: Ints  # the axes with negative steps
     shape: Ints
     strides: Ints
@@ -59,7 +59,7 @@ def _order(lay: Layout) -> _Order:
 class _Part:
     """The gradient of a window.
 
-    First it has the shape of `layout`, at `offset`. `bring` puts its axes in order, for windows
+    At first it has the shape of `layout`, at `offset`. `bring` puts its axes in order, for windows
     that read it in another way: `layout` is None from then on, and `strides` are those of the
     window, in the order of the axes of `grad`. `fresh`: True if nothing else uses its memory.
     """
@@ -90,7 +90,7 @@ class _Part:
             self.grad, self.strides = reshaped(self.grad, (-1,)), (self.dtype.itemsize,)
 
     def flatten(self) -> None:
-        """Give a dense part one axis, wherever its gradient lies."""
+        """Give a dense part one axis, even if its gradient is not contiguous."""
         if not self.grad.contiguous:
             self.grad, self.fresh = self.grad.copy(), True
         self.bring()
@@ -142,8 +142,8 @@ class Sums:
         F.add(window, new.grad, out=window)
 
     def partial(self, place: Place) -> Tensor | None:
-        """The gradient of a window so far, if it is float32 and contiguous and the part has no
-        other window."""
+        """The gradient of a window so far, if it is float32 and contiguous and the allocation has
+        no other part."""
         parts = self._parts.get(place.record)
         if parts is None or place.record in self._rooms.open or len(parts) > 1:
             return None
@@ -299,7 +299,7 @@ def _accumulate(part: _Part, grad: Tensor) -> None:
 
 
 def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
-    """The parts, which lie in order, that share bytes with a window."""
+    """The parts that share bytes with a window; `parts` are sorted by position."""
     first = bisect_left(parts, lo, key=lambda part: part.hi - 1)
     last = bisect_left(parts, hi, key=lambda part: part.lo)
     return parts[first:last]
@@ -308,7 +308,7 @@ def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
 def _dense(
     record: Record, parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType
 ) -> _Part:
-    """Replace some parts by one, with all their bytes and those of a window."""
+    """Replace some parts by one part, with all their bytes and the bytes of a window."""
     for part in found:
         part.bring()
     if any(part.dtype is not dtype for part in found):

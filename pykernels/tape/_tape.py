@@ -84,7 +84,8 @@ class Tape:
         self._known: set[Record] = set()  # the allocations that entries read or write
         self._watched: set[Record] | None = None  # None: everything is recorded
         self._leaves: dict[Record, list[Tensor]] = {}
-        # The windows that calls have read which were not kept, and the line of the last such call.
+        # The windows that were read by calls that the tape did not keep, with the line of the last
+        # such call.
         self._missed: WeakKeyDictionary[Record, dict[Window, str]]
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # set while the tape records
@@ -141,7 +142,7 @@ class Tape:
             record = record_of(t._storage)
             self._watched.add(record)
             self._leaves.setdefault(record, []).append(t)
-        for entry in self._entries:  # recorded before, and depends on them
+        for entry in self._entries:  # calls recorded before that depend on the tensors
             if isinstance(entry, Entry):
                 if any(p is not None and p.record in self._watched for p in entry.places):
                     self._watched |= {p.record for p in entry.outputs if p.flows}
@@ -209,23 +210,23 @@ class Tape:
         Args:
             loss: A tensor that was computed while the tape recorded, float32 or float16.
             sources: One tensor, or a tree of dicts, lists, tuples and dataclasses with tensors in
-                it, leaves or results; another iterable counts as a list. A gradient is by the value
-                that the tensor had when the recording ended.
+                it, leaves or results; another iterable counts as a list. A gradient refers to the
+                value that the tensor had when the recording ended.
             seed: The gradient of the loss, a Tensor, array or number that repeats to its shape;
-                None is 1 for a loss of one element.
+                None means 1, for a loss of one element.
             unused: For a source that the loss does not depend on: "error" raises, "zeros" gives
                 zeros, "none" gives None.
             release: Forget each call once its rule has run, so that its memory is free for the rest
-                of the way: a step takes less. The tape is clear afterwards, after an error too, and
-                under a byte budget the call is not refused before it runs.
+                of the backward pass: a step needs less memory. The tape is clear afterwards, after
+                an error too, and under a byte budget the call is not refused before it runs.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.
 
         Raises:
-            TapeError: an operation between them has no rule; a tensor that a rule needs was
-                written since; a call that the tape did not keep (see `watch`) read a source; or
-                the loss depends on a source through a result of `gradient`.
+            TapeError: an operation between a source and the loss has no rule; a tensor that a rule
+                needs was written since; a call that the tape did not keep (see `watch`) read a
+                source; or the loss depends on a source through a result of `gradient`.
             ArgumentError: the loss does not depend on a source; a loss of several elements without
                 seed.
             DTypeError: an argument is no tensor of a float dtype.
@@ -356,7 +357,7 @@ class Tape:
         return entry
 
     def _miss(self, kernel: Kernel, tensors: tuple[Handle | None, ...]) -> None:
-        """Remember what a call reads, if the call is not kept."""
+        """Remember the windows that are read by a call that the tape does not keep."""
         line = line_of_caller()
         at = f" ({line[0]}:{line[1]})" if line else ""
         for arg, t in zip(kernel.args, tensors, strict=True):
@@ -402,8 +403,7 @@ class Tape:
     def written(
         self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
     ) -> None:
-        """Memory was written by no recorded call. Memory that the tape does not know has no
-        effect."""
+        """Memory was written without a recorded call. Memory that no entry uses has no effect."""
         known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
             refusal = PROGRAM if program and not paused(self) else ""
@@ -422,7 +422,8 @@ class Tape:
 
 
 def _released(tape: Tape, *args: Any) -> Any:
-    """The walk of `gradient` as it goes: launches that are held would hold what they read."""
+    """Run `gradient` without holding its launches, because held launches would keep the memory that
+    they read."""
     return tape._gradient(*args)
 
 

@@ -120,7 +120,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     Args:
         f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
         primals: Its arguments, with leaves of a float dtype.
-        tangents: A tree of the same shape for each of them.
+        tangents: For each primal, a tree of the same shape.
 
     Returns:
         The result of f, and its derivative, a tree of the same shape.
@@ -178,7 +178,7 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
     Returns:
         A function of the same arguments. It returns the tree of `grad`, with a tree of the same
-        shape in place of each leaf. A leaf of it has the axes of both.
+        shape in place of each leaf. A leaf of this tree has the axes of both leaves.
 
     Raises:
         ArgumentError, DTypeError, TapeError: as `grad`.
@@ -258,7 +258,7 @@ def _results(y: Any, op: str) -> list[tuple[str, Any]]:
 
 
 def _pulled(tape: Tape, y: Any, sources: Any, cotangents: Any) -> tuple[Any, ...]:
-    """The gradients by the sources, from those by y."""
+    """The gradients by the sources, from the gradients by y."""
     given = leaves(cotangents, "cotangents", "vjp")
     results = _results(y, "vjp")
     if len(given) != len(results):

@@ -15,7 +15,8 @@ MAX_DEPTH = 64
 
 
 def leaves(tree: Any, name: str, op: str) -> list[tuple[str, Any]]:
-    """The leaves of a tree in order, each with how a caller would write it; None is no leaf."""
+    """The leaves of a tree in order, each with the expression by which a caller reaches it. None is
+    no leaf."""
     return [*_leaves(tree, name, op, MAX_DEPTH)]
 
 

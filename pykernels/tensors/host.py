@@ -65,9 +65,9 @@ def as_array(values: Any, op: str) -> NDArray:
 def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType]:
     """An array on the host and the dtype that its words have on the device.
 
-    Python's integers are int32, floats and float64 float32, bools bool, unless another dtype is
-    given; conversions are numpy's. For a conversion to bfloat16 the array stays float32 here, and
-    the device rounds it.
+    Python's integers become int32, floats and float64 become float32, and bools stay bool, unless
+    another dtype is given; numpy converts. For a conversion to bfloat16 the array stays float32
+    here, and the device rounds it.
     """
     if is_torch(values):
         values, words = _of_torch(values, op)
@@ -112,8 +112,8 @@ def _stacklevel() -> int:
 
 
 def _first_type(values: Any) -> type:
-    """The type of a Python number, or of the first number in lists; numpy's integer for ranges, as
-    they never became float32; else `object`."""
+    """The type of a Python number, or of the first number in lists; numpy's integer for ranges,
+    because they never became float32; else `object`."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]
@@ -124,7 +124,8 @@ def _first_type(values: Any) -> type:
 
 
 def is_torch(values: Any) -> bool:
-    """True for a tensor of torch; its owner has imported torch."""
+    """True for a tensor of torch. Imports nothing: a caller who has such a tensor has imported
+    torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, getattr(torch, "Tensor", ()))
 

@@ -95,7 +95,8 @@ def pick(x: T, index: Any) -> T:
 
 @whole
 def assign(x: TensorBase, index: Any, value: Any) -> None:
-    """x[index] = value, a tensor or a number; of several values for one place the last stays."""
+    """x[index] = value, a tensor or a number. If several values go to one place, the last one
+    stays."""
     if not isinstance(value, TensorBase):
         bits = bits_of("setitem", value, x.dtype)
         value = x._fresh(contiguous_layout((), x._layout.dtype))

@@ -107,7 +107,7 @@ class Window(NamedTuple):
 class View:
     """One tensor for a plan: a layout at a byte offset, without its buffer.
 
-    `slot` names the tensor of the call (or, from 0 down, a scratch buffer of the plan: ~index).
+    `slot` names the tensor of the call (or, if negative, a scratch buffer of the plan: ~index).
     `offset` counts from an origin that is a multiple of the device's binding alignment; tensors
     that share the output's buffer share its origin. `padded` means that the buffer extends to the
     next multiple of 16 bytes.
@@ -310,11 +310,12 @@ class _Space:
         self.absent = (0,) * (self.LEVELS + self.TAIL)
 
     def params(self) -> Ints:
-        """The words that the index space adds to Params, before those of the tensors."""
+        """The words that the index space adds to Params, before the words of the tensors."""
         return (self.count, self.levels, *self.dims[:-1])
 
     def steps(self, name: str, vec: int = 1) -> Ints:
-        """The strides of one tensor in the form of Params; all but the last in vectors."""
+        """The strides of one tensor in the form of Params; all but the last are counted in
+        vectors."""
         steps = self.strides[name]
         if vec == 1:
             return steps
@@ -337,8 +338,8 @@ class Nd(_Space):
     def vec(self, n: int, may_repeat: Collection[str] = ()) -> bool:
         """True if all tensors may be read and written as vectors of `n` along the innermost level.
 
-        Tensors that repeat one element along it are then read by single elements; not all may do
-        so.
+        Tensors in `may_repeat` that repeat one element along it are then read by single elements;
+        at least one of them must not repeat.
         """
         if self.dims[0] % n or (may_repeat and all(map(self.repeats, may_repeat))):
             return False

@@ -57,7 +57,7 @@ class TensorMethods(FunctionMethods, TensorBase):
 
         Raises:
             IndexRangeError: for an integer out of range; at the next synchronisation for a tensor
-                that has one.
+                that contains an index out of range.
             DTypeError, ShapeError, ArgumentError: it is no index of a tensor of this shape.
         """
         if not has_arrays(index):
@@ -67,7 +67,7 @@ class TensorMethods(FunctionMethods, TensorBase):
         return pick(self, index)
 
     def squeeze(self, axis: Axes | None = None) -> Self:
-        """A view without the axes of size 1, or without those named, which must have size 1."""
+        """A view without the axes of size 1, or without the named axes, which must have size 1."""
         return cast(Self, axes.squeeze(self, axis))
 
     def unsqueeze(self, axis: int) -> Self:

@@ -27,7 +27,7 @@ class Blocks(NamedTuple):
 def blocks_of(
     data: Any, scales: Any, zero_points: Any, shape: tuple[int, ...], bits: int, block: int
 ) -> Blocks:
-    """The blocks of arrays as ONNX has them, of the type with the fewest bytes."""
+    """The blocks for arrays in ONNX's form, of the type with the fewest bytes."""
     n, k, count = _checked(shape, bits, block)
     numbers = _bytes("data", data)
     want = n * count * block * bits // 8

@@ -44,7 +44,7 @@ def described(t: Any) -> str:
 
 
 def _values(t: Any) -> str:
-    """The text of the elements; large tensors leave out the middle."""
+    """The text of the elements; the middle of large tensors is left out."""
     options: Any = np.get_printoptions()
     edge = options["edgeitems"]
     if t.size <= options["threshold"]:

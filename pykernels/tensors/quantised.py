@@ -31,11 +31,11 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 class QTensor:
     """Quantised weights on a device, in blocks along the last axis.
 
-    `pk.quantize` makes one of numbers, `QTensor.from_bytes` of the bytes of a file,
-    `QTensor.from_nbits` of arrays as ONNX has them, and `pk.gguf.load` of a GGUF file. The device
-    has the numbers in an order of its own (planes), which products read fast; `tobytes` gives the
-    bytes of the file again. Only caches change: `rope_append`, `set_rows` and `copyto` write rows
-    of q8_0 and q4_0.
+    `pk.quantize` makes a QTensor from numbers, `QTensor.from_bytes` from the bytes of a file,
+    `QTensor.from_nbits` from arrays in ONNX's form, and `pk.gguf.load` from a GGUF file. The device
+    stores the numbers in its own order (planes), which products read fast; `tobytes` returns the
+    bytes of the file again. Only caches are modified: `rope_append`, `set_rows` and `copyto` write
+    rows of q8_0 and q4_0.
     """
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
@@ -90,12 +90,12 @@ class QTensor:
         type: str,
         device: Device | None = None,
     ) -> QTensor:
-        """The tensor whose blocks a file has.
+        """The tensor from the blocks of a file.
 
         Args:
-            data: bytes, or anything with a buffer of them, such as a numpy array of uint8; rows one
-                after the other, each in whole blocks.
-            shape: sizes of the axes, as the numbers have them: (..., rows, numbers of a row).
+            data: bytes, or an object with a buffer of bytes, such as a numpy array of uint8; rows
+                one after the other, each in whole blocks.
+            shape: sizes of the axes, counted in numbers: (..., rows, numbers of a row).
             type: the name of the type, such as "q4_k".
             device: None is the default device.
 
@@ -130,8 +130,7 @@ class QTensor:
         """The tensor of an entry of `gguf.GGUFReader(path).tensors`.
 
         Raises:
-            ArgumentError: an entry of another type; `pk.gguf.load` reads plain ones
-                too.
+            ArgumentError: an entry of another type; `pk.gguf.load` also reads plain types.
             DTypeError: no such entry.
         """
         try:
@@ -155,7 +154,7 @@ class QTensor:
         block: int = 32,
         device: Device | None = None,
     ) -> QTensor:
-        """The tensor whose numbers (q - zero point) * scale ONNX's MatMulNBits has.
+        """The tensor with the numbers (q - zero point) * scale of ONNX's MatMulNBits.
 
         The type is the one with the fewest bytes that has these numbers: q4_0 or q8_0 without zero
         points and with scales that are halves, nbits4 or nbits8 with zero points that are bytes,
@@ -163,8 +162,8 @@ class QTensor:
 
         Args:
             data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
-                lower half of a byte; bytes, or an array of any shape with as many.
-            scales: float32 or float16 (n, blocks), or as many in any shape.
+                lower half of a byte; bytes, or an array of any shape with the same number of bytes.
+            scales: float32 or float16 (n, blocks), or any shape with the same number of elements.
             zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole bytes; or
                 float32 or float16 (n, blocks); None is 2^(bits - 1).
             shape: (n, k), k a multiple of 32. The last block of a row may have more numbers, which
@@ -280,8 +279,8 @@ class QTensor:
             index: Tensor or numpy array of any shape, int32 or int64; negative indices do not count
                 from the end.
             check: False leaves rows whose index is out of range unchanged, without an error.
-            out: the Tensor (*index.shape, K) to write to, float32 or float16; None makes one,
-                float32.
+            out: the Tensor (*index.shape, K) to write to, float32 or float16; None makes a float32
+                Tensor.
 
         Raises:
             IndexRangeError: at the next synchronisation, for an index out of range.
@@ -310,7 +309,7 @@ class QTensor:
     def take_part(
         self, op: str, arrays: Sequence[Any], options: Mapping[str, Any], out: Tensor | None
     ) -> Tensor:
-        """The result of a declared function of which this is an argument.
+        """The result of a declared function that has this tensor as an argument.
 
         Raises:
             DTypeError: the function takes no quantised weights there.
@@ -328,7 +327,7 @@ class QTensor:
         return found
 
     def tobytes(self) -> bytes:
-        """The blocks as a file has them."""
+        """The bytes of the blocks, as in a file."""
         kind = self._kind
         rows = self.low.shape[0], self._shape[-2], self._shape[-1] // kind.block * kind.nbytes
         blocks = self.device.empty(rows, "uint8")

@@ -71,8 +71,8 @@ def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
 
 
 def last_index(index: T, axis: int, limit: int) -> T:
-    """The index with -1 in place of each number that comes again along an axis, or is outside [0,
-    limit)."""
+    """The index with -1 in place of each number that occurs again later along an axis, or is
+    outside [0, limit)."""
     kept = index._fresh(contiguous_layout(index.shape, DTYPES["int32"]))
     run(_last_index.KERNEL, (index, kept), options=(axis, limit, False))
     return kept
@@ -96,7 +96,7 @@ def select(
 
 @functools.lru_cache(maxsize=4096)
 def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
-    """Both over the same axes (..., n, k), with `axis` second to last."""
+    """Both layouts over the same axes (..., n, k), with `axis` second to last."""
     last = len(x.shape) - 1
     if axis == last:
         return _permuted(x, (*range(last + 1), None)), _permuted(result, (*range(last + 1), None))
@@ -136,8 +136,8 @@ def nonzero(x: T, op: str = "nonzero") -> T:
 
 @whole
 def nonzero_of_size(x: T, size: int, fill: int, op: str = "nonzero") -> tuple[T, T]:
-    """The indices of the first `size` nonzero elements, int32 (ndim, size), with `fill` where there
-    are fewer, and the number of all nonzero elements, int32 (); without a read."""
+    """The indices of the first `size` nonzero elements, int32 (ndim, size), with `fill` in the
+    remaining places, and the number of all nonzero elements, int32 (); without a read."""
     x._context.check()
     offsets = _offsets_of(x, op)
     result = x._fresh(contiguous_layout((x.ndim, size), DTYPES["int32"]))

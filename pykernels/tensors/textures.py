@@ -32,7 +32,7 @@ class Texels(NamedTuple):
 
 
 def texels(op: str, texture: Any, level: int) -> Texels:
-    """The texels of one mip level; errors for what cannot be copied."""
+    """The texels of one mip level. Raises for textures that cannot be copied."""
     try:
         dimension, fmt, levels = texture.dimension, texture.format, texture.mip_level_count
         width, height, depth = texture.size
@@ -114,7 +114,7 @@ def _rows(device: Any, found: Texels) -> Any:
 def _copy(
     context: Any, rows: Any, texture: Any, level: int, found: Texels, *, to_texture: bool
 ) -> None:
-    """One copy, in order with launches: those before are submitted first."""
+    """One copy, in order with launches: launches recorded before it are submitted first."""
     buffer = rows.buffer
     layers, height = (1, *found.shape)[:2] if found.rows == found.shape[0] else found.shape[:2]
     pitch = rows.shape[1] * rows._layout.dtype.itemsize

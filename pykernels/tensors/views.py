@@ -143,7 +143,7 @@ class TensorBase(Operators, Interop):
         return type(self)(self._context, self._storage, self._offset, lay)
 
     def _at(self, lay: Layout, delta: int) -> Self:
-        """A view that begins `nbytes` bytes later."""
+        """A view that begins `delta` bytes later."""
         return type(self)(self._context, self._storage, self._offset + delta, lay)
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:
@@ -228,7 +228,7 @@ class TensorBase(Operators, Interop):
     # -- copies ---------------------------------------------------------------------------------
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """A contiguous copy in another dtype, by the rules of `kernels.cpy`."""
+        """A contiguous copy in another dtype, converted as by `kernels.cpy`."""
         context = self._context
         context.check()
         dt = dtype_of(dtype)
@@ -281,7 +281,8 @@ class TensorBase(Operators, Interop):
 
         Args:
             out: a writable array of the same shape and dtype, contiguous in C order, to copy into
-                and to return; saves the memory of a new one, and half the time of a large read.
+                and to return; this saves the memory of a new array, and half the time of a large
+                read.
 
         Raises:
             DTypeError: `out` is not an array or has another dtype; or bfloat16 without the package
@@ -305,9 +306,9 @@ class TensorBase(Operators, Interop):
         """`numpy` under asyncio: `await` it for the array, other tasks run meanwhile.
 
         The copy is submitted at once, so the array has the tensor's values at the time of the call.
-        (One above 64 MiB is copied on the device first.)
-        Cancelling the task leaves `out` undefined. Arguments and errors are those of `numpy`.
-        IndexRangeErrors are those of the caller, wherever the result is awaited.
+        (A tensor above 64 MiB is copied on the device first.) Cancelling the task leaves `out`
+        undefined. Arguments and errors are those of `numpy`. IndexRangeErrors are those of the
+        caller, wherever the result is awaited.
         """
         target = self._target(out)
         reader = self._context.caller(), checks_of(self._storage)
@@ -374,7 +375,7 @@ class TensorBase(Operators, Interop):
 def _copy_strided(
     target: NDArray, offset: int, strides: tuple[int, ...], at: int, data: memoryview
 ) -> None:
-    # No name keeps the memory that is unmapped soon.
+    # No variable keeps the memory, which is unmapped soon.
     np.copyto(target, np.ndarray(target.shape, target.dtype, data, offset, strides))
 
 

@@ -1,10 +1,10 @@
-"""Tuning tables: the speeds of a device for plans, one TOML file for each kind of device.
+"""Tuning tables: the speeds of a device, which plans use; one TOML file for each kind of device.
 
-A table is chosen once, when a device is made: the one that `pykernels tune` measured on this
-adapter with this driver, or a shipped one by the adapter's name, type and limits; plans read it
+A table is chosen once, when a device is created: the table that `pykernels tune` measured on this
+adapter with this driver, or a shipped table by the adapter's name, type and limits. Plans read it
 through `Caps.tuning`. With the same table, a call returns the same bits; another table may split a
-sum in another way. `PYKERNELS_TUNING` names a file of the user, or a shipped table; "off" ignores
-measured tables.
+sum in another way. `PYKERNELS_TUNING` names a file of the user, or a shipped table; with "off",
+measured tables are ignored.
 
 A file contains its changes to another table, its `base`:
 
@@ -58,11 +58,11 @@ class Found(NamedTuple):
 def for_adapter(
     name: str, kind: str, *, driver: str | None = None, engine: str = "", workgroup_bytes: int = 0
 ) -> Found:
-    """The table for an adapter of this name and type. The first of: the table that VARIABLE names,
-    the table that was measured on this adapter with this driver and engine, a shipped table.
+    """The table for an adapter of this name and type: the table that VARIABLE names, else the table
+    that was measured on this adapter with this driver and engine, else a shipped table.
 
     driver: None skips measured tables.
-    workgroup_bytes: the bytes of its workgroup memory, 0 if unknown.
+    workgroup_bytes: the bytes of the adapter's workgroup memory, 0 if unknown.
     """
     given = os.environ.get(VARIABLE, "")
     if given not in ("", "off"):
@@ -75,7 +75,7 @@ def for_adapter(
 
 
 def shipped(name: str, kind: str, workgroup_bytes: int = 0) -> Found:
-    """The shipped table whose conditions hold; if there are several, the table with the most
+    """The shipped table whose conditions hold; of several such tables, the table with the most
     conditions."""
     best, most, why = "generic-large", 0, "no table names this adapter"
     for table in TABLES:
@@ -155,8 +155,8 @@ def with_section(tuning: Tuning, name: str, data: Mapping[str, Any]) -> Tuning:
 
 
 def as_file(tuning: Tuning, base: str, adapter: Adapter, notes: Mapping[str, str]) -> str:
-    """The text of a file: the values that differ from the base, and the adapter that they were
-    measured on."""
+    """The text of a table's file: the values that differ from the base, and the adapter on which
+    they were measured."""
     head = {"base": base, MARK: {**adapter._asdict(), **notes}}
     own, before = as_data(tuning), as_data(named(base))
     return as_toml(head | changes(own | {"name": ""}, before | {"name": ""}))

@@ -43,7 +43,7 @@ def merged(base: Mapping[str, Any], own: Any, file: str, at: str = "") -> dict[s
 
 
 def typed(name: str, data: Mapping[str, Any], root: Mapping[str, Any], file: str) -> Tuning:
-    """The table `name` from its keys and values; `root` knows the names of all bodies."""
+    """The table `name` from its keys and values; `root` has every key and all names of bodies."""
     made: Tuning = _value(Tuning, {"name": name, **data}, {"name": name, **root}, file, "")
     return made
 

@@ -18,7 +18,7 @@ OFF = ".off"  # suffix of a file that is ignored
 
 
 class Adapter(NamedTuple):
-    """The adapter, driver and engine that a table is measured on and valid for. `engine`: "wgpu",
+    """The adapter, driver and engine for which a table was measured and is valid. `engine`: "wgpu",
     "dawn", or "dawn-matrix" with matrix units."""
 
     name: str
@@ -40,7 +40,8 @@ def folder() -> Path:
 
 
 def table_name(adapter: Adapter) -> str:
-    """The name of a file: words of the adapter, and digits that differ between drivers."""
+    """The name of a table's file: words of the adapter's name, and a hash that differs between
+    drivers."""
     words = re.sub(r"[^a-z0-9]+", "-", f"{adapter.name} {adapter.engine}".lower()).strip("-")
     digits = hashlib.sha256("\n".join(adapter).encode()).hexdigest()[:8]
     return f"{words[:60]}-{digits}"
@@ -51,7 +52,7 @@ def path_of(adapter: Adapter) -> Path:
 
 
 def is_of(data: Mapping[str, Any], adapter: Adapter) -> str:
-    """The reason that a table is not for this adapter; "" if it is."""
+    """The reason why a table is not for this adapter; "" if the table is for it."""
     mark = data.get(MARK)
     if not isinstance(mark, dict):
         return f"it has no [{MARK}], which says what it was measured on"
@@ -62,7 +63,7 @@ def is_of(data: Mapping[str, Any], adapter: Adapter) -> str:
 
 
 def save(path: Path, text: str) -> None:
-    """Write the file at once: an interrupt leaves either the whole file or none."""
+    """Write the file in one step: after an interrupt the old or the new file is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:

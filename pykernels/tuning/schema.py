@@ -4,7 +4,7 @@ Units: rates are operations a second (a multiply-add is two), copies are bytes a
 seconds, lengths are elements of the summed axis. A unit is a multiprocessor, which runs whole
 workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time of a
 wave with n workgroups on each unit, as a fraction of a full wave: the first entry is 0.0, the last
-1.0. `bodies` are the bodies that may be chosen, besides the smallest body, which is always allowed.
+is 1.0. `bodies` may be chosen, besides the smallest body, which is always allowed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """The adapters that a table is for: one `[match]`, or several `[[match]]`. All conditions of
-    one of them must hold. The table with the most conditions that hold is chosen, generic-large if
-    there is none.
+    """The adapters that a table is for: one `[match]`, or several `[[match]]`, of which at least
+    one must hold with all its conditions. The table with the most conditions that hold is chosen,
+    or generic-large if no table matches.
     """
 
-    names: tuple[str, ...] = ()  # patterns, one of which the device's name contains
+    names: tuple[str, ...] = ()  # patterns; the device's name must contain one of them
     types: tuple[str, ...] = ()  # adapter types: DiscreteGPU, IntegratedGPU, CPU, ...
     workgroup_bytes: int = 0  # upper limit of the bytes of workgroup memory
 
@@ -45,15 +45,15 @@ class Gemv:
     shortest_rows: int  # the same if k does not run along the memory of the larger operand
     most: int  # largest number of splits
     lane_k: int  # the least k for each of the invocations that share a sum
-    lane_k_rows: int  # k from which eight share a sum if k does not run along memory
-    lane_groups: int  # workgroups from which no more invocations share a sum
+    lane_k_rows: int  # k from which eight invocations share a sum if k does not run along memory
+    lane_groups: int  # from this number of workgroups on, no more invocations share a sum
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
     """A tile of mul_mat.wgsl."""
 
-    least: int  # with fewer workgroups (splits included) a smaller tile is taken
+    least: int  # with fewer workgroups (splits included) a smaller tile is chosen
     busy: int  # workgroups that keep the device busy
     shortest: int  # smallest length of a split
 
@@ -62,36 +62,36 @@ class Tile:
 class GemmTile:
     """Large products."""
 
-    least: int  # with fewer workgroups (splits included) a smaller tile is taken
-    side: int  # rows and columns that a product must have more of
+    least: int  # with fewer workgroups (splits included) a smaller tile is chosen
+    side: int  # a product must have more rows and more columns than this
     partial_wave: tuple[float, ...]
-    start_k: int  # k that starting a workgroup costs
+    start_k: int  # cost of starting a workgroup, as a number of k
     rate: float
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
-    short: int  # the least of a shorter last split
-    uneven: float  # of a wave: what long splits with a short one each leave idle at the most
-    k_last: Mapping[str, float]  # share that loading b with k last costs, by dtype ("f16", "f32")
-    scalars: float  # and without vectors
+    short: int  # smallest length of a last split that is shorter than the others
+    uneven: float  # largest idle share of a wave if the last split is shorter than the others
+    k_last: Mapping[str, float]  # cost of loading b with k last, as a share, by dtype ("f16")
+    scalars: float  # the same cost of loading b without vectors
 
 
 @dataclass(frozen=True, eq=False)
 class GemmMma:
-    """A tile of matrix units, of halves or bytes."""
+    """A tile for matrix units, of halves or bytes."""
 
     rate: float
     partial_wave: tuple[float, ...]
-    start_k: int  # k that starting a workgroup costs
+    start_k: int  # cost of starting a workgroup, as a number of k
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
-    slice_k: int  # k that each slice but the first costs
+    slice_k: int  # cost of each slice but the first, as a number of k
 
 
 @dataclass(frozen=True, eq=False)
 class Reduce:
     """splitk_reduce."""
 
-    busy: int  # workgroups from which no more invocations share an element
+    busy: int  # from this number of workgroups on, no more invocations share an element
     lane_splits: int  # splits for each of the invocations that share an element
 
 
@@ -101,18 +101,18 @@ class Int8:
 
     tiles: Mapping[str, Tile]
     rate: float
-    rows_run: float  # share that loading an operand costs whose rows run along memory, not k
-    bytes: float  # and byte by byte
+    rows_run: float  # cost, as a share, of loading an operand whose rows, not k, run along memory
+    bytes: float  # the same cost of loading an operand byte by byte
 
 
 @dataclass(frozen=True, eq=False)
 class Matmul:
-    bodies: tuple[str, ...]  # of "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
-    dispatch: float  # one more
-    mma_sum: float  # the sum over splits on matrix units, beside its bytes
-    gemv_rows: int  # rows that gemv takes, at the most
-    gemv_area: int  # columns (32 or more) times k, for each row, from which it takes them
-    gemv_depth: int  # k, for each row but one, above which it takes them
+    bodies: tuple[str, ...]  # such as "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
+    dispatch: float  # time of one more dispatch
+    mma_sum: float  # time of the sum over splits on matrix units, beyond that of its bytes
+    gemv_rows: int  # most rows for which gemv is chosen
+    gemv_area: int  # gemv needs at least this: columns (32 or more) times k, for each row
+    gemv_depth: int  # gemv needs more than this: k, for each row but one
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile
@@ -129,17 +129,17 @@ class Stem:
     """conv_stem."""
 
     channels: int  # most input channels of a group
-    waves: int  # workgroups on each unit from which tiles are the larger ones
-    yield_depth: int  # depth of a window from which implicit_gemm_3x3 is better
-    yield_pixels: int  # and pixels
+    waves: int  # workgroups on each unit from which the larger tiles are used
+    yield_depth: int  # implicit_gemm_3x3 is better from this depth of a window on,
+    yield_pixels: int  # with at least this number of pixels
 
 
 @dataclass(frozen=True, eq=False)
 class ImplicitGemm:
     rates: Mapping[str, Mapping[str, float]]  # by tile and form of loading
-    start_k: Mapping[str, int]  # k that starting a workgroup costs, by form
-    busy_invocations: int  # on each unit: below, it takes the fourth root longer
-    even_from: int  # workgroups on each unit from which the load evens out
+    start_k: Mapping[str, int]  # cost of starting a workgroup, as a number of k, by form
+    busy_invocations: int  # on each unit; with 1/n of them, work takes n^(1/4) times as long
+    even_from: int  # workgroups on each unit from which the load is even
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,29 +154,29 @@ class Gemm3x3:
 class Direct:
     """conv_direct."""
 
-    rows: int  # output channels of a group, at the most
-    depth: int  # of a window, at the most, unless
-    pixels: int  # there are so many
+    rows: int  # most output channels of a group
+    depth: int  # largest depth of a window; with at least
+    pixels: int  # this number of pixels, the depth does not matter
 
 
 @dataclass(frozen=True, eq=False)
 class Winograd:
     """winograd_pack, products, winograd_output."""
 
-    gain: float  # taken if its expected time is less than so much of every other; 0: never
-    room: int  # bytes of scratch memory, at the most
+    gain: float  # chosen if its time is below this share of every other body's time; 0: never
+    room: int  # most bytes of scratch memory
 
 
 @dataclass(frozen=True, eq=False)
 class ConvBackwardWeight:
-    bodies: tuple[str, ...]  # as "64x64"
+    bodies: tuple[str, ...]  # such as "64x64"
     rates: Mapping[str, float]
-    direct_rate: float  # conv_weight_direct
-    direct_waves: int  # workgroups on each unit that keep that body busy
-    waves: int  # workgroups on each unit that splits are cut for, at the most
+    direct_rate: float  # the rate of conv_weight_direct
+    direct_waves: int  # workgroups of conv_weight_direct on each unit that keep the device busy
+    waves: int  # most workgroups on each unit that splits may lead to
     shortest: int  # smallest length of a split
-    start_k: int  # k that starting a workgroup costs
-    busy_invocations: int  # on each unit: below, it takes the square root longer
+    start_k: int  # cost of starting a workgroup, as a number of k
+    busy_invocations: int  # on each unit; with 1/n of them, work takes n^(1/2) times as long
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +186,13 @@ class ConvBackwardBias:
 
 @dataclass(frozen=True, eq=False)
 class Conv:
-    bodies: tuple[str, ...]  # as "implicit_gemm/64x64"
-    dispatch: float  # one more
-    fill: int  # workgroups that splits are cut for; 0: by the time of each number of splits
+    bodies: tuple[str, ...]  # such as "implicit_gemm/64x64"
+    dispatch: float  # time of one more dispatch
+    fill: int  # workgroups that splits should lead to; 0: splits are chosen by predicted times
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
     pack_from: float  # operations below which repacked weights do not pay
-    product_pixels: int  # of an image from which 1 x 1 convolutions are products image by image
+    product_pixels: int  # pixels of an image from which a 1 x 1 convolution is a product per image
     conv_direct: Direct
     conv_stem: Stem
     winograd: Winograd
@@ -209,31 +209,31 @@ class Conv:
 class Decode:
     """flash_attn and attention_decode: few query rows."""
 
-    rows: int  # of the heads that share a KV head, at the most
+    rows: int  # most query rows of all heads that share a KV head
     waves: int  # workgroups on each unit that keep the device busy
     shortest: int  # smallest length of a split
-    lanes16x2_splits: int  # splits from which workgroups of 256 pay
-    lanes16x2_keys: int  # and keys of each
+    lanes16x2_splits: int  # splits from which workgroups of 256 invocations are faster,
+    lanes16x2_keys: int  # with at least this number of keys in each split
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionTile:
-    """attention_tile; what is by tile and padded depth of values has keys as "large/64"."""
+    """attention_tile; mappings have keys such as "large/64": tile and padded depth of values."""
 
     waves: Mapping[str, int]  # workgroups on each unit that keep the device busy
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
-    large_keys: int  # keys that a workgroup of a large tile should have at the least
-    resident: int  # workgroups of the large tiles at a time on each unit
+    large_keys: int  # least number of keys for a workgroup of a large tile
+    resident: int  # workgroups of the large tiles that run on a unit at the same time
     rate: float
-    ends: float  # tiles that it takes to begin and end a split
+    ends: float  # cost of beginning and ending a split, as a number of tiles
     cache_waves: int  # waves of blocks whose keys stay in the cache
-    alike: float  # of a group of heads that the last one should have, at the least
+    alike: float  # least size of the last group of heads, as a share of the other groups
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMma:
-    """A tile of attention_mma, of halves on matrix units."""
+    """A tile of attention_mma, for halves on matrix units."""
 
     waves: int  # workgroups on each unit that keep the device busy
     shortest: int  # smallest length of a split
@@ -242,24 +242,24 @@ class AttentionMma:
 
 @dataclass(frozen=True, eq=False)
 class Combine:
-    tile_splits: int  # splits that attention_combine_tiles takes, at the most
+    tile_splits: int  # most splits for attention_combine_tiles
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionBackward:
     bodies: tuple[str, ...]  # "128"
-    room: int  # elements of one matrix of a window
-    side: int  # queries and keys of a window
-    band_side: int  # the same where a band hides keys
-    least_tiles: int  # tiles of 128 below which the small one is taken
-    least_side: int  # queries and keys up to which it is
-    narrow_groups: int  # workgroups of sums below which their tiles have 64 columns
+    room: int  # most elements of one matrix of a window
+    side: int  # most queries and keys of a window
+    band_side: int  # the same if a band hides keys
+    least_tiles: int  # with fewer tiles of 128, the small tile is used
+    least_side: int  # with up to this number of queries or keys, the small tile is used
+    narrow_groups: int  # with fewer workgroups for a sum, its tiles have 64 columns
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
     bodies: tuple[str, ...]  # "attention_tile/large"
-    dispatch: float  # one more
+    dispatch: float  # time of one more dispatch
     decode: Decode
     attention_tile: AttentionTile
     attention_mma: Mapping[str, AttentionMma]
@@ -269,7 +269,7 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    transpose_lanes: int  # lanes on a row from which far columns are transposed first
+    transpose_lanes: int  # with more lanes on a row, columns that lie apart are transposed first
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +279,7 @@ class Reduction:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    tile_side: int  # rows and columns from which cpy_tile transposes
+    tile_side: int  # least rows and columns for a transposition by cpy_tile
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@
     for finding in validate(sources, found):
         print(finding)
 
-naga and Tint speak two dialects. Each validator checks the part of a text that it supports. A
-construct that one lacks and the other accepts gives a note or a warning, not an error. The package
-imports neither wgpu nor numpy nor anything generated, so the build can use it.
+naga and Tint accept two dialects. Each validator checks the part of a text that it supports. A
+construct that one compiler lacks and the other accepts gives a note or a warning, not an error. The
+package imports neither wgpu nor numpy nor generated modules, so the build can use it.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ def validate(
     """Validate the sources. Returns findings in the order of the sources, then by line.
 
     `features` are the features of the device (``shader-f16``, ``bgra8unorm-storage``): a text that
-    needs another feature gets an error. None stands for the features that each text enables.
+    needs another feature gets an error. With None, each text may use the features that it enables.
     """
     found = [f for validator in validators for f in validator.check(sources)]
     said = agree(sources, found, {v.name: v.version for v in validators})
     return arrange(sources, [*lacking(sources, features), *said])
 
 
-# Lints that replace a compiler's message; they are dropped if the compiler reports it itself.
+# Lints that replace a compiler's message; they are dropped if the compiler reports the same fault.
 _STANDS_IN = {"PK007": "tint", "PK010": "naga", "PK011": "tint"}
-# Lints on limits that Tint's pipelines check, too; the lints give a better place.
+# Lints on limits that Tint's pipelines check as well; the lints report a more exact place.
 _OF_LIMITS = {"PK003", "PK004", "PK005", "PK012", "PK013"}
 _SHOWN = re.compile(r"^ *(\d+)(?: │|:\d)", re.MULTILINE)
 
@@ -85,7 +85,8 @@ def arrange(sources: Sequence[Source], findings: Sequence[Finding]) -> list[Find
 
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings without naga's and Tint's on faults that others have found, too."""
+    """The findings without duplicates: limits that a lint also reports are dropped from Tint's, and
+    an error that naga and Tint both report is listed once."""
     errors: dict[tuple[str, str], list[Finding]] = {}
     for f in findings:
         if f.severity == "error" and not f.code.startswith("translate"):
@@ -102,7 +103,7 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
                     for n in errors.get((source, "naga"), ())
                     if n not in said and _same_fault(n, f)
                 ]:
-                    # Tint points at the operand where naga points at the statement.
+                    # Tint's place is kept: it is the operand, and naga's place is the statement.
                     said[f] = replace(f, validator="naga, tint")
                     said.update(dict.fromkeys(twins))
     return [kept for f in findings if (kept := said.get(f, f)) is not None]
@@ -115,5 +116,5 @@ def _same_fault(naga: Finding, tint: Finding) -> bool:
 
 
 def _same_limit(lint: Finding, tint: Finding) -> bool:
-    """True if a pipeline fails by the number that a lint has counted."""
+    """True if Tint's error on a pipeline names the number that the lint has counted."""
     return "maximum" in tint.message and lint.message.split()[0] in re.findall(r"\d+", tint.message)

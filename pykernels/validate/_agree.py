@@ -1,4 +1,4 @@
-"""Errors of a compiler that lacks a construct of a text, which the other compiler knows.
+"""Softens errors on constructs that one compiler lacks and the other compiler supports.
 
 naga and Tint know different parts of WGSL. If one of them stops at an unknown construct and the
 other accepts the text, the text is right and the first compiler lacks the construct.
@@ -16,7 +16,7 @@ from ._types import LACKS, Finding, Severity, Source, knows
 __all__ = ["agree"]
 
 _COMPILERS = ("naga", "tint")
-# The construct that a compiler's message is about, from its words; `{}` stands for a name.
+# Patterns of a compiler's messages, each with the construct that it names; `{}` stands for a name.
 _DIRECTIVES = {
     "naga": (
         (r"`(\w+)` enable-extension|enable-extension `(\w+)`", "`enable {}`"),
@@ -45,10 +45,9 @@ _WORD = re.compile(r"\w+")
 def agree(
     sources: Sequence[Source], findings: Sequence[Finding], versions: Mapping[str, str]
 ) -> list[Finding]:
-    """Findings in which a construct that one compiler lacks is no error if the other accepts the
-    text.
+    """The findings; a construct that one compiler lacks is no error if the other accepts the text.
 
-    `versions` has the validators that ran. An unknown directive becomes a note, and an unknown
+    `versions` names the validators that ran. An unknown directive becomes a note, and an unknown
     construct a warning, because the text may have to run with both compilers.
     """
     if not versions.keys() >= set(_COMPILERS):
@@ -78,7 +77,8 @@ def agree(
 def _lacking(
     compiler: str, found: Sequence[Finding], source: Source, others: Sequence[Finding]
 ) -> tuple[Severity, str] | None:
-    """The construct that a compiler lacks, if its first error says only that."""
+    """The construct that a compiler lacks, with a severity; None if the errors are about anything
+    else."""
     first = found[0]
     if directive := _directive(compiler, first, source):
         strange = any((f.line, f.column) == (first.line, first.column) for f in others)

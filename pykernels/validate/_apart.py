@@ -16,12 +16,12 @@ from ._types import Finding, Source
 __all__ = ["TIMEOUT", "apart"]
 
 _WORKER = "pykernels.validate._pool"
-_MOST_SECONDS = 60  # of a worker: Tint takes longer than that for some texts
-TIMEOUT = "timeout"  # the code of such a finding
+_MOST_SECONDS = 60  # time limit of a worker; Tint takes longer for some texts
+TIMEOUT = "timeout"  # the code of a finding on a text that takes too long
 
 
 def apart(checker: Mapping[str, Any], sources: list[Source]) -> list[Finding]:
-    """Check in another process; a text that ends it, or takes for ever, gets a finding."""
+    """Check in another process. A text that ends the process, or takes too long, gets an error."""
     name = checker["name"]
     job = {"checker": dict(checker), "sources": [asdict(s) for s in sources]}
     code = ""

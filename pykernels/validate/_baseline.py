@@ -17,7 +17,7 @@ _Known = Counter[tuple[str, ...]]
 
 
 def excerpt(texts: Mapping[str, str], f: Finding) -> str:
-    """The line that a finding points at; "" where there is none."""
+    """The line that a finding points at; "" if there is no such line."""
     lines = texts.get(f.source, "").split("\n")
     return lines[f.line - 1] if f.line <= len(lines) else ""
 

@@ -1,4 +1,4 @@
-"""Verdicts of earlier runs, by hash of everything that they depend on."""
+"""Verdicts of earlier runs, stored by a hash of everything that they depend on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ._types import Finding, Source
 
 __all__ = ["Cache", "default_folder"]
 
-# The version of the entries: raise it if the same validator gives other verdicts than before.
+# The version of the entries: raise it if the same version of a validator gives new verdicts.
 _FORM = "4"
-# Verdicts kept per validator: the oldest go first.
+# The most verdicts kept per validator; the oldest are dropped first.
 _MOST = 100_000
 
 
 def default_folder() -> Path:
-    """The user's cache folder, or the one that PYKERNELS_CACHE names."""
+    """The folder that PYKERNELS_CACHE names, else the user's cache folder."""
     if named := os.environ.get("PYKERNELS_CACHE"):
         return Path(named)
     if sys.platform == "win32":
@@ -65,7 +65,7 @@ class Cache:
         self._new[self.key(source)] = fields
 
     def save(self) -> None:
-        """Add the new verdicts to the file; nothing is lost but time if that fails."""
+        """Add the new verdicts to the file. If that fails, a later run only takes longer."""
         if not self._new:
             return
         merged = {**self._read(), **self._new}

@@ -1,8 +1,7 @@
-"""The features that a text needs of a device: features that it enables, and features of storage
-formats.
+"""The features that a text needs: those that it enables, and those of its storage formats.
 
-No `enable` names the features of storage formats, and compilers do not ask for all of them, so
-they are read off the types here.
+No `enable` directive names the features of storage formats, and compilers do not require all of
+them, so this module finds them by the types.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["FORMATS", "lacking", "read_features"]
 
 _BGRA, _TIER_1, _TIER_2 = "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"
 FORMATS = (_BGRA, _TIER_1, _TIER_2)
-# Of names in `enable` whose feature is not the name with dashes.
+# Names in `enable` whose feature is not the same name with dashes.
 _OF_NAMES = {F16.word: F16.name}
 _FEATURES = {
     "bgra8unorm-storage", "clip-distances", "core-features-and-limits", "depth-clip-control",
@@ -32,7 +31,8 @@ _FEATURES = {
     "texture-formats-tier2", "timestamp-query",
 }  # fmt: skip
 _STORAGE = re.compile(r"texture_storage_\w+\s*<\s*(\w+)\s*,\s*(\w+)\s*,?\s*>")
-# Formats of every device, and formats that the second tier reads and writes; all others are tier 1.
+# Storage formats of every device, formats that every device reads and writes, formats that tier 2
+# reads and writes, and formats of tier 1.
 _PLAIN = {
     *("rgba8unorm", "rgba8snorm", "rgba8uint", "rgba8sint", "rgba16uint", "rgba16sint"),
     *("rgba16float", "r32uint", "r32sint", "r32float", "rg32uint", "rg32sint", "rg32float"),
@@ -51,7 +51,7 @@ _BY_TIER_1 = re.compile(
 
 
 def read_features(text: str) -> frozenset[str]:
-    """The names in ``shader-f16,bgra8unorm-storage`` or ``none``; ArgumentError for a wrong one."""
+    """The names in ``shader-f16,bgra8unorm-storage`` or ``none``; ArgumentError for other names."""
     names = frozenset(n for n in (part.strip() for part in text.split(",")) if n and n != "none")
     for name in sorted(names):
         if name not in _FEATURES and not name.startswith(("chromium-", "wgpu-")):
@@ -66,7 +66,7 @@ def read_features(text: str) -> frozenset[str]:
 def lacking(sources: Sequence[Source], features: Collection[str] | None) -> list[Finding]:
     """An error for each feature that a text needs and the device lacks.
 
-    `features` are those of the device. None stands for those that the text enables, and no others.
+    `features` are the device's features. None: the device has just those that the text enables.
     """
     found = []
     for source in sources:
@@ -82,8 +82,8 @@ def lacking(sources: Sequence[Source], features: Collection[str] | None) -> list
 
 
 def _needed(source: Source, enabled: bool) -> Iterator[tuple[str, str, int]]:
-    """The features of storage formats and, if `enabled`, of `enable` directives, each with its
-    use."""
+    """The features of storage formats and, if `enabled`, of `enable` directives: each feature with
+    the construct that needs it and the construct's index in the text."""
     usage = measure(source.text, source.overrides)
     if enabled:
         for m in ENABLE.finditer(usage.code):
@@ -93,7 +93,7 @@ def _needed(source: Source, enabled: bool) -> Iterator[tuple[str, str, int]]:
                     yield feature, f"enable {name}", m.start()
         for name in source.features:
             yield name, "this text", 0
-        if used := SUBGROUP.search(usage.code):  # naga's dialect has no directive for them
+        if used := SUBGROUP.search(usage.code):  # naga's dialect has no directive for subgroups
             yield "subgroups", used[0].rstrip("( "), used.start()
     for m in _STORAGE.finditer(usage.code):
         if feature := _of_format(m[1], m[2]):

@@ -36,10 +36,11 @@ __all__ = [
 MOST_BYTES = 5_000_000
 _MOST_FUNCTIONS = 20_000
 
-# Folders that hold other people's files, or none at all; `target` only where Cargo made it.
+# Folders whose files belong to other projects, or that hold no sources. `target` is left out beside
+# a Cargo.toml only.
 _LEAVE = {"node_modules", "__pycache__", "site-packages"}
 _FUNCTION = re.compile(r"\bfn\s")
-# Text that WGSL does not have, because shader sources are often templates.
+# Marks of templates, which are no WGSL; shader sources are often templates.
 _TEMPLATES = (
     ("jinja", re.compile(r"\{\{|\{%|\{\$|\{#|^[ \t]*\$\$", re.MULTILINE)),
     ("${}", re.compile(r"\$\{")),
@@ -61,7 +62,7 @@ _MISSING = re.compile(
     r"(?:no definition in scope for identifier: |unresolved [\w ]+ )['`](\w+)['`]"
 )
 _OUTSIDE = re.compile(r"statement found outside of function body|expected global item")
-# WebGPU's names of the limits that the lints know.
+# WebGPU's names of the limits that the lints check.
 _LIMITS = {
     "maxComputeWorkgroupStorageSize": "max_workgroup_storage",
     "maxComputeInvocationsPerWorkgroup": "max_invocations",
@@ -76,7 +77,7 @@ _LIMITS = {
     "maxSamplersPerShaderStage": "max_samplers",
     "maxStorageTexturesPerShaderStage": "max_storage_textures",
 }
-# Limits that no text can break: a file may be a dump of all limits of a device.
+# Limits that no text can break; they are accepted, because a file may list all limits of a device.
 _OTHERS = {
     "maxTextureDimension1D", "maxTextureDimension2D", "maxTextureDimension3D",
     "maxTextureArrayLayers", "maxBindGroupsPlusVertexBuffers", "maxImmediateSize",
@@ -109,9 +110,9 @@ def gather(
     """The texts of files and folders, each once, and the texts that cannot be checked.
 
     A folder stands for its ``*.wgsl`` files and ``-`` for `stdin`. Names that match a pattern of
-    `exclude` are no part of it. Folders that are hidden, links, or hold other people's files are
-    added to `left_out`. A file that cannot be read, or is too large, is an error of that file.
-    ArgumentError if there is nothing of a name.
+    `exclude` are skipped. Folders that are hidden, are links, or hold other people's files are
+    added to `left_out`. A file that cannot be read, or is too large, gets an error. ArgumentError
+    if a path does not exist.
     """
     left_out = [] if left_out is None else left_out
     sources: list[Source] = []
@@ -212,7 +213,7 @@ def _matches(path: Path, patterns: Sequence[str]) -> bool:
     name = path.as_posix()
     return any(
         fnmatch.fnmatch(n, p)
-        for p in (Path(p).as_posix() for p in patterns)  # without ./ and a / at the end
+        for p in (Path(p).as_posix() for p in patterns)  # Path removes ./ and a / at the end
         for n in (name, path.name, *(f.as_posix() for f in path.parents))
     )
 
@@ -220,10 +221,10 @@ def _matches(path: Path, patterns: Sequence[str]) -> bool:
 def templates(
     sources: Sequence[Source], findings: Sequence[Finding], compilers: Collection[str]
 ) -> tuple[list[Finding], list[Skipped]]:
-    """The findings on other texts, and the templates.
+    """The findings on texts that are no templates, and the templates.
 
     A template has marks (``{{``, ``#import``, …) and does not compile: the first error of each
-    compiler is on a mark or within it. Without compilers only the marks decide.
+    compiler is at a mark or inside it. Without compilers, every text with marks is a template.
     """
     errors: dict[str, dict[str, tuple[int, int]]] = {}
     for f in findings:  # in the order of lines
@@ -257,7 +258,7 @@ def _marks(text: str) -> list[tuple[_Place, _Place, str]]:
             closing = _CLOSED_BY.get(opening, "\n")
             end = code.find(closing, m.end())
             end = len(code) if end < 0 else end + len(closing)
-            # `array<{{T}}>` is no list of types to a compiler: it points at what stands before.
+            # For `array<{{T}}>` a compiler points at the text before the mark, so that text counts.
             start = m.end() - len(opening)
             before = code[max(0, start - 8) : start]
             start -= len(before) - len(before.rstrip(" <(,=+-*/"))
@@ -284,7 +285,7 @@ def collection(limits: Limits | None = None) -> list[Source]:
 
 
 def read_limits(value: str) -> Limits:
-    """``webgpu`` (the guaranteed ones), or a JSON or TOML file of limits by WebGPU's names.
+    """``webgpu`` (the guaranteed limits), or a JSON or TOML file of limits by WebGPU's names.
 
     Names may be those of ``GPUDevice.limits`` in JavaScript or in wgpu (``max-bind-groups``).
     Limits that the file does not name are WebGPU's.
@@ -316,7 +317,8 @@ def read_limits(value: str) -> Limits:
 
 
 def unique(sources: Sequence[Source]) -> dict[Source, list[Source]]:
-    """Sources by the first one with the same text, limits and features."""
+    """The sources in groups of equal text, limits, features and overrides; the key of a group is
+    its first source."""
     first: dict[tuple[object, ...], Source] = {}
     groups: dict[Source, list[Source]] = {}
     for s in sources:
@@ -328,10 +330,10 @@ def unique(sources: Sequence[Source]) -> dict[Source, list[Source]]:
 def fragments(
     sources: Sequence[Source], findings: Sequence[Finding]
 ) -> tuple[list[Finding], list[Skipped]]:
-    """The findings on other texts, and the fragments.
+    """The findings on texts that are no fragments, and the fragments.
 
-    A fragment is a text without an entry point of which the compilers say no more than that it
-    uses names which it does not define, or that it has statements outside functions.
+    A fragment is a text without an entry point whose only errors are that it uses names which it
+    does not define, or that it has statements outside functions.
     """
     by_source: dict[str, list[Finding]] = {}
     for f in findings:

@@ -1,10 +1,9 @@
-"""Lints on control flow: the order of the statements of each invocation, as far as the text shows
-it.
+"""Lints on control flow: barriers in divergent code, and workgroup memory that is read too early.
 
-The walk knows statements, not types. A value counts as different between the invocations of a
-workgroup if a built-in that differs (``local_invocation_id`` and the like) went into it by name;
-what comes through a function's parameters or a pointer is taken as equal. So a finding stands for
-a mistake, and silence proves nothing: Tint's analysis does.
+The walk uses statements, not types. A value counts as different between the invocations of a
+workgroup if its expression names a built-in that differs (``local_invocation_id`` and the like), or
+a variable that depends on one; values that come through a function's parameters or a pointer count
+as equal. So each finding is a mistake, but there may be others: only Tint's analysis finds all.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _EQUAL = re.compile(r"\s*=(?!=)")
 _ATOMIC = re.compile(r"\batomic(Load|Add|Sub|Max|Min|And|Or|Xor)\s*\(\s*&$")
 _AND = re.compile(r"[\w)\]]\s*&$")
 _DECLARED = re.compile(r"\bvar\s*<\s*workgroup\s*>\s*$")
-_NEAR = 80  # characters in front of a name that are looked at
-# Loops inside as many others are walked once, not twice: each level doubles the work.
+_NEAR = 80  # characters in front of a name that are searched
+# Loops nested more deeply than this are walked once, not twice: each level doubles the work.
 _TWICE = 3
 # Uses of workgroup memory that are followed for all entry points together.
 _MOST_USES = 1_000_000
@@ -57,7 +56,7 @@ class _Statement:
 
     kind: str  # if, for, while, loop, switch, block, simple
     at: int
-    start: int  # of the text
+    start: int  # the index of `text`
     text: str  # condition, header or the statement itself
     blocks: list[list[_Statement]] = field(default_factory=list)
 
@@ -72,7 +71,7 @@ def flaws(usage: Usage) -> Iterator[Flaw]:
                 bodies[name] = _parse(usage, *f.body)
             if barrier:
                 yield from _Divergence(usage, f).run(bodies[name])
-        except RecursionError:  # hundreds of nested blocks are more than compilers take, too
+        except RecursionError:  # compilers refuse hundreds of nested blocks as well
             bodies.pop(name, None)
     uses = {name: list(_uses(usage, body)) for name, body in bodies.items()}
     yield from _first_uses(usage, uses)
@@ -155,10 +154,10 @@ class _Divergence:
         self.different, self.members = _different(usage, f)
         self.changes: list[str] = []  # names that entered or left `different`
         self.found: dict[int, tuple[str, str]] = {}
-        # Why the rest of the function, or of the loop, is reached by some only; "" if by all.
+        # Why only some invocations reach the rest of the function or loop; "" if all reach it.
         self.left = ""
         self.left_loop = ""
-        self.switches = 0  # around this statement, inside the innermost loop
+        self.switches = 0  # switches around this statement, inside the innermost loop
         self.loops = 0
 
     def run(self, body: list[_Statement]) -> Iterator[Flaw]:
@@ -170,7 +169,7 @@ class _Divergence:
         text = _UNIFORM.sub("0", text)
         if self.members and not self.members.isdisjoint(_MEMBER.findall(text)):
             return True
-        # A member with that name is another variable.
+        # _WORD skips members: a member with the name of a variable is a different value.
         return not self.different.isdisjoint(_WORD.findall(text))
 
     def change(self, name: str, differs: bool) -> None:
@@ -179,7 +178,7 @@ class _Divergence:
             self.changes.append(name)
 
     def changed(self, start: int) -> tuple[set[str], set[str]]:
-        """The names that differ now and did not at `start` of the changes; and the reverse."""
+        """The names that differ now but not when `changes` had length `start`; and the reverse."""
         odd = {name for name, n in Counter(self.changes[start:]).items() if n % 2}
         return odd & self.different, odd - self.different
 
@@ -205,8 +204,8 @@ class _Divergence:
             self.loop(s, why)
 
     def branches(self, blocks: list[list[_Statement]], why: str) -> None:
-        """Values that differ before the branches, or after one of them, differ after the
-        statement."""
+        """Walk the branches of a statement. Values that differ before them, or after one of them,
+        differ after the statement."""
         start = len(self.changes)
         after: set[str] = set()
         for b in blocks:
@@ -238,7 +237,7 @@ class _Divergence:
             more, fewer = self.changed(start)
             for name in fewer:
                 self.change(name, True)
-            # Names that differ at the end of the body differ at its start, too.
+            # Names that differ at the end of the body differ at the start of its next round.
             if not more and left == (self.left, self.left_loop):
                 break
         self.loops -= 1
@@ -275,7 +274,7 @@ class _Divergence:
             self.change(name, False)
 
     def inspect(self, s: _Statement, now: str) -> None:
-        """Note the barriers of a statement, and the calls of functions that have one."""
+        """Note the barriers of a statement, and its calls of functions that contain a barrier."""
         if not now:
             return
         for m in _WORD.finditer(s.text):
@@ -331,7 +330,7 @@ def _uses(usage: Usage, body: list[_Statement], certain: bool = True) -> Iterato
         # The right side of an assignment is read before the left side is written.
         yield from [*found["read"], *found["write"], *found["call"]]
         for b in s.blocks:
-            # Written in one branch: it may be written. Read in one: it may not be reached.
+            # A use in a branch is not certain: the branch may not run.
             yield from list(_uses(usage, b, certain and s.kind not in ("if", "switch")))
 
 
@@ -376,6 +375,6 @@ def _writes(usage: Usage, start: int, end: int) -> bool:
         return _ATOMIC.search(before) is None
     if _DECLARED.search(before):
         return False
-    while part := _PART.match(code, end):  # past the indices and members
+    while part := _PART.match(code, end):  # skip indices and members
         end = usage.ends[part.end() - 1] + 1 if part[1] else part.end()
     return _EQUAL.match(code, end) is not None

@@ -1,6 +1,6 @@
 """Lints on the text: faults that compilers accept but a portable shader must not have.
 
-docs/reference/lints.md explains each code. A comment suppresses what it names:
+docs/reference/lints.md explains each code. A comment suppresses the codes that it names:
 
     // pykernels: ignore PK008            on the line, or on the line above it; without codes: all
     // pykernels: ignore-file PK009       in the whole text
@@ -38,7 +38,7 @@ CODES = {
     "PK014": "a fragment shader takes what its vertex shader does not give",
 }
 FLOW = frozenset({"PK007", "PK008"})  # walking every statement takes most of the time
-OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # house rules: legal, and right elsewhere
+OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # rules of this project; other texts may differ
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
 ENABLE = re.compile(r"enable(?<!\wenable)\s+([^;]*)")
 _REQUIRES = re.compile(r"requires(?<!\wrequires)\s+([^;]*)")
@@ -58,7 +58,7 @@ _TOO_LARGE = re.compile(r"3\.4028235(?<![\w.]3\.4028235)[eE]\+?38f?\b")
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(workgroup_id|global_invocation_id)\s*,?\s*\)\s*(\w+)")
 _UNSIZED = re.compile(r"array\s*<[^,;]+>")
 _DECLARED, _GUARANTEED = "but the declared limit is", "more than WebGPU guarantees:"
-# Language extensions that naga 29 has.
+# Language extensions that naga 29 supports.
 _IN_NAGA = {
     "readonly_and_readwrite_storage_textures",
     "packed_4x8_integer_dot_product",
@@ -77,7 +77,8 @@ class Lints:
         self.ignore = frozenset(ignore)
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
-        """The findings of all lints; without declared limits, more than WebGPU's are notes."""
+        """The findings of all lints. If a source declares no limits, use beyond WebGPU's guaranteed
+        limits is a note."""
         findings = []
         for source in sources:
             silent = _suppressed(source.text)
@@ -113,7 +114,7 @@ def _all(source: Source, ignore: Collection[str]) -> Iterator[_Found]:
 
 
 def _suppressed(text: str) -> Callable[[str, int], bool]:
-    """True if a comment silences this code on this line."""
+    """A function of a code and a line: True if a comment suppresses the code on that line."""
     everywhere: set[str] = set()
     lines: dict[int, set[str]] = {}
     places = Places(text)
@@ -135,7 +136,8 @@ def _found(
 
 
 def _overrides(usage: Usage) -> Iterator[_Found]:
-    """PK001 for an override that sizes something, through other overrides too; else PK002."""
+    """PK001 for an override that a workgroup's size or memory depends on, also through other
+    overrides; PK002 for every other override."""
     values = {o.name: set(re.findall(r"[A-Za-z_]\w*", o.value)) for o in usage.overrides}
     sizes = " ".join(
         [f.attributes for f in usage.functions.values() if f.compute]
@@ -168,7 +170,7 @@ def _half_vectors(usage: Usage) -> Iterator[_Found]:
 
 
 def _grid(usage: Usage) -> Iterator[_Found]:
-    """PK009: an unsized array behind a grid of which only x counts."""
+    """PK009: a text with an unsized array, and an entry point that reads only x of the grid."""
     if not any(r.kind == "storage" and _UNSIZED.fullmatch(r.type) for r in usage.resources):
         return
     for entry in usage.entry_points:
@@ -192,7 +194,7 @@ def _grid(usage: Usage) -> Iterator[_Found]:
 
 
 def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
-    """PK010 and PK011. A text that enables an extension of one compiler speaks its dialect."""
+    """PK010 and PK011. A text that enables an extension of one compiler is in its dialect."""
     code = usage.code
     enabled = _enabled(usage)
     dialect = _dialect(enabled)
@@ -247,10 +249,10 @@ def _for_naga_alone(usage: Usage, enabled: set[str]) -> Iterator[_Found]:
 def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
     """PK003, PK004, PK005, PK012 and PK013, as code, severity, line, column and message.
 
-    Memory and bindings count for each entry point; in a text without any, all of them do.
+    Memory and bindings are counted for each entry point; in a text without one, all are counted.
     """
     found: list[_Found] = []
-    # One entry point stands for all that reach the same declarations.
+    # Of entry points that reach the same declarations only the first is checked.
     reached = {usage.reach[item.name]: item.name for item in reversed(usage.entry_points)}
     entries = list(reversed(reached.values()))
     memory = [usage.shared(name) for name in entries] or [usage.workgroup]
@@ -264,7 +266,7 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
             if n is not None and n > limit:
                 message = f"{n} invocations along {axis}, {_DECLARED} {limit}"
                 found.append(("PK012", "error", item.line, item.column, message))
-        if len(found) == before:  # a workgroup that is too long has too many invocations
+        if len(found) == before:  # a workgroup that is too long also has too many invocations
             what = f"invocations in a workgroup of {item.name}"
             found += _sum("PK004", what, [item], limits.max_invocations)
     used = [usage.used(name) for name in entries] or [usage.resources]
@@ -290,7 +292,8 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
 
 
 def _sum(code: str, what: str, items: Sequence[Item], limit: int) -> Iterator[_Found]:
-    """A finding where the running total passes the limit, and one for each unknown cost."""
+    """A finding at the item whose cost takes the total past the limit, and a finding for each
+    unknown cost."""
     total, over = 0, None
     for item in items:
         if item.cost is None:

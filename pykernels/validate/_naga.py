@@ -16,12 +16,12 @@ from ._types import LACKS, Finding, Severity, Source, Target
 from ._usage import Override, measure, without_comments
 
 _SUFFIX: dict[Target, str] = {"spv": ".spv", "msl": ".metal", "hlsl": ".hlsl", "glsl": ".comp"}
-# Language versions that have subgroup operations; bounds checks as wgpu asks for on Metal.
+# Language versions that have subgroup operations; the bounds checks that wgpu uses on Metal.
 _OPTIONS = (
     *("--spirv-version", "1.3", "--metal-version", "2.4", "--shader-model", "60"),
     *("--profile", "es310", "--index-bounds-check-policy", "Restrict"),
 )
-# GLSL ES 3.10 cannot ask for the number of a texture's levels, which clamping needs.
+# GLSL ES 3.10 cannot query the number of a texture's levels, which clamping needs.
 _GLSL = ("--image-load-bounds-check-policy", "Unchecked")
 # A construct that a target cannot express, which is no error of the text.
 _BEYOND = re.compile(
@@ -29,12 +29,12 @@ _BEYOND = re.compile(
     r"|^(?!.*panicked).*(?:not (?:supported|implemented)|n't supported|[Uu]nsupported)",
     re.DOTALL,
 )
-# GLSL has one entry point a file, and its suffix is the stage.
+# A GLSL file has one entry point, and its suffix is the stage.
 _STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
 _ENTRY = re.compile(
     r"@(compute|vertex|fragment)\b(?:\s*+@\w++(?:\s*+\([^()]*+\))?+)*+\s*+fn\s+(\w+)"
 )
-_CHUNK = 256  # texts per process: past the cost of starting one, below any limit on arguments
+_CHUNK = 256  # texts per process: many, as a start is slow; below any limit on arguments
 _FAILED = "Validation failed for the following inputs:\n"
 _UNREADY = re.compile(r"the `(\w+)` (?:enable-|language )extension is not yet supported")
 _PLACE = re.compile(r"┌─ \S+?:(\d+):(\d+)")
@@ -47,7 +47,7 @@ class TranslationError(ShaderError):
 
 
 def find_naga() -> Naga | None:
-    """The binary that PYKERNELS_NAGA names, else the checkout's ``.tools/bin/naga``, else PATH's.
+    """naga by PYKERNELS_NAGA, else the checkout's ``.tools/bin/naga``, else the naga on PATH.
 
     ArgumentError if PYKERNELS_NAGA is set and does not name a working naga.
     """
@@ -79,11 +79,12 @@ class Naga:
         self.version = done.stdout.split()[-1]
 
     def check(self, sources: Sequence[Source], targets: Sequence[Target] = ()) -> list[Finding]:
-        """The first error of each text, and the targets that a valid text does not translate to.
+        """The first error of each text, and a finding for each target that naga cannot translate a
+        valid text to.
 
         GLSL is left out for a text with ``enable f16``: naga cannot write f16 there. A text that
-        enables a standard extension of which naga knows no more than the name (``subgroups``)
-        gets a note, and is checked and translated without the directive.
+        enables a standard extension that naga recognises but does not support (``subgroups``) gets
+        a note, and is checked and translated without the directive.
         """
         findings: list[Finding] = []
         workers = os.cpu_count() or 1
@@ -125,7 +126,7 @@ class Naga:
         return findings
 
     def translate(self, source: Source, to: Target) -> bytes:
-        """The text in another language; TranslationError with naga's words if it has none."""
+        """The text in another language; TranslationError with naga's message if naga fails."""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "0.wgsl").write_bytes(source.text.encode())
             output = Path(folder, "0" + _SUFFIX[to])
@@ -138,7 +139,8 @@ class Naga:
     def _without_directives(
         self, folder: str, sources: Sequence[Source], reports: dict[int, str]
     ) -> list[Finding]:
-        """A note for each directive that naga lacks; `reports` become those without them."""
+        """A note for each directive that naga lacks. The texts are validated again without these
+        directives, and `reports` gets the new reports."""
         notes = []
         texts = {index: sources[index].text for index in reports}
         again = list(reports)
@@ -170,8 +172,8 @@ class Naga:
     def _validate(self, folder: str, indices: range) -> dict[int, str]:
         """naga's report on each invalid text.
 
-        A text that kills naga takes its whole process along, so that half the texts are tried
-        again until it stands alone.
+        If a text makes naga crash, the process reports nothing on the other texts. So halves of the
+        texts are validated again, until the text is alone.
         """
         done = self._run(folder, "--bulk-validate", *(f"{index}.wgsl" for index in indices))
         if done.returncode == 0:
@@ -190,11 +192,12 @@ class Naga:
     def _translate(
         self, folder: str, stem: str, targets: Sequence[Target], more: Sequence[str]
     ) -> dict[Target, str]:
-        """naga's report on each failed target; one process for all, then one each if that fails."""
+        """naga's report on each failed target. One process writes all targets; if it fails, each
+        target gets its own process."""
         if not targets:
             return {}
         if self._emit(folder, stem, targets, more) is None:
-            for to in targets:  # thousands of texts may be on their way through this folder
+            for to in targets:  # thousands of texts may be translated in this folder
                 Path(folder, stem + _SUFFIX[to]).unlink()
             return {}
         errors: dict[Target, str | None] = {
@@ -205,7 +208,8 @@ class Naga:
     def _glsl(
         self, folder: str, stem: str, entries: Sequence[tuple[str, str]], more: Sequence[str]
     ) -> str | None:
-        """naga's report on the first entry point that has no GLSL: each becomes a file."""
+        """naga's report on the first entry point without a translation to GLSL; None if each has
+        one."""
         for stage, name in entries:
             file = f"{stem}.{_STAGES[stage]}"
             error = self._write(folder, stem, [file], *_GLSL, "--entry-point", name, *more)
@@ -248,7 +252,8 @@ def _place(report: str) -> tuple[int, int]:
 
 
 def _without_name(text: str, line: int, column: int, name: str) -> str | None:
-    """The text with one name of the directive there blanked out, None if there is no directive."""
+    """The text without `name` in the directive at this place, replaced by blanks; None if there is
+    no directive."""
     starts = [0, *(m.end() for m in re.finditer("\n", text))]
     at = starts[line - 1] + column - 1
     for m in _DIRECTIVE.finditer(without_comments(text)):

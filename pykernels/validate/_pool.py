@@ -1,7 +1,7 @@
-"""Validates many texts: validators run side by side in processes, and verdicts are cached.
+"""Validates many texts: validators run in parallel processes, and verdicts are cached.
 
 A worker is ``python -m pykernels.validate._pool``: one job as JSON on stdin, its findings on
-stdout. Nothing of the calling process is copied, so any program may use it.
+stdout. A worker shares no state with the calling process, so any program may start workers.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ._types import Finding, Limits, Source, Target, Validator, knows
 
 __all__ = ["Checker", "check"]
 
-# A worker costs about 0.2 s to start: fewer texts than this are checked here.
+# A worker takes about 0.2 s to start, so fewer texts than this are checked in this process.
 _FEW = 64
 _CHUNK = 200
 
 
 @dataclass(frozen=True)
 class Checker:
-    """A validator and its options, as another process can make it again."""
+    """A validator's name, version and options, from which another process can create it."""
 
     name: str
     version: str
-    targets: tuple[Target, ...] = ()  # naga
-    ignore: tuple[str, ...] = ()  # lint
+    targets: tuple[Target, ...] = ()  # for naga
+    ignore: tuple[str, ...] = ()  # for lints
 
     @property
     def options(self) -> tuple[str, ...]:

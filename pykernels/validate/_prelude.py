@@ -15,12 +15,12 @@ __all__ = ["Prelude", "placed", "prepend"]
 
 @dataclass(frozen=True)
 class Prelude:
-    """The files in front of a text, in order, with their numbers of lines."""
+    """The files in front of a text, in order, each with its number of lines."""
 
     files: tuple[tuple[str, int], ...] = ()
 
     def place(self, source: str, line: int) -> tuple[str, int]:
-        """The file of a line of the whole, and the line in it."""
+        """The file that a line of the joined text comes from, and its number in that file."""
         for name, lines in self.files:
             if line <= lines:
                 return name, line
@@ -31,7 +31,7 @@ class Prelude:
 def prepend(
     sources: Sequence[Source], given: Sequence[str]
 ) -> tuple[list[Source], dict[str, Prelude]]:
-    """The texts with ``[FILES:]FILE`` in front of them, and the files in front of each.
+    """The texts with the files of ``[FILES:]FILE`` in front of them, and the files of each text.
 
     A file that is put in front of others is checked only with them.
     """

@@ -1,4 +1,4 @@
-"""Findings as text, as JSON, as annotations of GitHub's and as SARIF."""
+"""Findings as text, as JSON, as annotations for GitHub and as SARIF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._types import Finding, Severity, printable
 __all__ = ["FORMATS", "Report"]
 
 
-# GitHub's words.
+# GitHub's words for severities.
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
@@ -27,11 +27,11 @@ class Report:
 
     findings: Sequence[Finding]
     skipped: Sequence[Skipped]
-    checked: int  # and the texts that could not be checked, with an error each
+    checked: int  # texts, including those that could not be checked, each with an error
     validators: dict[str, str]  # name: version
     texts: Mapping[str, str] = field(default_factory=dict)  # by the names of sources
     known: int = 0  # findings of a baseline, which are left out
-    left_out: Sequence[str] = ()  # folders
+    left_out: Sequence[str] = ()  # folders that were left out
 
     def summary(self) -> str:
         kinds = Counter(f.severity for f in self.findings)
@@ -63,7 +63,7 @@ def as_text(report: Report) -> str:
     return "\n".join([*lines, report.summary()])
 
 
-_LONGEST = 200  # characters of a line that is shown
+_LONGEST = 200  # most characters of a shown line
 
 
 def _shown(report: Report, f: Finding) -> list[str]:

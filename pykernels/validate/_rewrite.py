@@ -7,9 +7,9 @@ them.
         sites.insert(access.end, ")")
     new = sites.text()
 
-Edits are insertions at places of the text as it was, and spans that others replace, so edits of
-nested calls and indices do not disturb each other. Line numbers do not change: inserted text has no
-line break, and replaced text keeps its line breaks.
+Edits insert text at places of the original text, or replace spans of it, so edits of nested calls
+and indices do not disturb each other. Line numbers do not change: inserted text has no line break,
+and a replaced span keeps its line breaks.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Index:
     end: int
     line: int
     column: int
-    length: str  # an expression: how many elements the array has
+    length: str  # an expression for the number of elements of the array
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call: its span, that of each argument, and its place."""
+    """A call: its span, the span of each argument, and its line and column."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Call:
 
 
 class Rewriting:
-    """A text that is rewritten. `usage` has the facts of its declarations."""
+    """A text that is rewritten. `usage` describes its declarations."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -105,7 +105,7 @@ class Rewriting:
         return ""
 
     def free_binding(self) -> tuple[int, int]:
-        """The first free group and binding."""
+        """The last group in use, and the binding after its last one."""
         places = [(r.group, r.binding) for r in self.usage.resources]
         group, binding = max(places, default=(0, -1))
         return max(group, 0), binding + 1
@@ -122,7 +122,7 @@ class Rewriting:
         self._replaced.append((start, end, _one_line(text) + breaks))
 
     def original(self, start: int, end: int) -> str:
-        """A span of the text as it was, without comments, in one line."""
+        """A span of the original text, without comments, in one line."""
         return " ".join(self.usage.code[start:end].split())
 
     def text(self) -> str:
@@ -132,7 +132,7 @@ class Rewriting:
         spans = sorted(self._replaced)
         for start, end, new in spans:
             if start < at:
-                continue  # inside of one that is replaced as a whole
+                continue  # inside a span that is replaced as a whole
             parts += [self._plain(at, start), new]
             at = end
         parts.append(self._plain(at, len(self._text) + 1))
@@ -165,7 +165,7 @@ class Rewriting:
         return lengths
 
     def _is_local(self, name: str, function: Function) -> bool:
-        """True if a parameter or variable of the function hides the module's."""
+        """True if a parameter or variable of the function hides the module's variable."""
         code = self.usage.code
         if re.compile(rf"\b{name}\s*:").search(code, *function.params):
             return True

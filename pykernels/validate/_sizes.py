@@ -1,4 +1,4 @@
-"""Values of constants and sizes of types, as far as a text without types shows them."""
+"""Values of constants and sizes of types, if they follow from the text without type inference."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 __all__ = ["Sizes", "arguments", "known"]
 
 _SIZES = re.compile(r"@workgroup_size\s*\(([^)]*)")
-_MEMBER = re.compile(r"\w+:(.+)")  # without attributes, which may change its size
+_MEMBER = re.compile(r"\w+:(.+)")  # a member without attributes, which may change its size
 _INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
 _ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")
 _COMMA = re.compile(r"[<>,]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# Longer expressions and types than this are not evaluated, nor integers past WGSL's 64 bits.
+# Expressions and types that are longer are not evaluated, nor integers of more than 64 bits.
 _LONGEST = 1000
 _LARGEST = 2**63
 
@@ -50,7 +50,7 @@ def _round_up(value: int, to: int) -> int:
 
 
 class Sizes:
-    """Values of constants and sizes of types, each name's found once. Errors: see `known`."""
+    """Values of constants and sizes of types; each name is evaluated once. Errors: see `known`."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
@@ -82,7 +82,7 @@ class Sizes:
         """The value of a constant integer expression of literals, consts and operators."""
         waiting = self._unknown(text)
         opened: set[str] = set()
-        while waiting:  # needed names come before a name
+        while waiting:  # names that a name needs are evaluated before it
             name = waiting[-1]
             more = self._unknown(self.names[name]) if name not in opened else []
             opened.add(name)

@@ -69,7 +69,7 @@ def _inputs(usage: Usage, f: Function) -> dict[int, str] | None:
 
 
 def _members(usage: Usage, parts: list[str]) -> dict[int, str] | None:
-    """Types by location; None if a part is not understood."""
+    """Types by location; None if a part cannot be parsed."""
     found: dict[int, str] = {}
     known = structs(usage.code)
     for part in parts:

@@ -29,9 +29,9 @@ _FEATURES = (
     "dual-source-blending",
     "primitive-index",
     "implicit-device-synchronization",
-    # what no text enables: `_features` reports missing features
+    # features that no text enables: `_features` reports the missing ones
     *FORMATS,
-    # there after `allow_experiments` only
+    # features that exist only after `allow_experiments`
     SUBGROUP_MATRIX.name,
     "framebuffer-fetch",
 )
@@ -45,11 +45,11 @@ _WANTS_SUBGROUPS = re.compile(r"(without|requires enabling) extension 'subgroups
 _OVER_LIMITS = re.compile(r"maximum allowed|maximum per-stage limit|infringes limits")
 _HINT = re.compile(r"Did you mean ('[^'\n]*')\?")
 _CYCLE = "cyclic dependency found"
-_lock = threading.Lock()  # error scopes are a stack of the device
+_lock = threading.Lock()  # because the error scopes of a device are one stack
 
 
 def find_tint() -> Tint | None:
-    """Tint, if the package wgpudawn is there and its null backend works."""
+    """Tint, if the package wgpudawn is installed and its null backend works; else None."""
     try:
         return Tint()
     except (ImportError, OSError, RuntimeError):
@@ -63,11 +63,11 @@ class Tint:
     default limits. A source that declares limits gets an error if it exceeds the default limits,
     unless it declares higher limits and uses them.
 
-    A text that uses subgroups without ``enable subgroups;``, as naga wants it, gets a warning and
-    is checked with the line.
+    A text that uses subgroups without ``enable subgroups;``, the form that naga requires, gets a
+    warning and is checked with the directive added.
 
-    Texts that enable Chrome's experiments (``chromium_…``) need a toggle of the whole process,
-    ``allow_unsafe_apis``: they are checked in processes of their own, and all others without it.
+    Texts that enable Chrome's experiments (``chromium_…``) need ``allow_unsafe_apis``, a toggle of
+    the whole process. They are checked in separate processes, and all others without the toggle.
     """
 
     name = "tint"
@@ -81,7 +81,7 @@ class Tint:
     def check(self, sources: Sequence[Source]) -> list[Finding]:
         """All errors and warnings of each text, then of its pipelines.
 
-        Large texts are checked in processes of their own: see `check_here`.
+        Large texts are checked in separate processes: see `check_here`.
         """
         checker = {"name": self.name, "version": self.version, "targets": (), "ignore": ()}
         experiments = [s for s in sources if experimental(s.text)]
@@ -93,7 +93,7 @@ class Tint:
         return found + (apart(checker, experiments) if experiments else [])
 
     def check_here(self, sources: Sequence[Source]) -> list[Finding]:
-        """The same in this process, which ends with a text that overflows Tint's stack."""
+        """The same as `check`, in this process. A text that overflows Tint's stack ends it."""
         with _lock:
             device = _null_device(os.getpid())
             return [finding for source in sources for finding in _check(device, source)]
@@ -105,7 +105,7 @@ def experimental(text: str) -> bool:
 
 
 def allow_experiments() -> None:
-    """Let this process check such texts; before anything asks wgpudawn for an adapter."""
+    """Let this process check experimental texts. Call it before wgpudawn's first adapter exists."""
     from wgpudawn.backends.dawn import extras
 
     extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])
@@ -115,7 +115,7 @@ def allow_experiments() -> None:
 def _null_device(pid: int) -> Any:
     """The null device of this process, with its own adapter.
 
-    wgpudawn takes the backend from the environment only, and logs a warning about it.
+    wgpudawn reads the backend from an environment variable only, and logs a warning about it.
     """
     import wgpudawn
 
@@ -155,9 +155,9 @@ def _check(device: Any, source: Source) -> Iterator[Finding]:
 
 
 def _compiled(device: Any, code: str) -> tuple[Any, Exception | None, list[Any]]:
-    """A module, the error that it is if it is one, and the compiler's messages."""
+    """A module, its error (None if it is valid), and the compiler's messages."""
     if code.lstrip().startswith("#version "):
-        code += "\n// @compute"  # else wgpudawn takes it for GLSL, and raises
+        code += "\n// @compute"  # else wgpudawn parses the text as GLSL, and raises
     device.push_error_scope("validation")
     module = device.create_shader_module(code=code)
     error = device.pop_error_scope_async().sync_wait()
@@ -184,14 +184,14 @@ def _told(source: Source, messages: Sequence[Any], ahead: int) -> Iterator[Findi
 
 
 def _column(lines: Sequence[str], line: int, byte: int) -> int:
-    """The character of a line that has this byte; both from 1."""
+    """The column, in characters, of this byte of a line; both count from 1."""
     text = lines[line - 1] if line <= len(lines) else ""
     return len(text.encode()[: byte - 1].decode(errors="ignore")) + 1
 
 
 def _once_a_line(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings without what the parser expected behind something else that it expected there: it
-    has lost its place until the end of a statement."""
+    """The findings without repeated "expected" errors on one line: after the first of them the
+    parser has lost its place until the end of a statement."""
     lost = 0
     for f in findings:
         expected = f.severity == "error" and f.message.startswith("expected ")
@@ -201,7 +201,7 @@ def _once_a_line(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings without all but the first of the cycles that share a declaration.
+    """The findings; of cycles that share a declaration only the first is kept.
 
     Tint lists every cycle; a few functions that call each other have dozens.
     """
@@ -219,7 +219,7 @@ def _pipelines(device: Any, source: Source, module: Any) -> Iterator[Finding]:
     if usage.unset(source.overrides):
         return  # a pipeline needs values for these overrides
     constants = usage.constants(source.overrides)
-    fixed = Limits()  # what the null device has
+    fixed = Limits()  # the limits of the null device
     more = source.limits and any(map(operator.gt, astuple(source.limits), astuple(fixed)))
     if more and any(over_limits(usage, fixed)):
         return

@@ -12,14 +12,14 @@ from pykernels.contract import COOPERATIVE_MATRIX, SUBGROUP_MATRIX
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Target: TypeAlias = Literal["spv", "msl", "hlsl", "glsl"]
 TARGETS: tuple[Target, ...] = get_args(Target)
-# The code of findings on constructs that a compiler lacks, which are no errors of the text.
+# The code of findings on constructs that a compiler lacks; they are no errors of the text.
 LACKS = "lacks"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits that a shader declares to need; the defaults are WebGPU's guaranteed ones."""
+    """The limits that a shader declares as its needs; the defaults are those WebGPU guarantees."""
 
     max_workgroup_storage: int = 16384  # bytes
     max_invocations: int = 256  # per workgroup
@@ -28,7 +28,7 @@ class Limits:
     max_size_y: int = 256
     max_size_z: int = 64
     max_bind_groups: int = 4
-    max_bindings: int = 1000  # per bind group: numbers end below it
+    max_bindings: int = 1000  # per bind group: the binding numbers are below it
     max_uniform_buffers: int = 12  # per stage
     max_textures: int = 16
     max_samplers: int = 16
@@ -39,10 +39,10 @@ class Limits:
 class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
-    Without ``limits``, more than the guaranteed ones is a note. ``features`` are those that the
-    compiler must have enabled: with ``subgroups``, Tint gets ``enable subgroups;`` in front.
+    Without ``limits``, use beyond the guaranteed limits is a note. ``features`` are features that
+    the compiler must enable: with ``subgroups``, Tint gets ``enable subgroups;`` in front.
     ``overrides`` are pairs of a name, or the number of an ``@id``, and a value ("64", "true"), for
-    pipelines and translations; names that the text has not are no harm.
+    pipelines and translations; names that do not occur in the text are ignored.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Finding:
     severity: Severity
     message: str  # one line
     validator: str  # "naga", "tint", "naga, tint" if both report it, "lint", "features", or "file"
-    code: str = ""  # of a lint ("PK001"), of a translation ("translate-msl"), "timeout", "lacks"
+    code: str = ""  # a lint ("PK001"), a failed translation ("translate-msl"), "timeout", "lacks"
     detail: str = ""  # everything that the validator said
 
     def __str__(self) -> str:
@@ -71,13 +71,13 @@ class Finding:
         return printable(f"{where}: {self.severity}: {self.message} [{label}]")
 
 
-# The feature of texts in the other compiler's dialect of matrix units, which a validator cannot
-# check.
+# For each validator, the feature of matrix units in the other compiler's dialect. The validator
+# cannot check texts with that feature.
 _UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 
 def knows(validator: str, source: Source) -> bool:
-    """True if the text is in this validator's dialect. It does not check other texts."""
+    """True if this validator can check the text, because the text is in its dialect."""
     return _UNKNOWN.get(validator) not in source.features
 
 

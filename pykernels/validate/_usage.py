@@ -1,7 +1,7 @@
 """Finds what a WGSL text uses, from its module-scope declarations and the words of its functions.
 
 All functions here take linear time for any text, because programs or attackers may write shaders.
-So no pattern that may fail looks further than the declaration.
+So a pattern that may fail does not search beyond the declaration.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 from ._sizes import Sizes, arguments, known
 
-# `const(?<!\wconst)` is `\bconst`, found several times faster: what begins with plain letters is
-# searched for by those.
+# `const(?<!\wconst)` matches the same as `\bconst`, several times faster: `re` searches directly
+# for the plain letters at the start of a pattern.
 _CONST = re.compile(r"const(?<!\wconst)\s+(\w+)([^;]*)")
 _ALIAS = re.compile(r"alias(?<!\walias)\s+(\w+)([^;]*)")
 _OVERRIDE = re.compile(r"override(?<!\woverride)\s+(\w+)([^;]*)")
@@ -47,7 +47,7 @@ Kind: TypeAlias = Literal["storage", "uniform", "texture", "sampler", "storage_t
 
 @dataclass(frozen=True)
 class Item:
-    """A declaration and its cost; None if unknown."""
+    """A declaration and its cost, which is None if unknown."""
 
     name: str
     cost: int | None
@@ -73,7 +73,7 @@ class Resource:
 class Override:
     """An override declaration; ``value`` is "" if the text gives none.
 
-    ``key`` is what compilers call it: the number of its ``@id``, else its name.
+    ``key`` is its name for compilers: the number of its ``@id``, else its own name.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Function:
 
     name: str
     attributes: str
-    at: int  # of the attributes
+    at: int  # index of the attributes
     params: tuple[int, int]
     body: tuple[int, int]  # inside the braces
 
@@ -103,7 +103,7 @@ class Usage:
     """Costs of a text: bytes of each workgroup variable, invocations of each entry point."""
 
     code: str  # the text with its comments blanked
-    ends: array[int]  # for each opening bracket the index of the one that closes it
+    ends: array[int]  # for each opening bracket, the index of its closing bracket
     places: Places
     names: Mapping[str, str]  # the text of each const, override, alias and struct, without blanks
     sizes: Sizes
@@ -114,13 +114,13 @@ class Usage:
     functions: Mapping[str, Function]
 
     def constants(self, given: Iterable[tuple[str, str]]) -> dict[str, float]:
-        """The given values of overrides that the text has, by their keys."""
+        """The given values of the text's overrides, by their keys."""
         values = dict(given)
         found = {o.key: values.get(o.name, values.get(o.key)) for o in self.overrides}
         return {key: number(value) for key, value in found.items() if value is not None}
 
     def unset(self, given: Iterable[tuple[str, str]] = ()) -> list[Override]:
-        """The overrides that have no value, in the text or given."""
+        """The overrides without a value, neither in the text nor given."""
         constants = self.constants(given)
         return [o for o in self.overrides if not o.value and o.key not in constants]
 
@@ -144,7 +144,8 @@ class Usage:
     def reach(self) -> Mapping[str, int]:
         """The names that each function, or a function that it calls, uses.
 
-        A bit for each workgroup variable, then for each resource, then one for any barrier.
+        Each set of names is a mask: a bit for each workgroup variable, then for each resource, then
+        one bit for barriers.
         """
         return _reach(self)
 
@@ -157,8 +158,8 @@ class Usage:
         return _picked(self.workgroup, self.reach[entry])
 
     def touches(self, function: str) -> tuple[bool, bool]:
-        """True for workgroup memory, and for a barrier, if a function or one that it calls uses
-        it."""
+        """Whether a function, or a function that it calls, uses workgroup memory; and whether it
+        uses a barrier."""
         mask = self.reach[function]
         return bool(mask & ((1 << len(self.workgroup)) - 1)), bool(
             mask >> (len(self.workgroup) + len(self.resources))
@@ -268,7 +269,7 @@ def _item(
 
 
 def number(value: str) -> float:
-    """The value of an override; ValueError if it is none."""
+    """The value of an override as a number; ValueError if the text is no value."""
     return float(_TRUTH.get(value, value))
 
 
@@ -309,7 +310,7 @@ def without_comments(text: str) -> str:
 
 
 def _closing(code: str) -> array[int]:
-    """For each opening bracket the index of the one of its kind that closes it, or the end."""
+    """For each opening bracket, the index of its closing bracket, or the end of the code."""
     ends = array("q", [len(code)]) * len(code)
     open_: dict[str, list[int]] = {")": [], "]": [], "}": []}
     of = {"(": open_[")"], "[": open_["]"], "{": open_["}"]}
@@ -364,7 +365,7 @@ def _resources(code: str, sizes: Sizes, places: Places) -> list[Resource]:
             for at in (_PLACE[a].search(attributes) for a in ("group", "binding"))
         ]
         group, binding = (-1 if n is None else n for n in numbers)
-        # The place is that of `var`.
+        # The line and column are those of `var`.
         found.append(Resource(m[2], kind, wgsl, group, binding, *places.of(m.start())))
     return found
 

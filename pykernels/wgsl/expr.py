@@ -29,7 +29,8 @@ class ExprError(ValueError):
 def check(
     text: str, names: Collection[str], fields: Mapping[str, Collection[str]] | None = None
 ) -> str:
-    """`text` again, if it is an allowed expression over `names`; some have only these `fields`."""
+    """Return `text` if it is an allowed expression over `names`; `fields` lists the attributes of
+    names that have some."""
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as e:

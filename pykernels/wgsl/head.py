@@ -37,7 +37,7 @@ __all__ = ["ElementType", "element", "features", "head", "modes", "params", "pre
 
 MAX_PARAMS = PARAMS_BYTES // 4
 _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
-# The name of each index space in Params, and its numbers of levels and kept axes.
+# Each index space: its member of Params, and its class with the numbers of levels and kept axes.
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
 # The features and extensions that a dialect of matrix units needs.
 _MATRIX_FEATURES = {
@@ -45,7 +45,7 @@ _MATRIX_FEATURES = {
     "cooperative_matrix": (COOPERATIVE_MATRIX.name, SUBGROUPS.name),
 }
 _MATRIX_LINES = {
-    # Tint cannot see that no subgroup diverges where it works on a matrix; the texts see to it.
+    # Tint cannot prove that no subgroup diverges at a matrix operation; the texts ensure it.
     "subgroup_matrix": (
         SUBGROUP_MATRIX.enable,
         "diagnostic(off, chromium.subgroup_matrix_uniformity);",
@@ -54,8 +54,8 @@ _MATRIX_LINES = {
 }
 
 
-# Each bit of a wrong number gets a word of its own, below the position counted down: the maximum
-# is what the first position has, whatever the order of the invocations.
+# Each bit of a wrong number has its own word, whose higher bits are the position, counted down. So
+# the maximum is the bit of the first position, whatever the order of the invocations.
 _FAULT = f"""\
 fn fault_started(first: bool) {{
   if (first & (p.fault_slot != 0u)) {{ atomicAdd(&faults_mem[{STARTED}], 1u); }}
@@ -109,7 +109,7 @@ def element(spec: Interface, tensor: TensorSpec, axes: Mapping[str, Any]) -> Ele
 
 
 def _bools(tensor: TensorSpec, n: int) -> ElementType:
-    """Bytes that are zero or not, in words; other invocations write the other bytes of a word."""
+    """Bools as bytes in words; atomic if several invocations write the bytes of one word."""
     if n == 4:
         return ElementType("u32", "vec4<bool>", 4)
     return ElementType("u32" if tensor.role == "in" else "atomic<u32>", "bool", 1)

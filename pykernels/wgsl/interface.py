@@ -11,8 +11,8 @@ __all__ = ["CONFIG", "DIALECTS", "Axis", "Interface", "Param", "TensorSpec", "Va
 
 Value = str | int | bool
 CONFIG = "CFG"  # the name of a variant's configuration in templates and expressions
-# How texts speak to matrix units: as Tint and as naga spell it, and an emulation for tests on
-# devices that have none. `kernels/lib/mma/` has the same macros for each.
+# How texts use matrix units: in the syntax of Tint or of naga, or emulated for tests on devices
+# without matrix units. `kernels/lib/mma/` has the same macros for each.
 DIALECTS = ("subgroup_matrix", "cooperative_matrix", "emulated")
 
 
@@ -54,7 +54,7 @@ class TensorSpec:
     like: str = ""
     broadcast: str = ""
     index: bool = True
-    over: str = ""  # expression: the view as the index space sees it, where it is another
+    over: str = ""  # expression: the view that the index space uses, if not the tensor itself
     expand: str = ""  # the tensor to whose shape this one repeats, by numpy's rule
     axes: tuple[str, ...] = ()  # the names of its axes, one letter each
     steps: tuple[str, ...] = ()  # tensors whose steps are members of Params
@@ -74,12 +74,12 @@ class Param:
     value: str = ""  # expression; "" with arg False: the plan gives it
     default: float | int | bool | None = None
     arg: bool = False  # a scalar argument of the call
-    of: str = ""  # for bits: the tensor or dtype whose pattern it is
+    of: str = ""  # for bits: the tensor or dtype that gives the bit pattern
     when: str = ""  # expression over axes; such params are the last, so that no other one moves
     doc: str = ""
     line: int = 1  # where the spec declares it
     member: str = ""  # its member of Params, if the name in the call is another
-    fixed: bool = False  # always its default: the call does not have it
+    fixed: bool = False  # always the default: not an argument of the call
 
     @property
     def fields(self) -> list[str]:
@@ -98,10 +98,10 @@ class Interface:
     params: tuple[Param, ...] = ()
     iterate: str = "none"
     subgroups: str = ""  # expression over axes: are subgroup operations used?
-    faults: bool = False  # each launch has a slot to report what it finds wrong
+    faults: bool = False  # each launch has a slot to report wrong numbers
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
-    fragments: str = ""  # expression over axes: the element type of what matrix units multiply
-    levels: str = ""  # the axis that says how many levels the index space has, where some suffice
+    fragments: str = ""  # expression over axes: the element type of matrix units' operands
+    levels: str = ""  # the axis with the number of levels of the index space, if that may be fewer
 
     def dialect(self, axes: Mapping[str, Any]) -> str:
         """The dialect in which a variant uses matrix units, "" if it uses none."""

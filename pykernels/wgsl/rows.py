@@ -18,8 +18,8 @@ def class_of(dtype: str) -> str:
 
 
 def value_type(kind: str, dtype: str, vec: int) -> str:
-    """The type that V, U, I or B stands for: of a value, of its bits as unsigned or signed
-    integers, of a condition."""
+    """The type that V (a value), U or I (its bits as unsigned or signed integers) or B (a
+    condition) stands for."""
     value = "f32" if dtype == "f16" else dtype
     scalar = {"V": value, "U": "u32", "I": "i32", "B": "bool"}[kind]
     return scalar if vec == 1 else f"vec{vec}<{scalar}>"

@@ -107,8 +107,8 @@ _made: weakref.WeakValueDictionary[str, Made] = weakref.WeakValueDictionary()
 
 
 def add_texts(body: str, texts: Made) -> Made:
-    """Make the texts of such a body known, unless it is known already: as long as somebody holds
-    what this returns."""
+    """Register the texts of a body made at run time, unless the body is registered. The entry
+    lasts as long as somebody holds the returned object."""
     return _made.setdefault(body, texts)
 
 
@@ -132,7 +132,7 @@ class _Packaged:
         return self._texts.get(key)
 
     def where(self, key: str, line: int) -> str:
-        """The source's file and line of a line of a text; "" for a line of its head."""
+        """The source file and line that a line of a text comes from; "" for a line of its head."""
         path = importlib.resources.files(self._package) / "lines" / f"{self._name}.json"
         found = json.loads(path.read_text(encoding="utf-8"))
         head, body = found["texts"][key]
@@ -142,8 +142,8 @@ class _Packaged:
 
 
 def packaged(body: str, package: str | None, name: str) -> Made:
-    """Make the texts of a body known that `pykernels build` made: `package` is the one with the
-    module of the body, whose neighbour `wgsl` has the file."""
+    """Register the texts of a body that `pykernels build` made: `package` contains the module of
+    the body, and the folder `wgsl` beside that package contains the file."""
     home = (package or "").rpartition(".")[0]
     return add_texts(body, _Packaged(home, name))
 
@@ -173,7 +173,7 @@ def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
 
 
 def output_dtypes(kernel: Mapping[str, Any]) -> str:
-    """The dtypes of the output of an entry of the manifest, as people read them."""
+    """The dtypes of the output of an entry of the manifest, as text for people."""
     outputs = [t["dtypes"] for t in kernel["tensors"] if t["role"] == "out"]
     most: list[str] = max(outputs, key=len)
     return "any" if len(most) > 8 else ", ".join(most)
@@ -187,7 +187,7 @@ def read_manifest() -> dict[str, Any]:
 def unpack_manifest(content: str) -> dict[str, Any]:
     """The manifest from the content of its file.
 
-    There, variants have their hashes and the number of their facts; equal facts stand once.
+    In the file, each variant has its hash and the number of its facts; equal facts are stored once.
     """
     found: dict[str, Any] = json.loads(content)
     facts = found.pop("facts")

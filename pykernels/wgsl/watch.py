@@ -1,8 +1,8 @@
 """Errors that a kernel finds on the device, and the page of words in which it reports them.
 
-A page is a buffer of zeros that launches share. In words: how many faults in all, how many
-launches have started; then the slots, one for each launch. A slot has the number of faults, then a
-word for each bit of the first wrong value: see `codegen.head`. `runtime.faults` reads it.
+A page is a buffer of zeros that launches share. Its words are the number of all faults and the
+number of started launches, and from `HEAD` on a slot for each launch: the number of its faults and
+a word for each bit of the first wrong value. `wgsl.head` writes it, `runtime.faults` reads it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PAGE_BYTES = 4 * (HEAD + SLOTS * SLOT)
 class Watch:
     """The error that a step may find: elements of the argument `name` outside [`least`, `below`).
 
-    A position counts the elements of `space`, to which the argument of shape `shape` repeats. The
-    steps of one call are numbered by `step`; where there are more, each has the elements of a block
-    `sizes` that begins at `first` of `whole`, which is `space` with more axes. `each` is how many
-    elements of `space` the step looks at as one.
+    A position counts the elements of `space`, to which the argument of shape `shape` repeats. If
+    a call has several steps, `step` is the number of this step, which checks a block of shape
+    `sizes` from index `first` of `whole`; `whole` is `space` with more axes. `each` is the number
+    of elements of `space` that the step checks as one.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Watch:
         return found
 
     def position(self, number: int) -> tuple[int, ...]:
-        """The element of the argument that is repeated there."""
+        """The index of the argument's element that is repeated at element `number` of `space`."""
         at = _position(number, self.space)[len(self.space) - len(self.shape) :]
         return tuple([i % n for i, n in zip(at, self.shape, strict=True)])
 

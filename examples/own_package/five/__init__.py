@@ -1,4 +1,4 @@
-"""Five kernels: `_kernels` is made from ../shaders by `pykernels build`."""
+"""Five kernels: `pykernels build` makes `_kernels` from ../shaders."""
 
 from ._kernels import blend, norm, normals, peaks, soft_clip
 

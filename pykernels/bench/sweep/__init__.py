@@ -1,4 +1,4 @@
-"""Sweeps: times of the functions of layer two at many sizes, and of peers, by the caller's
+"""Sweeps: times of the functions of layer two and of peers at many sizes, by the caller's
 clock."""
 
 from __future__ import annotations

@@ -20,14 +20,13 @@ Dims = tuple[int, ...]
 
 
 class Function(NamedTuple):
-    """A function that both sides have; `d` is the size of a call, and `size` names its numbers.
+    """A function of pykernels and of torch; `d` is the size of a call, `size` names its numbers.
 
-    shapes: (d) -> the shapes of its tensors of the call's dtype; picks: (d) -> the shape of an
-    int32 tensor that comes before the last tensor, and the upper bound of its values; () if there
-    is none.
+    shapes: (d) -> the shapes of the tensors that have the call's dtype; picks: (d) -> the shape of
+    an int32 tensor, the second argument, and the upper bound of its values; () if there is none.
     ours: (pk, d, *tensors); theirs: (torch, d, *tensors); meaning: (d, *float64 arrays) -> the same
     result as float64, or in the dtype of the result if nothing is rounded.
-    operations: (d) -> the number of operations in numpy, if it is more than a pass or two.
+    operations: (d) -> the number of operations in numpy, if numpy needs more than a pass or two.
     """
 
     size: str

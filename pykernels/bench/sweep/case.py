@@ -1,4 +1,4 @@
-"""A call of a sweep as a case of the bench: made, checked, timed, and its peers."""
+"""A call of a sweep as a case of the bench: its tensors, check, times and peers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # the largest call that numpy checks
 
 # The allowed error: a share of each element and of the largest element. The tests of the kernels
-# check accuracy; this check only finds a body that computes something else.
+# check accuracy; this check only finds a body that computes a different function.
 ALLOWED = {"float32": (1e-3, 1e-5), "float16": (1e-2, 1e-3)}
 
 
@@ -62,12 +62,12 @@ class SweepCase:
 
     @property
     def footprint(self) -> int:
-        """Bytes of the tensors that are given."""
+        """Bytes of the input tensors."""
         return sum(o.nbytes for o in self.operands)
 
     @property
     def checkable(self) -> bool:
-        """True if it is small enough for numpy."""
+        """True if the call is small enough to be checked by numpy."""
         work = self.function.operations(self.call.dims)
         return self.footprint <= MOST_BYTES and work <= MOST_OPERATIONS
 
@@ -108,12 +108,12 @@ class SweepLoaded(OwnLoaded):
                 torch = cuda_torch()
             except Skipped:
                 return Verdict(0.0, 0.0, 0, 0)
-            # In float32, because some functions of torch sum halves in half precision.
+            # torch computes in float32, because some of its functions sum halves in half precision.
             tensors = [t.float() if t.is_floating_point() else t for t in _cuda(torch, given)]
             want = case.function.theirs(torch, case.call.dims, *tensors)
         wants = want if isinstance(want, tuple | list) else (want,)
         found = Verdict(0.0, 0.0, 0, 0)
-        for w, t in zip(wants, self._outputs(), strict=False):  # only the values of top_k
+        for w, t in zip(wants, self._outputs(), strict=False):  # of top_k only the values
             found = found.joined(_compared(_host(w), t.numpy()))
         if found.wrong:
             raise CheckFailed(f"[bench] {case.kernel} {case.id}: {found}")

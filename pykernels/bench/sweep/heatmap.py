@@ -1,7 +1,7 @@
-"""The picture of a sweep: a cell for each call, its colour how many times the peer's speed it has.
+"""The picture of a sweep: a cell for each call; its colour is the peer's time divided by ours.
 
-Lines are functions, cells the sizes of the grid in its order: a line of `linear` has two matrices
-of weights with 1 to 1,024 rows each, one of `conv2d` a batch of ResNet-50's layers.
+A line shows one function, with the sizes of the grid in order. A line of `linear` has two matrices
+of weights with 1 to 1,024 rows each; a line of `conv2d` has ResNet-50's layers for one batch size.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def lines_of(dtype: str, ratios: Mapping[tuple[str, str], float | None]) -> Iter
 
 
 def _panel(axis: Any, dtype: str, lines: list[Line]) -> Any:
-    """One dtype: cells with their ratio written in them; grey where there is none."""
+    """Draw one dtype: cells with their ratio as text; cells without a ratio are grey."""
     nan = math.nan
     cells = [
         [math.log2(x) if x else nan for x in line.ratios] + [nan] * (WIDTH - len(line.ratios))

@@ -1,10 +1,10 @@
-"""A small size of each function of the sweep: what tests call."""
+"""A small size of each function of the sweep, for tests."""
 
 from __future__ import annotations
 
 __all__ = ["SMALL"]
 
-# A small size of each function, odd where it may be.
+# A small size of each function, with odd numbers if the function allows them.
 SMALL: dict[str, tuple[int, ...]] = {
     "linear": (3, 33, 17), "matmul": (2, 5, 7, 33), "conv2d": (2, 3, 9, 11, 5, 3, 2, 1),
     "depthwise": (2, 3, 9, 11, 3, 2), "attention": (1, 4, 2, 9, 9, 16, 1), "softmax": (3, 77),

@@ -13,7 +13,7 @@ from .grid import FAMILIES
 __all__ = ["as_markdown", "beside", "lines", "ratio"]
 
 Row = list[str]
-WORST = 30  # rows
+WORST = 30  # rows of a table of the worst calls
 LOW = 0.7  # a call with a lower ratio counts as slow
 
 
@@ -46,7 +46,7 @@ def families(report: Report, peer: str) -> Iterator[Row]:
 
 
 def worst(report: Report, peer: str) -> Iterator[Row]:
-    """The calls that lose most against a peer."""
+    """The calls with the lowest ratios to a peer."""
     found = sorted((x, r) for r in report.results if (x := ratio(r, peer)))[:WORST]
     yield ["function", "call", "call us", f"{peer} us", f"x {peer}", "dispatches", "bodies"]
     for x, r in found:
@@ -91,7 +91,7 @@ def notes(report: Report) -> Iterator[str]:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """For a terminal."""
+    """The summary as text for a terminal."""
     yield from headline(report)
     for title, rows in tables(report):
         yield title
@@ -102,7 +102,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def as_markdown(report: Report) -> Iterator[str]:
-    """For a page."""
+    """The summary as Markdown."""
     yield from (f"- {line}" for line in headline(report))
     yield f"- `{report.meta['command']}`"
     for title, (names, *rows) in tables(report):

@@ -47,8 +47,8 @@ def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Know
 
 
 def _predictions(t: Tuning, q: Question) -> Iterator[tuple[Path, Any, float, float]]:
-    """The keys of rates, a choice whose time they predict, its measured seconds, and the number of
-    workgroups on each multiprocessor."""
+    """For each rate: its keys in the table, a choice whose time it predicts, the predicted seconds,
+    and the number of workgroups on each multiprocessor."""
     s, units = q.shape[0], t.device.units
     path: Path
     if q.module is conv:

@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 def text_of(choice: Any) -> str:
-    """As `pykernels bench --config` takes it."""
+    """The choice as text for `pykernels bench --config`."""
     return Row(choice, False).name
 
 
@@ -54,7 +54,7 @@ def question(caps: Caps, p: Problem, views: list[View | None]) -> Question | Non
 
 
 def chosen(caps: Caps, t: Tuning, q: Question) -> Any:
-    """The choice of a table."""
+    """The choice that the plan makes with this table."""
     return q.module.choose(replace(caps, tuning=t, forced=(), asked=None), *q.shape)
 
 

@@ -42,8 +42,8 @@ def probe(dev: Device) -> Program:
 
 
 def units(meter: Meter) -> int | None:
-    """The number of multiprocessors: with one workgroup more than that, workgroups that only
-    compute take twice as long. None if the times have no such steps, as on a CPU."""
+    """The number of multiprocessors, found by workgroups that only compute: one workgroup more
+    than multiprocessors doubles the time. None if the times have no such steps, as on a CPU."""
     dev = meter.dev
     if meter.slow:
         return None
@@ -104,7 +104,7 @@ def _call(src: Any, dst: Any) -> Callable[[], object]:
 
 
 def dispatch_cost(meter: Meter) -> float | None:
-    """Seconds of one more dispatch, which depends on the dispatch before it."""
+    """Seconds of one more dispatch that depends on the dispatch before it."""
 
     def measure() -> float:
         t = meter.dev.zeros(64)
@@ -114,9 +114,8 @@ def dispatch_cost(meter: Meter) -> float | None:
 
 
 def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """The times of partial waves, as shares of a full wave, that fit the times of n workgroups on
-    each multiprocessor best: [0, .., 1], with one number for each workgroup that runs at the same
-    time."""
+    """The times of partial waves, as shares of a full wave, that best fit the times of n workgroups
+    on each multiprocessor: (0, .., 1), whose entry n is for n workgroups at the same time."""
     known = dict(times)
     best: tuple[float, ...] = (0.0, 1.0)
     least = math.inf
@@ -137,7 +136,7 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
 
 
 def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
-    """The speed of a tile, from timed products of `counts` workgroups at two lengths of K."""
+    """The speed of a tile, from timed products with several numbers of workgroups, at two K."""
     depth = 512
     one = _tiles(meter, body, units, 1, depth)
     if one is None:

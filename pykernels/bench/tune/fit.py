@@ -24,17 +24,17 @@ from .choices import Question, chosen
 
 __all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 
-# By section of a table: the questions that it answers.
+# For each section of a table, the modules whose questions it answers.
 FAMILIES: dict[str, tuple[Any, ...]] = {
     "matmul": (matmul, select_i8), "conv": (conv, select_weight), "attention": (attention,),
 }  # fmt: skip
 GAIN = 2e-3  # least gain of a change, relative to the loss
 SWEEPS = 3
-DESCENTS = 2  # starts from which the search goes on
+DESCENTS = 2  # the best starts, from which the search descends
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
-Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors and the value of a key
+Values = Callable[[int, Any], Sequence[Any]]  # (multiprocessors, old value) -> values to try
 
 
 class Times(Protocol):
@@ -82,7 +82,7 @@ def _times(*factors: float) -> Values:
 
 
 def _without_each(every: Sequence[str]) -> Values:
-    """With one more, and with one fewer."""
+    """The lists that differ from the old one in a single body: one more or one fewer."""
     return lambda units, old: [[b for b in every if (b in old) != (b == other)] for other in every]
 
 
@@ -168,12 +168,12 @@ SETTINGS: dict[str, list[Setting]] = {
 def losses(
     caps: Caps, t: Tuning, questions: Sequence[Question], times: Times, family: str = ""
 ) -> Iterator[float]:
-    """The loss of each choice: the logarithm of its time over the best time."""
+    """The loss of the table's choice for each question: log(its time / the best time)."""
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            # The choice of the table may be one that was not measured, and its modelled time may be
-            # below the best measured time.
+            # If the table's choice was not measured, its modelled time may be below the best
+            # measured time.
             yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 
@@ -242,7 +242,7 @@ def _get(data: Mapping[str, Any], path: Path) -> Any:
 
 
 def _with(data: Data, path: Path, value: Any) -> Data:
-    """The data with another value."""
+    """A copy of the data with another value at this path."""
     found = copy.copy(data)
     at = found
     for key in path[:-1]:

@@ -23,7 +23,7 @@ from .problems import Problem
 
 __all__ = ["LONGEST", "Kept", "Meter"]
 
-LONGEST = 0.05  # most seconds of a dispatch, because other programs draw on the device
+LONGEST = 0.05  # most seconds of a dispatch, because other programs draw with the device
 WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
 SPIN = 3e-3  # seconds of calls before the timed calls, on a warm device
 READING = 1e-3  # seconds of a reading
@@ -31,7 +31,8 @@ READINGS = 5
 
 
 class Kept:
-    """Numbers by name in a file that names the device; a file of another device is replaced."""
+    """Numbers by name, saved in a file that names the device. A file of another device is
+    replaced."""
 
     def __init__(self, path: Path | None, of: Mapping[str, Any]) -> None:
         self.path, self.of = path, dict(of)

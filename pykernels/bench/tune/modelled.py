@@ -84,7 +84,7 @@ def caps_of(d: Modelled) -> Caps:
 
 
 def _wave(d: Modelled, groups: int, threads: int, resident: int) -> float:
-    """Time of equal workgroups, relative to the time of one at a multiprocessor's full speed."""
+    """Time of equal workgroups, relative to one workgroup at a multiprocessor's full speed."""
 
     def of(each: int) -> float:
         return each * max(1.0, math.sqrt(d.busy / (each * threads))) if each else 0.0
@@ -96,8 +96,8 @@ def _wave(d: Modelled, groups: int, threads: int, resident: int) -> float:
 def _tile(
     d: Modelled, sides: tuple[int, int, int], groups: int, depth: float, share: float = 1.0
 ) -> float:
-    """Seconds of tiles of rows x cols with this number of invocations, at the share `share` of the
-    rate of a product."""
+    """Seconds of `groups` tiles with these `sides` (rows, columns, invocations), at the share
+    `share` of the rate of a product."""
     rows, cols, threads = sides
     reuse = rows * cols / (rows + cols)
     rate = d.rate / d.units * share * reuse / (reuse + REUSE)
@@ -211,8 +211,8 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions of the plans of all problems whose times the model knows; these are problems in
-    f32."""
+    """The questions of the plans of all problems for which the model has times; these are problems
+    in f32."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None and q.module in _MODELS]
 

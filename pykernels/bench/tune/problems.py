@@ -18,7 +18,7 @@ __all__ = ["Limits", "Problem", "others", "problems"]
 
 @dataclass(frozen=True)
 class Problem:
-    """A call of one kernel; `shape` as `pykernels bench --shape` takes it."""
+    """A call of one kernel; `shape` has the form of `pykernels bench --shape`."""
 
     kernel: str
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Problem:
 
     @property
     def operations(self) -> int:
-        """Multiply-adds count as two."""
+        """The number of operations; a multiply-add counts as two."""
         s = self.shape
         if self.kernel.startswith("mul_mat"):
             return 2 * math.prod(s)
@@ -61,7 +61,7 @@ _PRODUCTS = (
     (2, 640, 768), (5, 512, 512), (768, 7, 48), (4, 1000, 700), (24, 3800, 1700), (48, 300, 3000),
     (12, 700, 4000), (2048, 16, 2048), (20, 300, 700), (1600, 24, 1500), (32, 200, 2000),
 )  # fmt: skip
-# Of bytes.
+# Products of bytes, with the same dims.
 _BYTES = ((1, 4096, 4096), (8, 1024, 2048), (16, 2048, 2048), (128, 512, 1024), (512, 512, 512),
           (256, 2048, 1024))  # fmt: skip
 # images x channels x height x width x outputs x kernel, kernel x stride x padding.
@@ -104,7 +104,7 @@ _SMALL = (
         (1, 4, 4, 1, 256, 64), (1, 2, 2, 16, 128, 64), (1, 2, 2, 128, 128, 64),
     )),
 )  # fmt: skip
-# On matrix units halves run another body, so they are measured in addition to f32.
+# Products of halves run another body on matrix units, so they are measured in addition to f32.
 _HALVES = {
     "mul_mat": [s for s in _PRODUCTS if min(s) > 64],
     "conv2d": _LAYERS[:8],

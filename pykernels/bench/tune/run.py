@@ -68,8 +68,8 @@ class Verdicts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A table, the shipped table that it is based on, and its choices. before: the choices of the
-    table that the device would otherwise use."""
+    """A table, the shipped table that it is based on, and its choices. `before`: the choices of
+    the shipped table."""
 
     tuning: Tuning
     base: str
@@ -115,7 +115,7 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
             break
     told("checking", 0.95)
     mine, before = _verdicts(times, found), _verdicts(times, base)
-    # The result is never worse than the table that the device would otherwise use.
+    # The result is never worse than the shipped table that the device would otherwise use.
     if before.mean < mine.mean:
         found, mine = of_data(start.name, as_data(base)), before
     _check_results(meter, times, found)
@@ -124,7 +124,7 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
 
 
 def _mixed(some: Sequence[Problem]) -> list[Problem]:
-    """The problems of all kernels in turn."""
+    """The problems, taken from each kernel in turn."""
     kernels: dict[tuple[str, str], list[Problem]] = {}
     for p in some:
         kernels.setdefault((p.kernel, p.dtype), []).append(p)
@@ -149,7 +149,7 @@ def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) ->
 
 
 def limits_of(meter: Meter, small: bool) -> Limits:
-    """The work that the device does within a dispatch that is short enough."""
+    """The work that the device can do in a dispatch of SHORT seconds."""
     if small:
         return SMALL
     rate, side = 0.0, 128

@@ -1,4 +1,4 @@
-"""A table for another number of multiprocessors, before anything of the device is measured."""
+"""Scales a table to another number of multiprocessors, before the device is measured further."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykernels.tuning import Tuning, as_data, of_data
 
 __all__ = ["scaled"]
 
-# Workgroups that keep the whole device busy.
+# Keys whose values are numbers of workgroups for the whole device.
 _WORKGROUPS = (
     ("matmul", "gemv", "busy"), ("matmul", "gemv", "busy_rows"), ("matmul", "gemv", "lane_groups"),
     *(("matmul", "mul_mat", tile, key)

@@ -50,8 +50,8 @@ class Measured:
         return True
 
     def ask(self, t: Tuning) -> Iterator[tuple[Problem, Any, float]]:
-        """Each problem, the choice of a table, and its time relative to the best; choices that were
-        not measured yet are measured."""
+        """Each problem, the table's choice, and its time relative to the best choice. A choice that
+        was not measured yet is measured."""
         for i, (p, q) in enumerate(zip(self.problems, self.questions, strict=True)):
             choice, own = chosen(self.caps, t, q), self._found[i]
             if choice not in own:
@@ -60,7 +60,7 @@ class Measured:
             yield p, choice, own[choice] / self.best(i)
 
     def known(self, i: int, choice: Any) -> float | None:
-        """Measured, and nothing else."""
+        """The measured seconds; None if this choice was not measured."""
         return self._found[i].get(choice)
 
     def best(self, i: int) -> float:

@@ -73,7 +73,7 @@ class Weights:
         return given[0], given[1] if len(given) > 1 else np.zeros(channels)
 
     def _affine(self, node: Node, source: str, axis: int) -> tuple[Array, Array] | None:
-        """Factors and summands by channel, if the node does nothing else."""
+        """The node as factors and summands by channel; None if it is anything else."""
         graph = self.graph
         if node.op == "BatchNormalization":
             same = axis == 1 - len(graph.shapes[source]) and node.inputs[0] == source
@@ -98,7 +98,7 @@ class Weights:
         }[node.op]  # fmt: skip
 
     def _scaled(self, node: Node, weight: Array, scale: Array) -> Array:
-        """The weights of a node whose channels are multiplied."""
+        """The weights of a node after its channels are multiplied by `scale`."""
         factors = scale
         if node.op == "Gemm" and node.attributes.get("transB", 0):
             factors = scale[:, None]

@@ -110,7 +110,7 @@ def _parts(
         return found
 
     def mean(name: str) -> str | None:
-        """The tensor whose mean a value is."""
+        """The tensor of which the value `name` is the mean."""
         found = before(name, "ReduceMean")
         if found is None or not found.attributes.get("keepdims", 1):
             return None

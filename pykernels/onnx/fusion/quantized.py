@@ -18,14 +18,14 @@ class _Bytes(NamedTuple):
 
     value: str
     scale: str
-    zero: str  # "" is none
+    zero: str  # "" if there is none
     axis: int | None  # of scales, None for one scale
 
 
 def join_products(graph: Graph) -> list[Node]:
     """The nodes with QLinearConv, QLinearMatMul and QGemm in the place of a Conv, MatMul or Gemm of
-    dequantised bytes whose result is quantised, if the sum of integers is defined: the scale of a
-    bias is the product of the others'. A Relu that the limits of the bytes contain goes, too."""
+    dequantised bytes whose result is quantised, if a bias has the product of the other scales as
+    its scale. A Relu is removed, too, if the limits of the bytes have its effect."""
     made = {o: n for n in graph.nodes for o in n.outputs if o}
     uses = graph.uses()
     found: dict[int, Node] = {}
@@ -62,7 +62,7 @@ def _block(node: Node) -> bool:
 
 
 def _contains_relu(graph: Graph, node: Node) -> bool:
-    """True if the smallest number of the type is zero."""
+    """True if the smallest integer of the type stands for 0, so a Relu changes nothing."""
     low = np.iinfo(graph.dtypes[node.outputs[0]]).min
     if len(node.inputs) < 3 or not node.inputs[2]:
         return low == 0

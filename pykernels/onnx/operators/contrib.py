@@ -1,5 +1,5 @@
 """Operations of onnxruntime's domain com.microsoft, which its optimizer and exporters write:
-entries as in table.py, and shapes, as onnx has none for them."""
+entries as in table.py, and rules for shapes, because onnx has none for them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 DOMAIN = "com.microsoft"
-# What onnxruntime adds to ONNX's own domain.
+# Operations that onnxruntime adds to ONNX's own domain.
 EXTENSIONS = frozenset(["SimplifiedLayerNormalization"])
-# A shape and dtype for each output, from attributes, shapes and dtypes of inputs (None where there
-# is no input), and the values of those that are constants.
+# A rule gives the shape and dtype of each output, from attributes, the shapes and dtypes of inputs
+# (None for a missing input), and the values of inputs that are constants.
 Kind = tuple[tuple[int, ...], str]
 Known = list[Array | None]
 Rule = Callable[[dict[str, Any], list[Kind | None], Known], list[Kind | None]]
@@ -76,7 +76,7 @@ def quick_gelu(node: Node, x: Any) -> Any:
 
 
 def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
-    """The norm, its mean and variance, which nobody has, and the sum."""
+    """The outputs: the norm, its mean and variance, which are not supported, and the sum."""
     return [kinds[0], None, None, kinds[0]]
 
 

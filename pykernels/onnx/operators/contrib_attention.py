@@ -17,8 +17,8 @@ from .table import kept, refuse
 
 
 def rotated(x: Any, cos: Any, sin: Any, pairs: bool) -> Any:
-    """The first channels of x, (N, H, L, D), turned: neighbours as pairs, or both halves. cos and
-    sin are (N or 1, 1, L, half of what is turned)."""
+    """x, (N, H, L, D), with its first channels rotated: pairs are neighbours, or corresponding
+    channels of two halves. cos and sin are (N or 1, 1, L, half of the rotated channels)."""
     half = cos.shape[-1]
     if pairs:
         parts = x[..., 0 : 2 * half : 2], x[..., 1 : 2 * half : 2]
@@ -38,7 +38,8 @@ def rotated(x: Any, cos: Any, sin: Any, pairs: bool) -> Any:
 
 
 def _angles(cache: Any, places: Any, length: int) -> Any:
-    """Rows of a table of cosines or sines, (N or 1, 1, L, half); without places from row 0 on."""
+    """Rows of a table of cosines or sines, (N or 1, 1, L, half); from row 0 on if
+    `places` is None."""
     if places is None:
         return cache[:length][None, None]
     return pk.embedding(cache, places)[:, None]
@@ -56,7 +57,7 @@ def rotary_embedding(node: Node, x: Any, places: Any, cos: Any, sin: Any) -> Any
             raise ModelError("num_heads must be given with rotary_embedding_dim")
         x = heads_of(x, count or shape[2] // (2 * cos.shape[1]))
     length = x.shape[2]
-    if places.size == 1:  # where the first element is
+    if places.size == 1:  # the position of the first element
         steps = kept(node, "steps", x.device, np.arange(length, dtype=np.int32)[None])
         places = steps + places.reshape(1, 1)
     y = rotated(
@@ -72,8 +73,8 @@ def rotary_embedding(node: Node, x: Any, places: Any, cos: Any, sin: Any) -> Any
 def _grouped(
     given: dict[str, Any], kinds: list[Kind | None], known: Known
 ) -> list[Kind | None]:  # fmt: skip
-    """The result, and keys and values with those before: as long as the longest batch, or as the
-    cache is."""
+    """The result, and the cache with new keys and values: as long as the longest batch, or as the
+    past cache if that is longer."""
     (q, kind) = there(kinds[0])
     count, groups = given["num_heads"], given["kv_num_heads"]
     if len(q) != 3:
@@ -88,8 +89,8 @@ def _grouped(
 
 
 def _extended(node: Node, past: Any, new: Any, first: Any, size: int) -> Any:
-    """Keys or values, (N, H, size, D): those before and the new ones from place `first` of each
-    batch on (None: from the start), zeros behind them."""
+    """Keys or values, (N, H, size, D): the past ones, the new ones from place `first` of each
+    batch on (None: from the start), then zeros."""
     length, old = new.shape[2], 0 if past is None else past.shape[2]
     parts: Any = [past, new]
     if first is None:
@@ -111,8 +112,8 @@ def group_query_attention(
     cos: Any = None, sin: Any = None, places: Any = None, added: Any = None, sinks: Any = None,
     *others: Any,
 ) -> Any:  # fmt: skip
-    """Causal attention whose keys and values are a cache with these: `lengths` is one less than how
-    many each batch has then, `total` how many the longest has."""
+    """Causal attention over a cache to which k and v are added. Then `lengths` + 1 is the number of
+    keys of each batch, and `total` is the number of keys of the longest batch."""
     given = node.attributes
     if any(o is not None for o in others) or any(node.outputs[3:]):
         raise refuse(node, "weights of norms, scales of a cache, or scores as an output")
@@ -124,7 +125,7 @@ def group_query_attention(
         q, k, v = pk.split(q, [count * wide, (count + groups) * wide], 2)
     q, k, v = heads_of(q, count), heads_of(k, groups), heads_of(v, groups)
     length, whole = q.shape[2], int(total.item())
-    prompt = length == whole  # nothing is before it
+    prompt = length == whole  # the cache is empty
     ends = lengths.reshape(-1) + 1
     if past_k is None and not prompt:
         raise ModelError(f"{whole} keys without a cache, where there are {length} queries")

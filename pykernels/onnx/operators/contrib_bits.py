@@ -1,4 +1,4 @@
-"""Weights of 4 and 8 bits in onnxruntime's domain: products with them, and rows of them."""
+"""Weights of 4 and 8 bits in onnxruntime's domain: products with them, and their rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _weights(
     a: Any, data: Array, scales: Array, zeros: Array | None, shape: tuple[int, int], bits: int,
     block: int,
 ) -> Any:  # fmt: skip
-    """A tensor (n, k): of blocks where there is such a type, else of floats."""
+    """A tensor (n, k): quantised in blocks if k is a multiple of 32, else of floats."""
     if shape[1] % 32 == 0:
         return pk.QTensor.from_nbits(
             data, scales, zeros, shape=shape, bits=bits, block=block, device=a.device
@@ -64,7 +64,7 @@ def _weights(
 
 
 def unpacked(packed: Array, bits: int) -> Array:
-    """Numbers of bytes that have two of 4 bits, the lower one first, or one of 8."""
+    """The numbers in bytes: two of 4 bits in each byte, the lower one first, or one of 8 bits."""
     if bits == 8:
         return packed
     return np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
@@ -115,6 +115,6 @@ def gather_block_quantized(
 
 
 def _spread(t: Any) -> Any:
-    """Numbers of 4 bits on the device, the lower one of a byte first."""
+    """The two numbers of 4 bits in each byte, on the device, the lower one first."""
     both = pk.stack([pk.elementwise(text, x=t) for text in ("x & 15", "x >> 4")], t.ndim)
     return both.reshape((*t.shape[:-1], 2 * t.shape[-1]))

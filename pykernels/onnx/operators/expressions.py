@@ -11,7 +11,7 @@ from ..graph import Array, Node
 
 # The most tensors that one expression may have.
 TENSORS = 7
-# For an operation and the texts of its operands, the text of its value.
+# Returns the text of an operation's value, from the texts of its operands.
 Rule = Callable[..., str]
 
 
@@ -51,7 +51,7 @@ def _mean(_: Node, *x: str) -> str:
 
 
 def _scaled(name: str, **defaults: float) -> Rule:
-    """A function whose numbers are attributes."""
+    """A function whose further arguments are attributes of the node."""
 
     def rule(node: Node, x: str) -> str:
         numbers = [float(node.attributes.get(key, value)) for key, value in defaults.items()]

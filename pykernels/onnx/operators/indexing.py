@@ -14,7 +14,7 @@ from .table import kept, op, refuse, text
 
 
 def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
-    """Indices counted from 0, of indices that count from the end if they are negative."""
+    """Indices counted from 0; negative ones in `index` count from the end."""
     size = x.shape[axis]
     if isinstance(index, np.ndarray):
         return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
@@ -51,7 +51,7 @@ def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
     return function(x, axis, index, updates)
 
 
-# Of all updates of a place: the reduction, what others count as, and the result with what is there.
+# The reduction of all updates of a place, the value for updates elsewhere, the result with x.
 _CHOICES = {
     "max": ("max", "x", "maximum(x, u)"), "min": ("min", "x", "minimum(x, u)"),
     "mul": ("prod", "1.0", "x * u"),
@@ -140,7 +140,7 @@ def scatter_nd(node: Node, x: Any, index: Any, updates: Any) -> Any:
 
 @op("TensorScatter")
 def tensor_scatter(node: Node, past: Any, updates: Any, first: Any = None) -> Any:
-    """A cache with rows from places of their own on, one for each batch."""
+    """A cache with new rows, which begin at a place of its own for each batch."""
     axis = node.attributes.get("axis", -2) % past.ndim
     size, length = past.shape[axis], updates.shape[axis]
     row = np.arange(size, dtype=np.int32).reshape(

@@ -106,7 +106,7 @@ def pad(
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    for axis, count in enumerate(repeats.tolist()):  # one axis at a time: each needs two
+    for axis, count in enumerate(repeats.tolist()):  # one by one: a repeated axis needs two axes
         if count != 1:
             x = pk.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
     return x
@@ -173,7 +173,7 @@ def bit_cast(node: Node, x: Any) -> Any:
 
 @op("PRelu")
 def prelu(_: Node, x: Any, slope: Any) -> Any:
-    """The form before version 7, whose slopes are one or one for each channel (axis 1)."""
+    """The form before version 7, with one slope for all or one for each channel (axis 1)."""
     if slope.ndim == 1 and slope.size > 1:
         slope = slope.reshape(-1, *[1] * (x.ndim - 2))
     return pk.elementwise("where(x < 0.0, x * s, x)", x=x, s=slope)

@@ -14,7 +14,7 @@ from ..graph import Node
 from .table import kept, op, refuse, text
 from .windows import pads, spaced
 
-# From an image with its border to sums or maxima of windows: kernel, strides, dilations, sizes.
+# Returns sums or maxima of windows: image with border, kernel, strides, dilations, sizes.
 Pool = Callable[[Any, Sequence[int], Sequence[int], Sequence[int]], Any]
 
 

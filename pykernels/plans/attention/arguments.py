@@ -14,7 +14,7 @@ __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "d
 
 Causal: TypeAlias = "bool | Literal['top-left', 'bottom-right']"
 Window: TypeAlias = "tuple[int | None, int | None] | None"
-# A bound of a band that no key reaches.
+# The bound of a band that is open: no key reaches it.
 OPEN = 1 << 30
 
 
@@ -46,7 +46,7 @@ class Band(NamedTuple):
 
     @property
     def highest(self) -> int:
-        """The bound of j - i."""
+        """The upper bound of j - i."""
         return min(self.high, self.top)
 
     @property
@@ -99,7 +99,7 @@ def sizes(q: View, k: View, v: View) -> Dims:
 
 
 def expect(op: str, name: str, view: View | None, shape: Ints) -> None:
-    """ShapeError if a tensor that was given has another shape."""
+    """ShapeError if the tensor is given and has another shape."""
     if view is not None and view.shape != shape:
         raise ShapeError(f"[{op}] {name} must have shape {shape} but has shape {view.shape}")
 

@@ -1,4 +1,4 @@
-"""Shared by the bodies that take blocks of query rows: the order of blocks, and their results."""
+"""The order of blocks of query rows and their results, for all bodies that compute such blocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def partials(caps: Caps, scratch: Scratch, c: Call, splits: int) -> tuple[View, 
 
 
 def vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
-    """dst in rows of whole vectors. If it is not, scratch replaces it and is copied to it."""
+    """The call with dst in rows of whole vectors. If dst has no such rows, scratch replaces it, and
+    the steps copy the scratch to dst."""
     if in_vectors(c.dst, 4 * c.dst.dtype.itemsize):
         return c, []
     rows = scratch.empty((*c.dst.shape[:3], whole_depth(c.dims)), c.dst.dtype.name)

@@ -20,9 +20,9 @@ COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # columns of one workgroup
 class Call:
     """One call: its tensors, sizes and rules.
 
-    `lse` is scratch if the caller did not ask for it. `mask` is (B, H, S, T), with strides of 0.
-    With `lengths` (B,), `band` is the band of a batch with all keys. For slopes, its heads count
-    from `first_head`, and `alibi_heads` belongs to all heads of the call.
+    `lse` is scratch if the caller did not ask for it. `mask` is broadcast to (B, H, S, T). If there
+    are `lengths` (B,), `band` is the band of a batch with all T keys. ALiBi slopes number the heads
+    from `first_head` on, and `alibi_heads` is computed from all heads of the caller's call.
     """
 
     q: View
@@ -40,7 +40,7 @@ class Call:
     softcap: float
     alibi_heads: int
     first_head: int = 0
-    in_one_piece: bool = False  # sums of matrix units are as long as they happen to be
+    in_one_piece: bool = False  # no limit for the length of sums of matrix units
 
     def rules(self) -> dict[str, float]:
         """Params for the visible keys and the scales of logits."""
@@ -69,7 +69,7 @@ def combine(caps: Caps, partials: View, sums: View, c: Call) -> Step:
 
 
 def combine_tiles(caps: Caps, partials: View, sums: View, c: Call, before: int = 0) -> Step:
-    """As `combine`, for few splits of many rows: the rows of dst from `before` on."""
+    """Like `combine`, for few splits of many rows; only the rows of dst from `before` on."""
     rows = c.dims.batch * c.dims.heads * c.dims.queries - before
     width = partials.shape[partials.ndim - 1]
     return attention_combine_tiles.step(
@@ -79,7 +79,7 @@ def combine_tiles(caps: Caps, partials: View, sums: View, c: Call, before: int =
 
 
 def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
-    """The result without keys: zeros, by combining no splits."""
+    """The result if there are no keys: zeros, made by combining no splits."""
     partials = scratch.empty((1, 1, 1, 1, 4), "float32")
     sums = scratch.empty((1,), "float32")
     none = partials.with_layout((0, *partials.shape[1:]), partials.strides)

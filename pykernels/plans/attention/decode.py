@@ -25,15 +25,15 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
     first_key, last_key = _ends(c)
-    # Keys that a workgroup takes at a time; blocks of so many keys are the splits' in turn, or
-    # neighbours in flash_attn.
+    # `unit` is the number of keys that a workgroup reads at a time. Blocks of `unit` keys go to the
+    # splits in turn; in the body flash_attn a split has neighbouring blocks.
     unit, held = DIRECT.threads // DIRECT.LANES, DIRECT.ROWS
     most = DIRECT.KEYS // unit
     vectorized = in_vectors(c.k) and in_vectors(c.v)
     group = _lane_group(caps, d, last_key - first_key, splits) if vectorized else ""
     if group:
         lanes = CONFIGS[group]
-        loads = lanes.DEPTHS * item // 16  # of 16 bytes, of one key
+        loads = lanes.DEPTHS * item // 16  # loads of 16 bytes for one key
         unit, held = lanes.threads // lanes.LANES * lanes.LOADS // loads, lanes.ROWS
         most = MAX_ROUNDS
         splits = cdiv(splits * NARROW.threads, lanes.threads)
@@ -62,8 +62,8 @@ def decode_blocks(
     caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str,
     blocks: tuple[View, View, View, View],
 ) -> list[Step] | None:  # fmt: skip
-    """The same of keys and values in blocks, without a mask: planes of low and scales, (B, Hkv,
-    ...). None if heads are too deep."""
+    """Like `decode`, for quantised keys and values without a mask: `blocks` are their planes of low
+    and scales, (B, Hkv, ...). None if heads are too deep."""
     first_key, last_key = _ends(c)
     group = _lane_group(caps, c.dims, last_key - first_key, splits)
     if not group:
@@ -86,8 +86,8 @@ def decode_blocks(
 def _shares(
     scratch: Scratch, c: Call, first_key: int, last_key: int, held: int, splits: int
 ) -> tuple[View, View, dict[str, float]]:
-    """The partial results of so many splits, and params of a body whose workgroups hold so many
-    rows."""
+    """Scratch for the results and sums of `splits` splits, and params of a body whose workgroups
+    have `held` rows."""
     d = c.dims
     partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(d)), "float32")
     sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
@@ -100,8 +100,8 @@ def _shares(
 
 
 def _ends(c: Call) -> tuple[int, int]:
-    """The first and last key that any query may see; with lengths, as many keys as any length
-    allows."""
+    """The first and last key that any query may see; with lengths, that any query may see for any
+    length."""
     d = c.dims
     first_key = max(0, min(c.band.low, d.keys))
     if c.lengths is not None:
@@ -134,7 +134,8 @@ def _reach(group: str) -> int:
 
 
 def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
-    """k and v of one dtype: a float32 copy replaces the tensor of float16."""
+    """The call with k and v of one dtype: if they differ, a float32 copy replaces the float16
+    tensor."""
     if c.v.dtype == c.k.dtype:
         return c, []
     half = c.k if c.k.dtype.itemsize == 2 else c.v

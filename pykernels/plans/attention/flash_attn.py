@@ -22,7 +22,7 @@ from .tiles import tiles
 __all__ = ["HEADS", "call_of", "choose", "plan", "steps_of"]
 
 OP = "flash_attn"
-# The axis of the query heads, which becomes two: The number of KV heads, and of the query heads
+# The axis of the query heads of each tensor. It is cut into two axes: KV heads, and the query heads
 # that share a KV head.
 HEADS = {"q": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1}
 # The axes along which a call may be cut if a tensor is larger than one binding: batches, KV heads,
@@ -119,7 +119,7 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 def steps_of(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
     """The dispatches of a call whose tensors fit one binding each."""
     d = call.dims
-    if d.value_depth == 0:  # only lse is wanted, so any values will do
+    if d.value_depth == 0:  # only lse is computed, so the values do not matter
         d = d._replace(value_depth=1)
         v = call.k.with_layout((*call.k.shape[:3], 1), call.k.strides)
         dst = scratch.empty((*call.dst.shape[:3], 1), "float32")

@@ -1,6 +1,6 @@
-"""flash_attn_backward: five products over windows of queries x keys, each a plain tiled one.
+"""flash_attn_backward: five products over windows of queries x keys, each computed in tiles.
 
-The inputs are brought to panels of f32 first. Then, window by window, `scores` writes the weights P
+The inputs are first copied to panels of f32. Then, window by window, `scores` writes the weights P
 and the gradients of the scores dS, and `sums` adds their products with do, q and k to dv, dk, dq.
 """
 
@@ -40,7 +40,7 @@ __all__ = ["choose", "plan"]
 OP = "flash_attn_backward"
 SCORES = flash_attn_backward_scores.CONFIGS
 SUMS = flash_attn_backward_sums.CONFIGS
-# k of a tile's stage; panels are multiples of it.
+# The k of one stage of a tile; depths of panels are padded to multiples of it.
 DEEP = SCORES["tile32"].BK
 # Rows of a workgroup of `scores`, for each tile.
 SCORE_ROWS = {c.BN: c.BM for c in SCORES.values()}
@@ -232,19 +232,19 @@ class _Target:
     """The destination of one gradient's sums, and the panel whose rows are summed."""
 
     dst: View  # the caller's, (B, heads, rows, cols)
-    partials: View  # (B, H, rows, cols in whole vectors), f32: dst itself if that can be
+    partials: View  # (B, H, rows, cols in whole vectors), f32: dst itself if possible
     rows: View
-    matrix: str  # the window's matrix that multiplies them
+    matrix: str  # the window's matrix that multiplies the rows
     started: set[tuple[int, int]]  # heads and rows that have a first sum
 
     @property
     def over_queries(self) -> bool:
-        """True if the sums are over queries, with a row for each key; False for the other way
-        round."""
+        """True if the sums are over queries, with a row for each key; False if they are over keys,
+        with a row for each query."""
         return self.matrix != "grads_t"
 
     def finish(self, caps: Caps) -> list[Step]:
-        """Make dst from the partial results of each query head."""
+        """Add the partial results of the query heads of each group to make dst."""
         if self.partials.slot == self.dst.slot:
             return []
         group = self.partials.shape[1] // self.dst.shape[1]

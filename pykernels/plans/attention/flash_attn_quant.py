@@ -1,5 +1,5 @@
 """flash_attn of keys and values in blocks: few rows straight from the blocks, more rows from
-numbers made of them."""
+dequantised keys and values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AXES = (
 
 
 class _Blocks(NamedTuple):
-    """Keys and values: planes (B, Hkv, ...)."""
+    """Quantised keys and values, as planes (B, Hkv, ...)."""
 
     kind: BlockType
     k_low: View
@@ -78,7 +78,7 @@ def plan(
 
 
 def _as_numbers(q: View, shape: tuple[int, ...]) -> View:
-    """A stand-in for dequantised keys or values, for rules of shapes."""
+    """A stand-in for dequantised keys or values, by which shapes are checked."""
     return q.with_layout(shape, (0,) * len(shape))
 
 

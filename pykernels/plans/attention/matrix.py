@@ -47,8 +47,8 @@ def matrix(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> li
 
 
 def _units(caps: Caps, scratch: Scratch, x: View, steps: list[Step]) -> View:
-    """The tensor as words of two halves in rows of whole 16-byte units; `steps` gets a copy if they
-    cannot be read."""
+    """The tensor as words of two halves in rows of whole 16-byte units. If its rows are not whole
+    units, a copy replaces it, whose steps are appended to `steps`."""
     if not x.vectorizable(UNIT):
         x, copied = padded(caps, scratch, x, UNIT)
         steps += copied

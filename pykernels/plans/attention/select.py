@@ -79,7 +79,7 @@ class AttentionChoice(NamedTuple):
     """DECODE, a tile, or a tile of matrix units (MMA), and the number of splits of the keys: of all
     blocks, or of the blocks at the end.
 
-    `order`: the order of blocks that differ in length; None: the result of `order`.
+    `order`: the order of blocks that differ in length; None stands for the function `order`.
     """
 
     body: str
@@ -155,7 +155,7 @@ def _groups(tile: str, d: Dims) -> int:
 
 
 def _resident_workgroups(t: Tuning) -> int:
-    """Workgroups of the large tiles at a time."""
+    """The number of workgroups of the large tiles that the device runs at a time."""
     return t.attention.attention_tile.resident * t.device.units
 
 
@@ -164,8 +164,8 @@ def tail_of(
 ) -> AttentionTail:
     """The tail that saves most time, or no tail.
 
-    `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of
-    tiles, and bytes of one block's result.
+    The call has `blocks` blocks of `tiles` tiles each, and `columns` blocks for the same rows.
+    `seconds` is the time of one wave of tiles, `nbytes` the size of one block's result.
     """
     resident, ends = _resident_workgroups(t), t.attention.attention_tile.ends
     waves, rest = divmod(blocks, resident)
@@ -196,8 +196,8 @@ def tail_of(
 def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """The time until a tail is done, in tiles.
 
-    Short splits run beside the long splits, as many as end before these do. The other blocks begin
-    after it, on the whole device.
+    Short splits that can end before the long splits run beside them. The other short splits begin
+    afterwards, on the whole device.
     """
     long_end, short_end = long + ends, (tiles - long) / splits + ends
     each = int(long_end // short_end)
@@ -219,7 +219,7 @@ def tile_sizes(tile: str, d: Dims) -> tuple[int, int]:
 class RowBlocks(NamedTuple):
     """Rows of one KV head as blocks: `pitch` rows for each of its query heads.
 
-    Heads begin at a block (`head_blocks` each), or follow each other in shared blocks (1).
+    Each head has `head_blocks` blocks of its own, or all heads share blocks (`head_blocks` is 1).
     """
 
     pitch: int
@@ -240,7 +240,7 @@ def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple
     longest first, and the number of shortest blocks of each head (a quarter) that go last.
 
     A group of up to three waves of blocks keeps its keys in the cache of a large GPU. All groups
-    have about the same size, as a much smaller last group would leave the device idle.
+    have about the same size, because a much smaller last group would leave the device idle.
     """
     each = blocks.total * cdiv(d.value_depth, WIDEST)
     own = t.attention.attention_tile
@@ -248,6 +248,6 @@ def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple
     if tile == SMALL or heads * each < cached:
         return heads, 0
     most = max(cached // each, 1)
-    # The last group too.
+    # The last group, too, has at least `alike` times this size.
     alike = [n for n in range(1, most + 1) if (heads - 1) % n + 1 >= own.alike * n]
     return alike[-1], blocks.head_blocks // 4

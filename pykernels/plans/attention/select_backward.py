@@ -19,7 +19,7 @@ SMALL, LARGE = _SMALL.BM, _LARGE.BM
 
 
 class AttentionGradChoice(NamedTuple):
-    """The tile (SMALL or LARGE); the sizes of a window: heads, queries, keys (multiples of it)."""
+    """The tile (SMALL or LARGE) and a window, whose queries and keys are multiples of `tile`."""
 
     tile: int
     heads: int
@@ -54,5 +54,5 @@ def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
 
 
 def _even(count: int, most: int) -> int:
-    """The size of the pieces, at most `most`, of `count` cut into as few equal ones as possible."""
+    """The size of equal pieces of `count`, as few as possible, none larger than `most`."""
     return cdiv(count, cdiv(count, most))

@@ -15,7 +15,7 @@ __all__ = ["TILES", "longest", "may", "splits_of", "tile_of"]
 
 TILES = attention_mma.CONFIGS
 # A sum of T weighted values has at most LONGEST (sqrt(T) + 4) terms. That is more than
-# `longest_sum`, because weights are rounded to halves, which adds 2^-11 to the bound
+# `longest_sum` allows, because weights are rounded to halves, which adds 2^-11 to the bound
 # (docs/design/attention.md).
 LONGEST = 8.0
 EMULATED = "emulated"  # only for tests on software drivers, which need small tiles

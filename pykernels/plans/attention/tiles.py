@@ -28,8 +28,8 @@ __all__ = ["tiles"]
 
 class _Part(NamedTuple):
     """Workgroups of one dispatch, from `first_rank` on: `ranks` for each split of the keys, the
-    first split of `long` tiles and the others of `short`. `out` and `sums` begin `rows_before` rows
-    later."""
+    first split of `long` tiles and the others of `short`. `out` and `sums` begin at row
+    `rows_before` of dst."""
 
     first_rank: int
     ranks: int
@@ -57,7 +57,7 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
     else:
         c, after = vector_dst(caps, scratch, c)
         out, sums = c.dst, c.lse
-    # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
+    # Copies of q, k and v as f32. A dispatch has as many KV heads as one binding holds.
     largest = max(blocks.total * tile_rows, key_tiles * tile_keys) * padded_depth * 4
     width = 0 if _direct(c.v) else whole_depth(d)
     some = max(1, caps.max_binding // max(largest, d.keys * width * 4))
@@ -132,9 +132,9 @@ def _with_tail(
 
 
 def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
-    """First KV head, batches and heads of each of several dispatches of up to `some` KV heads.
+    """For each dispatch its first KV head, its number of batches, and its KV heads of each batch.
 
-    A dispatch has whole batches, or heads of one batch.
+    A dispatch has up to `some` KV heads: whole batches, or heads of one batch.
     """
     if some >= d.kv_heads:
         each = some // d.kv_heads

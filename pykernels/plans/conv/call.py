@@ -33,7 +33,7 @@ class Windows:
     stride: tuple[int, int]
     tap: tuple[int, int]
     activation: int
-    # Of matrix units: "fast" sums in one piece, "high" in pieces; None is the default of the body.
+    # For matrix units: "fast" sums in one piece, "high" in pieces; None is the default of the body.
     precision: str | None = None
 
     @property
@@ -61,7 +61,7 @@ class Windows:
 
     @property
     def spread_bias(self) -> View | None:
-        """bias over the axes of dst."""
+        """bias as a view with the axes of dst."""
         if self.bias is None:
             return None
         step = self.bias.strides[0]
@@ -71,8 +71,8 @@ class Windows:
 def bound(
     caps: Caps, scratch: Scratch, c: Windows, steps: Callable[[Windows], list[Step]], image: str
 ) -> list[Step]:
-    """The steps of a call, in parts where a tensor or a temporary is larger than one binding: some
-    images, or of one image some groups, or of one group some of the output channels.
+    """The steps of a call, in parts if a tensor or a temporary is larger than one binding: some
+    images, some groups of one image, or some output channels of one group.
 
     `image` is the caller's name of x.
     """

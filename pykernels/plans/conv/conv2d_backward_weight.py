@@ -111,7 +111,7 @@ def _one_dtype(caps: Caps, scratch: Scratch, call: Call) -> tuple[Call, list[Ste
 
 
 def _sum(caps: Caps, partials: View, call: Call, splits: int) -> Step:
-    """The sum of the splits, in the order of dst; the channels of a tap lie together in them."""
+    """The sum of the splits, in the order of dst. In a split the channels of a tap lie together."""
     dst, taps, channels = call.dst, call.shape.taps, call.shape.channels
     if abs(dst.strides[2]) < abs(dst.strides[4]):
         dst, taps, channels = _channels_last(dst), 1, 1
@@ -128,7 +128,7 @@ def _target(scratch: Scratch, call: Call, splits: int) -> View:
 
 
 def _pixels(call: Call, each: int, ahead: int) -> dict[str, int]:
-    """The params that all bodies have; their digits of a pixel move on by `ahead`."""
+    """The params of all bodies; from step to step the digits of a pixel advance by `ahead`."""
     g, s = call.g, call.shape
     out_h, out_w = call.dy.shape[3:]
     return {
@@ -204,7 +204,7 @@ def _mma_shape(caps: Caps, call: Call) -> MmaShape | None:
 
 
 def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
-    """Channels of a pixel are packed next to each other, in dy and in x with its padding."""
+    """The steps pack the channels of a pixel next to each other, in dy and in x with padding."""
     assert caps.matrix is not None
     s, own = call.shape, TILES_WEIGHT[choice.body]
     first = (-call.g.padding[0], -call.g.padding[2])

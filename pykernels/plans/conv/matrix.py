@@ -23,21 +23,21 @@ __all__ = [
 ]  # fmt: skip
 
 WORDS = UNIT // 2  # of a unit
-BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # as of the others
-# Axes of what is packed, (groups, chunks, N, rows, columns, channels): pixels of all images, and of
-# weights, whose images are rows, the chunks of all taps.
+BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # all tiles have this BK
+# Axes of packed images (groups, chunks, N, rows, columns, channels): PIXELS are the pixels of all
+# images. CHUNKS are the chunks of all taps of weights, which are packed as images of taps.
 PIXELS, CHUNKS = (2, 3, 4), (3, 4, 1)
 
 
 class Image(NamedTuple):
-    """An image (N, groups, C, H, W) of halves as matrix units shall read it: from row and column
-    `first` on, `size` of them, zero beyond its own, with zeros up to a multiple of channels."""
+    """An image (N, groups, C, H, W) of halves as matrix units read it: `size` rows and columns from
+    `first` on, zeros outside of the image, and zeros up to a multiple of `multiple` channels."""
 
     v: View
     first: tuple[int, int]
     size: tuple[int, int]
     multiple: int
-    even: Ints = ()  # axes of the result with one step from element to element
+    even: Ints = ()  # axes of the result that must merge into one axis
     chunk: int = 0  # channels of a chunk, if not all of a pixel
 
 
@@ -107,7 +107,7 @@ def _as_it_is(image: Image) -> View | None:
 
 
 def _merged(v: View, axes: Ints) -> tuple[Ints, Ints]:
-    """Sizes and strides of these axes with as few as possible."""
+    """Sizes and strides of these axes after they are merged into as few as possible."""
     strides = tuple(v.strides[a] for a in axes)
     size, (steps,) = merge_axes(tuple(v.shape[a] for a in axes), [strides])
     return size, steps
@@ -148,13 +148,13 @@ def lies_so(v: View, first: tuple[int, int], size: tuple[int, int], multiple: in
 
 
 def pixel_rows(v: View) -> View:
-    """Units whose pixels lie evenly as (groups, pixels of all images, channels)."""
+    """Units as (groups, pixels of all images, channels); their pixels lie at equal steps."""
     size, step = _merged(v, PIXELS)
     return v.with_layout((v.shape[0], size[0], v.shape[5]), (v.strides[0], step[0], 4))
 
 
 def thinned(c: Windows) -> Windows:
-    """Windows of one tap without the pixels that their stride skips, which are not packed."""
+    """Windows of one tap without the pixels that their stride skips, so that none is packed."""
     out = c.dst.shape[3:]
     last = [c.origin[a] + (out[a] - 1) * c.stride[a] for a in (0, 1)]
     inside = all(c.origin[a] >= 0 and last[a] < c.x.shape[3 + a] for a in (0, 1))
@@ -195,7 +195,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
     assert caps.matrix is not None
     c, own = thinned(c), implicit_gemm_mma.CONFIGS[tile]
     kernel = (c.w.shape[3], c.w.shape[4])
-    # Output channels as images of taps.
+    # The weights are packed as images of taps, one image for each output channel.
     (image, w), before = units(
         caps, scratch, Image(c.x, c.origin, _span(c), BK, chunk=BK),
         Image(reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK, even=CHUNKS, chunk=BK),
@@ -226,7 +226,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
 
 
 def _flat(v: View) -> tuple[View, bool]:
-    """Evenly spaced planes as one row, and True if four pixels of a row are a vector."""
+    """The view, with a plane as one row if its pixels lie evenly; True if 4 pixels are a vector."""
     size, (step,) = merge_axes(v.shape[4:], [v.strides[4:]])
     if len(size) == 1:
         v = v.with_layout((*v.shape[:4], 1, size[0]), (*v.strides[:4], 0, step[0]))

@@ -1,8 +1,8 @@
 """Transposed convolution by phases: each pixel sums over the windows that contain it.
 
 Pixel y of an axis meets the windows u and taps i with u s + i d - padding = y. With y = r + s q,
-tap i counts if s divides r + padding - i d; so each residue r has its own taps, each
-s / gcd(s, d)-th one, and is a convolution with stride 1 by the taps in reverse.
+tap i counts if s divides r + padding - i d. So each residue r has its own taps, every
+s / gcd(s, d)-th tap, and is a convolution with stride 1 by these taps in reverse order.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class _Phase(NamedTuple):
     pixels: int
     first_tap: int
     taps: int
-    row: int  # of the first pixel's last tap
-    step: int  # rows back from one tap to the next
+    row: int  # row of x at the last tap of the first pixel
+    step: int  # rows of x back from one tap to the next
 
 
 def by_phases(
@@ -53,7 +53,7 @@ def by_phases(
 
 
 def _steps(caps: Caps, scratch: Scratch, whole: Windows, g: Geometry) -> list[Step]:
-    """The dispatches of a call that fits, which has the windows of a convolution with stride 1."""
+    """The dispatches of a call that fits; `whole` describes a convolution with stride 1."""
     x, w, dst = whole.x, whole.w, whole.dst
     if x.size == 0 or w.size == 0:
         return [reduce(caps, scratch.empty((1,), "float32"), whole, 0)]
@@ -66,7 +66,7 @@ def _steps(caps: Caps, scratch: Scratch, whole: Windows, g: Geometry) -> list[St
         return [_few_outputs(caps, whole, g)]
     found: list[Step] = []
     if sum(p.pixels for p in rows) < dst.shape[3] or sum(p.pixels for p in cols) < dst.shape[4]:
-        # Some residue has no tap: everything gets the epilogue of 0 first.
+        # A residue has no tap: all of dst is first set to the epilogue of 0.
         found.append(reduce(caps, scratch.empty((1,), "float32"), whole, 0))
     for row, col in itertools.product(rows, cols):
         part = Windows(
@@ -99,7 +99,7 @@ def _pixels(v: View, axis: int, p: _Phase, g: Geometry) -> View:
 
 
 def _taps(v: View, axis: int, p: _Phase, g: Geometry) -> View:
-    """The last tap first: rows of x in order."""
+    """The taps of a phase, the last one first, so that the rows of x are in order."""
     apart = g.stride[axis - 3] // gcd(g.stride[axis - 3], g.dilation[axis - 3])
     return _every(v, axis, p.first_tap + (p.taps - 1) * apart, p.taps, -apart)
 
@@ -139,7 +139,7 @@ def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
     name = FEW_OUTPUTS[g.kernel]
     own = conv_few_outputs.CONFIGS[name]
     across, row_blocks = cdiv(out_w, 8 * own.SX), cdiv(out_h, 2 * own.SY)
-    back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
+    back = g.kernel[0] // 2 - 1  # pixels of x before the pixel where two pixels of dst lie
     dv = 4 if c.dst.vectorizable(4, 4) else 1
     return conv_few_outputs.step(
         caps, c.x, c.w, c.bias, c.dst, KERNEL=name, DV=dv,

@@ -1,4 +1,4 @@
-"""The sum over splits of the gradients by weights and by bias."""
+"""The sum over the splits of gradients with respect to weights or bias."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykernels.tensors.layout import View
 __all__ = ["reduce_step"]
 
 LANES = 2048  # invocations that keep one multiprocessor busy
-SPLITS = 4  # that one of them loads at a time
+SPLITS = 4  # splits that one invocation loads at a time
 
 
 def reduce_step(

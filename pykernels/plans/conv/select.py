@@ -36,13 +36,13 @@ __all__ = [
 # conv_stem.wgsl.
 TILES = {f"implicit_gemm/{name}": tile for name, tile in implicit_gemm.CONFIGS.items()}
 TILES_3X3 = {f"implicit_gemm_3x3/{name}": tile for name, tile in implicit_gemm_3x3.CONFIGS.items()}
-# The same for all windows.
+# The sizes of a tile of conv_stem are the same for all windows.
 STEM_TILES = {
     f"conv_stem/{c.BM}x{c.PIXEL_ROWS * c.PIXEL_COLS}": c for c in conv_stem.CONFIGS.values()
 }
 STEM, WIDE_STEM = "conv_stem/16x128", "conv_stem/32x128"
 SMALLEST = "implicit_gemm/32x32"
-BK = TILES[SMALLEST].BK  # as of the others
+BK = TILES[SMALLEST].BK  # all tiles have this BK
 
 # The bodies that a choice names.
 BODIES = (
@@ -58,9 +58,9 @@ class ConvShape(NamedTuple):
     pixels: int  # of all images
     depth: int  # taps and channels of a window
     forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
-    fits_3x3: bool = False  # may implicit_gemm_3x3 do it?
-    fits_stem: bool = False  # may conv_stem?
-    fits_few_outputs: bool = False  # may conv_few_outputs?
+    fits_3x3: bool = False  # can implicit_gemm_3x3 compute it?
+    fits_stem: bool = False  # can conv_stem compute it?
+    fits_few_outputs: bool = False  # can conv_few_outputs compute it?
     mma: MmaShape | None = None  # the product that matrix units would do
     winograd: WinogradShape | None = None  # 3 x 3 taps that Winograd's transforms can serve
 
@@ -227,7 +227,7 @@ def _tile_seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
 
 
 def _seconds_3x3(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
-    """Whole waves of workgroups, and the rest."""
+    """Seconds of the tiles, in whole waves of workgroups and the rest."""
     tile = TILES_3X3[body]
     own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
     groups = _tiles(s, body) * splits

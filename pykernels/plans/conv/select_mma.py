@@ -12,8 +12,8 @@ from pykernels.steps import Caps, cdiv
 
 __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 
-# BM output channels x BN pixels, or where channels lie next to each other in dst BM pixels x BN
-# output channels; of gradients by weights BM output channels x BN taps and channels.
+# BM output channels x BN pixels, or BM pixels x BN output channels if channels lie next to each
+# other in dst; for gradients of weights BM output channels x BN taps and channels.
 TILES = {f"implicit_gemm_mma/{name}": tile for name, tile in implicit_gemm_mma.CONFIGS.items()}
 TILES_WEIGHT = {f"conv_weight_mma/{name}": tile for name, tile in conv_weight_mma.CONFIGS.items()}
 
@@ -53,7 +53,7 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
             for n in splits_of(table, s.depth):
                 if n > 1 and n * nbytes > caps.max_binding:
                     continue
-                if by_weight:  # partial sums are added up even of one split
+                if by_weight:  # a sum of the splits follows even if there is one split
                     work = seconds(t, table, size, tiles * n, cdiv(s.depth, n), 1, nbytes)
                     work += splitk_seconds(nbytes, n, t.conv.dispatch, copy)
                 else:

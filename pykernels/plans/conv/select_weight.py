@@ -19,7 +19,7 @@ __all__ = ["BK", "CHUNK", "DIRECT", "TILES", "WeightGradChoice", "WeightGradShap
 DIRECT = "conv_weight_direct"
 TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
 SMALLEST = "32x32"
-BK = TILES[SMALLEST].BK  # as of the others
+BK = TILES[SMALLEST].BK  # all tiles have this BK
 CHUNK = conv_weight_direct.CONFIGS["taps9"]
 
 
@@ -39,7 +39,7 @@ class WeightGradShape(NamedTuple):
 
 
 class WeightGradChoice(NamedTuple):
-    """DIRECT, a tile, or one of TILES_WEIGHT; and the number of splits of the pixels."""
+    """DIRECT, one of TILES or one of TILES_WEIGHT; and the number of splits of the pixels."""
 
     body: str
     splits: int = 1
@@ -86,7 +86,7 @@ def _tiles(s: WeightGradShape, tile: str) -> int:
 
 
 def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
-    """Splits that give each unit up to `each` workgroups."""
+    """The number of splits that gives each multiprocessor up to `each` workgroups."""
     shortest = t.conv.conv2d_backward_weight.shortest
     return max(1, min(each * t.device.units // _tiles(s, tile), s.pixels // shortest))
 

@@ -1,4 +1,4 @@
-"""Winograd's convolutions of 3 x 3 taps: what they take, and the expected time."""
+"""Winograd's convolutions of 3 x 3 taps: the calls that they can serve, and the expected time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class WinogradShape(NamedTuple):
     height: int  # of dst
     width: int
     nbytes: int  # of x, w and dst
-    channels_last: bool  # are neighbours in dst channels?
-    asked: bool  # may its bound be that of the transforms?
+    channels_last: bool  # do channels lie closer in dst than pixels?
+    asked: bool  # does the call accept the errors of the transforms?
 
 
 class WinogradSizes(NamedTuple):
-    """The products of a call, and the bytes of what they read and write."""
+    """The products of a call, and the bytes of the tensors that they read and write."""
 
     products: int
     tiles: int  # of M x M pixels
@@ -39,7 +39,7 @@ class WinogradSizes(NamedTuple):
 
 
 class WinogradCost(NamedTuple):
-    """Seconds, splits as every choice has them, and the body with its tile."""
+    """Seconds, the number of splits (always 1), and the body with its tile."""
 
     seconds: float
     splits: int
@@ -47,7 +47,7 @@ class WinogradCost(NamedTuple):
 
 
 def sizes(s: WinogradShape, body: str) -> WinogradSizes:
-    """The sizes of the transformed tensors: vectors of four are whole."""
+    """The sizes of the transformed tensors, padded to whole vectors of four."""
     m = TILES[body]
     count = (m + 2) * (m + 2)
     tiles = s.images * cdiv(s.height, m) * cdiv(s.width, m)
@@ -57,7 +57,7 @@ def sizes(s: WinogradShape, body: str) -> WinogradSizes:
 
 
 def fits(caps: Caps, s: WinogradShape, body: str) -> bool:
-    """True if each transformed tensor fits a binding, and all together the room of the table."""
+    """True if each transformed tensor fits a binding, and all of them fit the room of the table."""
     own = sizes(s, body)
     largest = max(own.image, own.weights, own.sums)
     room = caps.tuning.conv.winograd.room
@@ -67,8 +67,8 @@ def fits(caps: Caps, s: WinogradShape, body: str) -> bool:
 
 
 def costs(caps: Caps, s: WinogradShape) -> list[WinogradCost]:
-    """The expected time of each tile: what the transforms read and write, and the product, or its
-    bytes where they take longer."""
+    """The expected time of each tile: of the bytes of the transforms, and of the operations of the
+    product, or of its bytes if these take longer."""
     t = caps.tuning
     found = []
     for body in TILES:

@@ -38,7 +38,7 @@ class Weights(NamedTuple):
 
 
 def elements(v: View, vec: int = 1) -> Ints:
-    """Strides in elements, or vectors of them."""
+    """Strides in elements, or in vectors of `vec` elements."""
     return tuple(s // (v.dtype.itemsize * vec) for s in v.strides)
 
 
@@ -114,7 +114,7 @@ def implicit_gemm_3x3(
 
 
 def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split:
-    """The number of splits, as many as one binding holds, and the length of each."""
+    """The number of splits, at most as many as one binding holds, and the length of each."""
     return split_k(length, min(splits, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
 
 
@@ -122,13 +122,13 @@ class Target(NamedTuple):
     """The target of sums: dst, or scratch for partial sums and the step that adds them."""
 
     out: View  # axes of dst, after the axis of splits
-    bias: View | None  # what the body adds itself
+    bias: View | None  # the bias that the body adds
     epilogue: dict[str, int]  # params of the body
     after: list[Step]
 
 
 def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool = False) -> Target:
-    """`direct`: has the body texts for any dst? A residual is added when sums are complete."""
+    """`direct`: the body has texts for any dst. A residual is added when sums are complete."""
     direct = direct or c.x.dtype.itemsize <= c.dst.dtype.itemsize
     if splits == 1 and direct and c.residual is None:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
@@ -146,7 +146,7 @@ def _unsplit(t: Target) -> View:
 
 
 def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
-    """The digits of k: radix, steps of the index, the row and the column; and 16 in digits."""
+    """The digits of k: radixes, steps of the index, the row and the column; and BK in digits."""
     _, _, c_s, h_s, w_s = elements(c.x, vec)
     (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
     digits = {
@@ -221,7 +221,7 @@ def stem_config(c: Windows, rows: int) -> str:
 
 
 def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
-    """conv_depthwise: one channel in each group, 3 x 3 taps; none if there are no vectors."""
+    """conv_depthwise: one channel in each group, 3 x 3 taps; no steps if it does not support c."""
     if c.w.shape[1:] != (1, 1, 3, 3) or c.stride != (1, 1) or c.tap != (1, 1):
         return []
     last = c.x.vectorizable(4, 1) and c.dst.vectorizable(4, 1)
@@ -249,7 +249,7 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def direct(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
-    """Sums straight from the image."""
+    """conv_direct: sums straight from the image."""
     three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
     last = c.dst.shape[1] > 1 and abs(c.dst.strides[1]) < abs(c.dst.strides[4])
     t = target(caps, scratch, c, 1, direct=True)

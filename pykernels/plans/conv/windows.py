@@ -32,7 +32,7 @@ def shape_of(caps: Caps, c: Windows) -> ConvShape:
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
-    stem = STEM_TILES[STEM]  # half of its blocks at least must be pixels
+    stem = STEM_TILES[STEM]  # at least half of the area of its blocks must be pixels
     block = stem.PIXEL_ROWS * stem.PIXEL_COLS
     blocks = cdiv(height, stem.PIXEL_ROWS) * cdiv(width, stem.PIXEL_COLS)
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
@@ -77,7 +77,7 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
-    """A 1x1 convolution as a matrix product, if the pixels of its images have one step."""
+    """A 1x1 convolution as a matrix product, if its pixels lie at equal steps in memory."""
     if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.origin != (0, 0):
         return None
     if c.x.shape[3:] != c.dst.shape[3:]:
@@ -94,7 +94,7 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
     keep = (0, 1) if len(lead) == 2 else (1,)
 
     def matrix(v: View, step: Ints) -> View:
-        """(lead, pixels, channels) of an image."""
+        """An image as (lead, pixels, channels)."""
         strides = (*(v.strides[a] for a in keep), step[0], v.strides[2])
         return v.with_layout((*lead, size[0], v.shape[2]), strides)
 
@@ -149,7 +149,7 @@ def _vectors_3x3(c: Windows) -> int:
 
 
 def _native(caps: Caps, c: Windows) -> Weights | None:
-    """The weights as they are, if their k have one step and repacking would not pay."""
+    """The weights without repacking, if their k have one stride and repacking would not pay."""
     if packs(caps, c.operations) or c.w.dtype.name not in ("float32", c.x.dtype.name):
         return None
     for order in ("cij", "ijc"):

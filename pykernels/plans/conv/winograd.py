@@ -1,7 +1,7 @@
 """Convolutions of 3 x 3 taps by Winograd: transforms of image and weights, products, and the
 transform back.
 
-A tile of M x M pixels takes (M + 2)^2 products for each pair of channels instead of 9 M^2.
+A tile of M x M pixels needs (M + 2)^2 products for each pair of channels instead of 9 M^2.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def winograd(caps: Caps, scratch: Scratch, c: Windows, s: WinogradShape, body: s
 
 
 def _of_one_group(v: View) -> View:
-    """(N, C, H, W) of (N, 1, C, H, W)."""
+    """The view (N, 1, C, H, W) as (N, C, H, W)."""
     return v.with_layout((v.shape[0], *v.shape[2:]), (v.strides[0], *v.strides[2:]))
 
 
 def _weights(v: View) -> View:
-    """(O, C, 3, 3) of (1, O, C, 3, 3)."""
+    """The view (1, O, C, 3, 3) as (O, C, 3, 3)."""
     return v.with_layout(v.shape[1:], v.strides[1:])
 
 
@@ -78,7 +78,7 @@ def _channels_last(v: View) -> bool:
 
 
 def _exchanged(v: View) -> View:
-    """The last two axes exchanged."""
+    """The view with its last two axes exchanged."""
     (count, rows, cols), (each, row, col) = v.shape, v.strides
     return v.with_layout((count, cols, rows), (each, col, row))
 
@@ -86,7 +86,7 @@ def _exchanged(v: View) -> View:
 def _pixels_by_channels(
     scratch: Scratch, count: int, channels: int, tiles: int, channels_last: bool
 ) -> View:
-    """(count, channels, tiles), whose neighbours are channels or tiles."""
+    """Scratch (count, channels, tiles), in which channels or tiles are neighbours in memory."""
     if channels_last:
         return _exchanged(scratch.empty((count, tiles, channels), "float32"))
     return scratch.empty((count, channels, tiles), "float32")

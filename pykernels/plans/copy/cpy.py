@@ -1,4 +1,4 @@
-"""cpy: bytes, a vectorised cast, tiles for transposes, or element by element."""
+"""cpy: copies bytes, casts vectors, transposes in tiles, or copies element by element."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .tiles import block_sides, tile_sides
 
 __all__ = ["plan"]
 
-SHORTEST = 32  # bytes of rows that lanes share
+SHORTEST = 32  # least bytes of rows that lanes share
 LONG = 64  # a tile pays from this side on, even if the other side is short
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
-    """Copy src to dst; the same shape, or the same number of elements in C order."""
+    """Copy src to dst, which have the same shape, or the same number of elements in C order."""
     _check(src, dst)
     if src.size == 0:
         return []
@@ -64,8 +64,8 @@ def _contiguous(caps: Caps, src: View, dst: View) -> list[Step]:
 
 
 def _same_shape(src: View, dst: View) -> tuple[View, View] | None:
-    """Both views over one shape. A copy may reshape: then both are seen over a common
-    refinement of their shapes; None where there is none."""
+    """Both views over one shape. If the copy reshapes, this is a common refinement of their
+    shapes; None if they have no common refinement."""
     if src.shape == dst.shape:
         return src, dst
     if src.contiguous:
@@ -141,7 +141,7 @@ def _without_last(view: View) -> View:
 
 
 def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step:
-    """A matrix, or a batch, whose columns are contiguous in src and whose rows are in dst."""
+    """Copy a matrix, or a batch of matrices: columns are contiguous in src, rows in dst."""
     height, width = dst.shape[-2], dst.shape[-1]
     size = dst.dtype.itemsize
     side = _block(src, dst)
@@ -156,8 +156,8 @@ def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step
 
 
 def _tile_axis(src: View, dst: View, least: int) -> int | None:
-    """The axis along which src is contiguous, if dst is contiguous along its last: both have size
-    `least` or more, or one of them is long."""
+    """The axis along which src is contiguous, if dst is contiguous along its last axis, and both
+    axes have size `least` or more, or one of them is long."""
     last = dst.ndim - 1
     item_s, item_d = src.dtype.itemsize, dst.dtype.itemsize
     if "int64" in (src.dtype.name, dst.dtype.name) and src.dtype != dst.dtype:
@@ -176,7 +176,7 @@ def _block(src: View, dst: View) -> int:
     """The side of blocks whose rows are vectors in src and in dst, of 16 bytes if possible; 0 if
     there are no such blocks."""
     size = src.dtype.itemsize
-    # A store of rows that are narrower than 8 elements leaves parts of sectors.
+    # Stores of rows of fewer than 8 elements fill sectors only in part.
     if src.dtype != dst.dtype or size not in (2, 4) or dst.shape[-1] < 8:
         return 0
     fits = (n for n in (16 // size, 4) if src.vectorizable(n, -2) and dst.vectorizable(n, -1))
@@ -184,8 +184,8 @@ def _block(src: View, dst: View) -> int:
 
 
 def _in_rows(src: View, dst: View) -> bool:
-    """True if there are rows of words, or rows of bytes that only a phase keeps from being
-    words."""
+    """True if there are rows of words, or rows of bytes that may begin at any byte of a word, long
+    enough for lanes to share them."""
     item = src.dtype.itemsize
     spans = [v.window[1] - v.window[0] for v in (src, dst)]
     return (
@@ -207,7 +207,7 @@ def _rows(caps: Caps, src: View, dst: View) -> Step:
 
 
 def _bytes(view: View) -> View:
-    """The last axis, which is contiguous, in bytes."""
+    """The view with its last axis, which is contiguous, in bytes."""
     n = view.shape[-1] * view.dtype.itemsize
     return view.with_layout((*view.shape[:-1], n), (*view.strides[:-1], 1), DTYPES["uint8"])
 

@@ -1,4 +1,4 @@
-"""narrow: each element once, in the order of dst's memory."""
+"""narrow: converts each element once, in the order of dst's memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
-    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    """One dispatch, more if a tensor is larger than one binding; none for an empty dst."""
     return each_part(caps, (src, dst), _step) if dst.size else []
 
 

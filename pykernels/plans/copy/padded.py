@@ -14,7 +14,7 @@ __all__ = ["padded"]
 def padded(
     caps: Caps, scratch: Scratch, v: View, multiple: int, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
-    """A copy, with another dtype if `name` asks for one, and its steps.
+    """A copy of v, with dtype `name` if it is given, and the steps that make the copy.
 
     Rows are the last axis, padded to a multiple of elements; the padding is uninitialised. An axis
     along which the view repeats is copied once and repeats again.

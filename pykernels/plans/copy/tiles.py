@@ -13,7 +13,7 @@ BANKS = {1: 5, 2: 5, 4: 5, 8: 4, 16: 3}
 
 
 class Sides(NamedTuple):
-    """A tile of 2^rows x 2^cols elements; column c is permuted by XOR with c, shifted."""
+    """A tile of 2^rows x 2^cols elements; row r of column c lies at r ^ (c << left >> right)."""
 
     rows: int
     cols: int
@@ -35,8 +35,8 @@ def tile_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
 
 
 def block_sides(height: int, width: int, bits: int) -> tuple[int, int]:
-    """Bits of the rows and columns of up to 2^bits blocks of a matrix, by the same rules: only a
-    small matrix has fewer."""
+    """Bits of the rows and columns of 2^bits blocks of a matrix, by the rules of `tile_sides`; a
+    small matrix has fewer blocks."""
     tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
     cols = max(
         range(min(2, wide), min(bits - min(2, tall), wide) + 1),

@@ -1,4 +1,4 @@
-"""Copies of several tensors into one, in one dispatch: its text is made when it is first used."""
+"""Copies several tensors into one in one dispatch, whose text is written when it first runs."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class Copies:
             options=("starts",),
             source=self,
         )
-        self._texts = add_texts(self._body.name, self)  # an equal one's, if there is one
+        self._texts = add_texts(self._body.name, self)  # an equal kernel's texts, if any
 
     def plan(self, caps: Caps, scratch: Scratch, *given: Any) -> list[Step]:
-        """One dispatch: the caller has seen to it that everything fits."""
+        """One dispatch; the caller must make sure that each tensor fits one binding."""
         *views, starts = given
         sizes = [v.size for v in views[:-1]]
         vec = vector(views, sizes, starts)

@@ -1,8 +1,8 @@
-"""The gradient of an expression, or of its sum, as another expression, by the rows' texts and the
-chain rule.
+"""The gradient of an expression, or of its sum, as another expression, by the chain rule and the
+gradient texts of the operations (the rows of OPS).
 
-It is over the inputs, by their names, and DY and Y: the gradient of the result, and the result.
-Numbers become inputs too, one for each value, so that equal parts of it are computed once.
+It has the inputs of the expression, by their names, and DY and Y: the gradient of the result, and
+the result. Numbers become inputs too, so that equal parts of the gradient are computed once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ZERO = "0.0 * dy"  # the text of rows whose gradient is zero at each point
 @dataclass(frozen=True, eq=False)
 class Tree:
     """The expression of a kernel: `names` maps the inputs to its arguments, `scalars` are its
-    numbers in order. `dy` is the gradient of `root`, and `y` its value, which is not an input for
-    reductions."""
+    numbers in order. `dy` is the gradient of `root`, `y` its value, or None for reductions, for
+    which that is not an input."""
 
     root: Typed
     names: Mapping[str, str]
@@ -69,7 +69,7 @@ def tree_of(kernel: Kernel) -> Tree:
         )
         if isinstance(program, Program):
             return Tree(root, names, scalars)
-        share = Call("mul", (Input(DY), Input(SHARE)))  # of an element in dy
+        share = Call("mul", (Input(DY), Input(SHARE)))  # the share of dy that an element gets
         return Tree(root, names, scalars, share, None)
     op = OPS[kernel.name]
     types = {n: "bool" if n in op.conditions else "float32" for n in op.inputs}
@@ -79,8 +79,8 @@ def tree_of(kernel: Kernel) -> Tree:
 
 
 def _of_its_own(name: str) -> str:
-    """The name of an input, which may be DY, Y or a number's where the kernel computes a gradient:
-    those of the next gradient are others."""
+    """The name of an input. If the kernel computes a gradient, it may be DY, Y or the name of a
+    number, and is changed: the next gradient has its own inputs of these names."""
     return f"#{name}" if name.startswith("#") else name
 
 
@@ -123,8 +123,8 @@ def expression_of(root: Node) -> Expression:
 def _follow(
     t: Typed, dy: Node, y: Node | None, name: str, terms: list[Node], constants: dict[str, float]
 ) -> None:  # fmt: skip
-    """Add the gradient that reaches an input through a node; `y` is its value where that is an
-    input."""
+    """Append to `terms` the gradient that reaches the input `name` through a node; `y` is the
+    node's value if that is an input."""
     node = t.node
     if t.kind != "f32" or isinstance(node, Number):
         return
@@ -145,7 +145,7 @@ def _follow(
         local = parse(row.name, text)
         whole = {"dy": dy, "y": named(node), **values, **numbers}
         if y is not None and not any(i in local.inputs for i in row.inputs):
-            whole["y"] = y  # it reads no input of the row, so the tape keeps none
+            whole["y"] = y  # the text reads no input of the row, so the tape keeps none
         _follow(a, _put(local.root, local.numbers, whole, constants), None, name, terms, constants)
 
 
@@ -157,7 +157,7 @@ def depends(t: Typed, name: str) -> bool:
 
 
 def named(node: Node) -> Node:
-    """A node whose numbers are inputs: `#n` and their place in the text."""
+    """The node with its numbers as inputs, named `#n` and the index of the number in the text."""
     if isinstance(node, Number):
         return Input(f"#n{node.index}")
     if isinstance(node, Call):

@@ -24,7 +24,7 @@ _MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a typed expression: `tensors` by name, with how each is stored."""
+    """The inputs of a typed expression: tensors with their storage types, and numbers."""
 
     root: Typed
     tensors: Mapping[str, str]  # the caller's name: a short dtype
@@ -32,7 +32,7 @@ class Inputs:
 
     @staticmethod
     def of(op: str, root: Typed, tensors: Mapping[str, str]) -> Inputs:
-        """The inputs for tensors of these dtypes, each in its `native`; LimitError for too many."""
+        """The inputs for tensors, each stored in its `native` dtype; LimitError for too many."""
         most = MAX_INPUTS - bool(exponents(root))  # the page of faults is a binding too
         if len(tensors) > most:
             raise LimitError(
@@ -53,7 +53,7 @@ class Inputs:
 
     @property
     def args_format(self) -> str:
-        """The format in which they are packed."""
+        """The format in which the numbers are packed."""
         return "".join([_FORMATS[kind] for _, kind in self.scalars])
 
     def params(self) -> tuple[Param, ...]:
@@ -62,7 +62,7 @@ class Inputs:
         return tuple([Param(m, k, arg=True) for m, k in zip(self.members, kinds, strict=True)])
 
     def axes(self, x: str) -> list[Axis]:
-        """The choices for one tensor: how it is stored, where that may change, and its vectors."""
+        """The axes of one tensor: its storage type if that may change, and its vector width."""
         number = x.removeprefix("x")
         found = [Axis(f"V_{number}", (1, 4))]
         if self.shorts[x] == "f16":  # as f32 if the device has no f16
@@ -87,8 +87,8 @@ class Inputs:
         self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]],
         checked: Sequence[str] = (),
     ) -> list[str]:  # fmt: skip
-        """Adds the lines that compute a value for each set of loads, all loads first; the names of
-        the values. `checked`: for each set a line that is given exponents."""
+        """Appends the lines that compute a value for each set of loads, all loads first; returns
+        the names of the values. `checked` has for each set a line that checks exponents."""
         known: dict[str, str] = {}
 
         def let(expression: str) -> str:

@@ -37,7 +37,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of the text: which of them, and its type."""
+    """A number of the text: its index among the numbers, and its type."""
 
     index: int
     kind: type
@@ -55,9 +55,9 @@ class Call:
 Node = Input | Number | Call
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # keys of calls hash it
+@dataclass(frozen=True, slots=True, eq=False)  # hashed in the keys of calls
 class Expression:
-    """A parsed text. Texts that differ in their numbers only have one `root`."""
+    """A parsed text. Texts that differ only in their numbers have equal `root`s."""
 
     root: Node
     inputs: tuple[str, ...]  # in the order in which they appear
@@ -169,7 +169,7 @@ class _Parser:
         return self._apply(node, _OPERATORS[type(node.op)], [value])
 
     def _check_row(self, node: ast.expr, count: int) -> None:
-        """A chain of operations is nested, too: x < y < z is (x < y) and (y < z)."""
+        """Limits chains of operations, which are nested too: x < y < z is (x < y) and (y < z)."""
         if count > MAX_DEPTH:
             self._wrong(node, f"more than {MAX_DEPTH} operations in a row")
 
@@ -201,7 +201,7 @@ class _Parser:
         self, node: ast.expr, name: str, args: Sequence[ast.expr],
         keywords: Sequence[ast.keyword] = (),
     ) -> Node:  # fmt: skip
-        """An operation on its inputs, and its numbers by place or by name."""
+        """The node of an operation; its numbers are given by position or by name."""
         if name not in OPS:
             self._wrong(node, f"there is no function {name!r}")
         op = OPS[name]

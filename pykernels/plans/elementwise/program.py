@@ -1,4 +1,4 @@
-"""A kernel made of an expression: one pass over tensors, its text written when it first runs."""
+"""A kernel made of an expression: one pass over tensors. Its text is written when it first runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .tiles import TILE, Tiling, tiling
 __all__ = ["Program"]
 
 WORKGROUP = 256
-LEVELS = (2, 4, 6)  # of an index space; fewer leave room for params
+LEVELS = (2, 4, 6)  # of an index space; fewer levels leave room for other params
 _START = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
@@ -40,7 +40,7 @@ _TILE = """\
   let c0 = g % tiles_c * SIDEu; g = g / tiles_c;
   let r0 = g % tiles_r * SIDEu; g = g / tiles_r;
   let first = (g / p.t_between) * (p.t_step * p.t_outer) + (g % p.t_between) * p.t_inner;"""
-# Reports negative exponents of integers; the first of them has this number.
+# Reports negative exponents of integers; `number` is the number of the first element.
 _EXPONENTS = {
     1: """\
 fn refuse_negative(b: i32, number: u32) {
@@ -57,10 +57,11 @@ _TILE_PARAMS = ("t_inner", "t_outer", "t_between", "t_step")
 
 
 class Program:
-    """The kernel of a typed expression over tensors of these dtypes, by name, each in its `native`.
+    """The kernel of a typed expression; `tensors` are the dtypes of its tensors, by name.
 
-    `kernel` takes the tensors in their order, then the output, and `scalars` as numbers. The output
-    may overwrite the input `alias`, or the first of its dtype.
+    Tensors are stored in their `native` dtypes. The arguments of `kernel` are the tensors,
+    the output, and `scalars` as numbers. The output may overwrite the input `alias`, by default
+    the first input that is stored in the same type.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Program:
         self._inputs = Inputs.of(name, root, tensors)
         self.scalars, self.limits = self._inputs.scalars, limits(root)
         self._watches = bool(exponents(root))
-        self.dtype: DTypeName = strong(root.dtype)  # of the result; written in its `native`
+        self.dtype: DTypeName = strong(root.dtype)  # of the result; stored in its `native` dtype
         shorts = self._inputs.shorts
         self._shorts = shorts | {"dst": _stored(root)}
         may = dict(zip(shorts, tensors, strict=True))
@@ -102,10 +103,10 @@ class Program:
             operations=functools.partial(_operations, operations(root)),
             source=self,
         )
-        self._texts = add_texts(self._body.name, self)  # an equal program's, if there is one
+        self._texts = add_texts(self._body.name, self)  # an equal program's texts, if any
 
     def _described(self, name: str) -> Interface:
-        """The interface for its head: for each tensor, axes of dtype, vector width and reading."""
+        """The interface of the text: for each tensor, axes of dtype, vector width and reading."""
         axes = [Axis("TILE", (0, 1, 4)), Axis("LEVELS", LEVELS)]
         reads = ("", "row", "col", "one")
         for x in self._inputs.shorts:
@@ -127,7 +128,7 @@ class Program:
         )  # fmt: skip
 
     def _most_levels(self, name: str) -> int:
-        """The levels for which Params has room, in tiles too; LimitError where it has none."""
+        """The most levels for which Params has room, also in tiles; LimitError if there is none."""
         axes = self._axes(dict.fromkeys(self._shorts, "f32"), 1, 0, {}, {})
         values = dict(zip(self._body.axes, axes, strict=True))
         for levels in reversed(LEVELS):
@@ -169,7 +170,7 @@ class Program:
         self, body: Body, it: Nd, widths: Mapping[str, int], elems: Mapping[str, int], groups: int,
         tiles: Tiling | None = None,
     ) -> Step:  # fmt: skip
-        """`widths` are elements of a vector, `elems` the bytes that an index counts."""
+        """`widths` are the elements of a vector, `elems` the bytes from an index to the next."""
         levels = next(n for n in LEVELS if n >= it.levels)
         bound = []
         for x, view in it.views.items():
@@ -245,8 +246,9 @@ class Program:
         return self._ended(1, lines, stores)
 
     def _blocks(self, axes: Mapping[str, Any]) -> str:
-        """A block of 4 x 4 elements an invocation: a tensor that lies along the other level is
-        transposed in registers. 32 neighbours read and write 128 and 64 bytes in a row."""
+        """The text in which an invocation computes a block of 4 x 4 elements. A tensor that lies
+        along the other level is transposed in registers. 32 neighbouring invocations access 128
+        contiguous bytes along the output and 64 along the other level."""
         lines = [_START, _TILE.replace("SIDE", str(TILE[4]))]
         lines += [
             "  let c = c0 + ((li & 7u) + ((li >> 5u) & 1u) * 8u) * 4u;",

@@ -33,7 +33,7 @@ class Typed:
     """A node with its type: `dtype` as promotion sees it, `kind` as WGSL computes it."""
 
     node: Node
-    dtype: str  # a name, or the mark of a number that takes the dtype of others
+    dtype: str  # a name, or the mark of a number that adapts to the dtype of others
     kind: str  # f32, i32, u32 or bool
     args: tuple[Typed, ...] = ()
 
@@ -61,12 +61,12 @@ def native(dtype: str) -> DTypeName:
 
 
 def resolve(op: str, node: Node, operands: Mapping[str, str]) -> Typed:
-    """The typed tree of an expression over operands: their dtypes, or marks of numbers."""
+    """The typed tree of an expression; `operands` are the dtypes or marks of its inputs."""
     if isinstance(node, Input):
         if node.name not in operands:
             raise ArgumentError(f"[{op}] {node.name} is not given")
         dtype = operands[node.name]
-        if dtype == "int64":  # which takes part in 32 bits
+        if dtype == "int64":  # computed in 32 bits
             dtype = "int32"
         return Typed(node, dtype, computed(dtype))
     if isinstance(node, Number):
@@ -117,7 +117,7 @@ def narrowed(t: Typed) -> str:
 
 def limits(root: Typed) -> tuple[Limit, ...]:
     """The numbers that are combined with integers of up to 16 bits: they must fit, because results
-    wrap. Comparisons compute in 32 bits, so they take any number. Also the exponents of integers,
+    wrap. Comparisons compute in 32 bits, so any number fits. Also the exponents of integers,
     which must not be negative."""
     found = [limit for a in root.args for limit in limits(a)]
     name = root.node.name if isinstance(root.node, Call) else ""
@@ -171,7 +171,7 @@ def _given(
 
 
 def converted(typed: Typed, kind: str) -> Typed:
-    """A number is converted at once; other nodes get a conversion."""
+    """The node in this type: a number gets the type itself, other nodes get a conversion."""
     if typed.kind == kind:
         return typed
     if typed.dtype.startswith("weak ") and not isinstance(typed.node, Call):

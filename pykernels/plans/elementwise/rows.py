@@ -1,6 +1,6 @@
-"""The plan of operations on each element: one dispatch of a body of the build, as a rule.
+"""The plan of operations on each element: usually one dispatch of a body of the build.
 
-Calls that read a tensor across its memory run a program that goes through tiles. A call is cut into
+Calls that read a tensor across its memory run a `Program` in tiles. A call is cut into
 parts if a tensor does not fit a binding, or if there are too many axes.
 """
 
@@ -27,13 +27,13 @@ Plan = Callable[..., list[Step]]
 
 
 def plan_of(name: str, step: Callable[..., Step]) -> Plan:
-    """The plan of a row that a body of the build computes, of which `step` is one dispatch."""
+    """The plan of a row of OPS that a body of the build computes; `step` makes one dispatch."""
     inputs = OPS[name].inputs
 
     def plan(caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
         if caps.built_only:
             return [step(caps, *views, OP=name)]
-        if name == "pow" and views[-1].dtype.kind == "i":  # which reports negative exponents
+        if name == "pow" and views[-1].dtype.kind == "i":  # the program reports negative exponents
             return each_part(caps, views, made)
         return each_part(caps, views, one)
 

@@ -13,9 +13,9 @@ from .resolve import Typed, narrowed
 
 __all__ = ["Scalar", "functions", "operations", "scalars", "value"]
 
-# A number as the kernel takes it: an input's name, or which number of the text; and its type.
+# A number of the kernel: the name of an input or the index of a number in the text; its type.
 Scalar = tuple[str | int, str]
-# One value as another type. Drivers take for granted that nothing is NaN, so bits are compared.
+# Conversions to another type. Drivers assume that no value is NaN, so bits are compared.
 _CASTS = {
     ("f32", "i32"): "select(I(clamp(x, V(-2147483648.0f), V(2147483520.0f))), "
     "select(I(), I(2147483647), x >= V(2147483648.0f)), "
@@ -57,7 +57,7 @@ def operations(root: Typed) -> int:
 
 
 def functions(root: Typed, vec: int) -> list[str]:
-    """The operations and their helpers, named by type too: WGSL has no overloads."""
+    """The operations and their helpers; names include the type, because WGSL has no overloads."""
     found: dict[str, str] = {}
     for t in _walk(root):
         if not isinstance(t.node, Call) or t.node.name in CASTS:
@@ -91,8 +91,8 @@ def value(
 ) -> str:  # fmt: skip
     """The name of a node's value.
 
-    `let` gives an expression a name, `loads` holds the values of tensors, `members` those of
-    numbers.
+    `let` gives an expression a name, `loads` holds the values of tensors, `members` the
+    params of numbers.
     """
     kind = value_type("V", t.kind, vec)
     node = t.node
@@ -144,5 +144,5 @@ def _cast(x: str, source: str, target: str, vec: int) -> str:
 
 
 def _of_value(text: str, x: str, kind: str, vec: int) -> str:
-    """A text over `x`, of this type."""
+    """The text for values of this type, with the expression `x` for its x."""
     return re.sub(r"\bx\b", x, typed(text, kind, vec))

@@ -1,8 +1,8 @@
 """Cuts elementwise calls into tiles if they read a tensor across its memory.
 
-One level of the index space runs along the output's memory, another one along an input's. Tiles of
-both levels read and write whole sectors: blocks of 4 x 4 elements where all tensors have whole
-vectors of four along one of the two, else single elements, where caches hold what a row leaves.
+One level of the index space runs along the output's memory, another along an input's. Tiles of
+both levels read and write whole sectors: blocks of 4 x 4 elements if each tensor has whole vectors
+of four along one of the levels, else single elements, and caches keep sectors for the next row.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pykernels.tensors.layout import Ints, Nd, View
 
 __all__ = ["TILE", "Tiling", "tiling"]
 
-TILE = {4: 64, 1: 32}  # elements along both levels, by how many a block has
-MIN = 16  # below, a tile is mostly empty
-# How a block of four by four is read: vectors along the output, along the other level, one element
-# for all; or not so.
+TILE = {4: 64, 1: 32}  # elements along each level, by the side of a block
+MIN = 16  # a shorter level would leave tiles mostly empty
+# How a block of 4 x 4 is read: vectors along the output ("row"), vectors along the other level
+# ("col"), one element for the whole block ("one"); "" if it cannot be read in one of these ways.
 Reads = Literal["row", "col", "one", ""]
 
 
@@ -29,8 +29,8 @@ class Tiling:
     """Blocks of `block` x `block` elements over two levels."""
 
     block: int
-    reads: dict[str, Reads]  # position of each tensor from which blocks are read
-    sizes: Ints  # both levels, those between them, and what a step along the other one counts
+    reads: dict[str, Reads]  # how each tensor is read; empty for blocks of one element
+    sizes: Ints  # of both levels and of those between; then the indices per step of the other
     steps: Ints  # of each tensor along the other level, in elements
     groups: int
 

@@ -1,4 +1,4 @@
-"""arange: four neighbours an invocation, as vectors where dst has them."""
+"""arange: an invocation writes four neighbours, as a vector if dst has whole vectors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, dst: View) -> list[Step]:
-    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    """One dispatch, more if a tensor is larger than one binding; none for an empty dst."""
     kind = "f32" if dst.dtype.kind == "f" else "u32"
     return [body.step(caps, view, T=kind, V=v, first=first) for view, v, first in pieces(caps, dst)]

@@ -13,7 +13,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, mask: View, dst: View) -> list[Step]:
-    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    """One dispatch, more if a tensor is larger than one binding; none for an empty dst."""
     if dst.size == 0:
         return []
     return each_part(caps, (mask, dst), _step)

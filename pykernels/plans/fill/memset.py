@@ -1,4 +1,4 @@
-"""memset: one body over bytes, split where a range is larger than one binding."""
+"""memset: one body over bytes, split if a range is larger than one binding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["plan"]
 def plan(
     caps: Caps, scratch: Scratch, dst: View, offset: int = 0, size: int | None = None
 ) -> list[Step]:
-    """Bytes of a contiguous view; a strided view as a whole goes element by element."""
+    """Fill bytes of a contiguous view, or all elements of a strided view."""
     try:
         offset, size = operator.index(offset), None if size is None else operator.index(size)
     except TypeError:

@@ -1,4 +1,4 @@
-"""solve_tri: a dispatch of 16 columns of a batch a workgroup."""
+"""solve_tri: one dispatch, in which a workgroup solves for 16 columns of one batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["plan"]
 def plan(
     caps: Caps, scratch: Scratch, a: View, b: View, dst: View, unit: bool = False
 ) -> list[Step]:
-    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
+    """One dispatch, more if a tensor is larger than one binding; none for an empty dst."""
     if b.shape != dst.shape or b.ndim < 2 or a.shape != (*b.shape[:-1], b.shape[-2]):
         raise ShapeError(
             "[solve_tri] a must be (..., n, n) and b and dst (..., n, k) but they have shapes "

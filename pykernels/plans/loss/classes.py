@@ -1,4 +1,4 @@
-"""Shared by the losses of classes: rows, their targets, and their assignment to invocations."""
+"""Rows, their targets, and their assignment to invocations, for all losses of classes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = [
 ]  # fmt: skip
 
 THREADS = 256  # of a workgroup
-# Rows that lie next to each other: at least as many neighbours are read together.
+# If rows lie next to each other, at least this number of neighbouring rows is read together.
 NEIGHBOURS = 32
 
 
 def check_classes(op: str, x: View, target: View, weight: View | None, name: str = "x") -> None:
-    """The shapes and dtypes of targets and weights for rows of x, which the call names so."""
+    """Check the shapes and dtypes of targets and weights for rows of x; errors call x `name`."""
     if x.ndim < 1 or x.shape[-1] < 1:
         raise ShapeError(
             f"[{op}] {name} must have classes along its last axis but has shape {x.shape}"
@@ -68,7 +68,7 @@ class Numbers(NamedTuple):
 
 
 def numbers_of(op: str, ignore_index: int, label_smoothing: float, classes: int) -> Numbers:
-    """Options of a call as its steps take them."""
+    """The options of a call as params of its steps."""
     if not -(2**63) <= ignore_index < 2**63:
         raise ArgumentError(f"[{op}] ignore_index must be an int64 but is {ignore_index}")
     if not 0.0 <= label_smoothing <= 1.0:
@@ -90,9 +90,9 @@ class RowPart(NamedTuple):
 def parts_of_rows(
     caps: Caps, scratch: Scratch, views: dict[str, View], watch: Watch | None
 ) -> tuple[list[Step], list[RowPart], list[Step]]:
-    """Parts that bindings hold of views (..., n) over the same rows, and copies around them.
+    """Copies before, fitting parts, and copies after, of views (..., n) over the same rows.
 
-    A watch is of the rows, of which `target` has a column.
+    `watch` numbers the rows of all parts: `target` is a column with one element for each row.
     """
     near, before, after = close(caps, scratch, views)
     lead = near["dst"].shape
@@ -107,7 +107,7 @@ def parts_of_rows(
 
 
 class Taken(NamedTuple):
-    """The assignment of rows: the lanes of a row, and True if neighbouring lanes take neighbouring
+    """The assignment of rows: the lanes of a row, and True if neighbouring lanes read neighbouring
     rows."""
 
     vec: int
@@ -120,8 +120,8 @@ class Taken(NamedTuple):
 
 
 def take(x: View, others: Sequence[View], batch: int) -> Taken:
-    """Lanes for rows of x that take `batch` vectors each, as far as lanes go; `others` have the
-    same columns."""
+    """The lanes for rows of x, so that each lane reads `batch` vectors if there are enough lanes;
+    `others` have the same columns."""
     apart = Rows(x.shape, {"x": x}).columns_apart("x")
     vec = 4 if all(v.vectorizable(4) for v in (x, *others)) else 1
     vectors = x.shape[-1] // vec

@@ -1,4 +1,4 @@
-"""cross_entropy: rows, or pieces of long ones, in one read; then their sum or mean."""
+"""cross_entropy: reads rows, or pieces of long rows, once; then sums their losses."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["CrossEntropyChoice", "choose", "plan"]
 
 BATCH = cross_entropy_rows.CONFIGS["batch8"].N
 WORDS = 6  # of the state of a piece
-ROUNDS = 8  # least elements of a piece, so that the cost of its state is small
+ROUNDS = 8  # least rounds of a piece, so that the cost of its state is small
 MOST_ROUNDS = 4096  # of one invocation
 
 
 class CrossEntropyChoice(NamedTuple):
-    """Into how many pieces a row is cut."""
+    """The number of pieces that a row is cut into."""
 
     pieces: int
 
 
 def choose(caps: Caps, groups: int, rounds: int) -> CrossEntropyChoice:
-    """Pieces for rows of so many workgroups and rounds each, where half of the device is idle."""
+    """Pieces of a row of `rounds` rounds: more if `groups` workgroups leave half a device idle."""
     given = forced(caps, CrossEntropyChoice, groups, rounds)
     if given is not None:
         return CrossEntropyChoice(min(given.pieces, rounds))
@@ -117,7 +117,7 @@ def _rows(
     states = dst
     if pieces > 1:
         states = scratch.empty((*x.shape[:-1], WORDS * pieces), "float32")
-    # An output that is not there is bound too, to memory that is no input's.
+    # A missing output is bound too, to scratch that no input uses.
     own = stats if pieces == 1 else None
     has_stats = int(own is not None)
     if own is None:

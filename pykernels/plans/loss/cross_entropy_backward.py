@@ -25,7 +25,7 @@ def plan(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> list[Step]:
-    """One step; more where a tensor is larger than one binding."""
+    """One step; more if a tensor is larger than one binding."""
     op = "cross_entropy_backward"
     check_classes(op, x, target, weight)
     lead = x.shape[:-1]

@@ -1,4 +1,4 @@
-"""The gradient of losses of classes by their input, for cross_entropy and nll_loss."""
+"""The gradient of cross_entropy and nll_loss with respect to their input."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def plan(
     dst: View,
     ignore_index: int = -100,
 ) -> list[Step]:
-    """One step; more where a tensor is larger than one binding."""
+    """One step; more if a tensor is larger than one binding."""
     op = "nll_loss_backward"
     check_classes(op, dst, target, weight, "dst")
     numbers = numbers_of(op, ignore_index, 0.0, dst.shape[-1])

@@ -12,7 +12,7 @@ from pykernels.tensors.layout import View
 
 __all__ = ["check_outputs", "delivered", "total"]
 
-# One lane adds at most this many terms one after the other, so that its sum keeps its bits.
+# The terms of a workgroup: a lane adds at most 64 one after the other, so its sum is precise.
 TERMS = 64 * body.CONFIGS["terms"].threads
 
 
@@ -24,7 +24,7 @@ def check_outputs(
     dst: View,
     reduction: str,
 ) -> None:
-    """The shapes of the results for rows of this shape; ArgumentError for no reduction."""
+    """Check the shapes of results for rows of shape `lead`, and the name of the reduction."""
     if not isinstance(reduction, str) or reduction not in ("none", "mean", "sum"):
         raise ArgumentError(
             f"[{op}] reduction must be 'none', 'mean' or 'sum' but is {reduction!r}"
@@ -52,7 +52,7 @@ def total(
     *,
     mean: bool,
 ) -> list[Step]:
-    """Losses (count, 2) in scratch become dst (), f32: one dispatch, some for many losses.
+    """Reduce losses (count, 2) in scratch to dst (), f32; several dispatches for many losses.
 
     The second column has the weight of each loss in the mean; the sum of the weights goes to
     `sums`.

@@ -1,5 +1,5 @@
-"""Operands of products on matrix units: 16-byte units of eight halves, from a copy if the operand
-has none."""
+"""Operands of products on matrix units: 16-byte units of eight halves. Operands that are
+not in such units are copied."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Operand(NamedTuple):
 
 
 def halves(caps: Caps, scratch: Scratch, v: View, k_rows: bool = False) -> Operand:
-    """An operand as gemm_mma reads it, with k as its row if it must be; copied where units of
+    """An operand as gemm_mma reads it, with k as its row if `k_rows`. It is copied if units of
     eight halves cannot be read."""
     k_last = v.vectorizable(UNIT) and not k_rows
     if v.dtype.itemsize == 2 and (k_last or transposed(v).vectorizable(UNIT)):

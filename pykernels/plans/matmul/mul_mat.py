@@ -59,9 +59,9 @@ from .sums import spread, summed, target
 __all__ = ["choose", "plan"]
 
 ALONG_K = 2  # k in a vector of an operand with k last
-BK = TILES["mul_mat/32"].BK  # as of the other; gemm_tile takes two smaller tiles in turn
-# precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
-# such sums there are, the smaller is the effect of their errors.
+BK = TILES["mul_mat/32"].BK  # of all mul_mat tiles; gemm_tile takes two smaller tiles in turn
+# precision="fast": pairs (least, n). For K >= least, sums of 16 n products are made in f16. The
+# more such sums there are, the smaller is the effect of their errors.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
 
 
@@ -109,7 +109,7 @@ def plan(
 def _bound(
     caps: Caps, scratch: Scratch, p: Product, steps: Callable[[Product], list[Step]]
 ) -> list[Step]:
-    """The steps of a product, in parts where a tensor or a temporary is larger than one binding."""
+    """The steps of a product, in parts if a tensor or a temporary is larger than one binding."""
     tensors = (p.a, p.b, p.bias, p.residual, p.dst)
     found = whole(caps, scratch, tensors, lambda: steps(p))
     if found is not None:
@@ -161,7 +161,7 @@ def _load(v: View) -> tuple[View, int, bool]:
 def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
     """Up to eight rows of one operand; the other operand is read once."""
     before: list[Step] = []
-    if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows: as f32
+    if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows are converted to f32
         p, before = _small_copy(caps, scratch, p, "float32")
     along_k = runs_along_k(p.a)
     s = p.shape._replace(along_k=along_k)
@@ -195,8 +195,8 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
 
 
 def _vectors(v: View) -> tuple[View, bool]:
-    """f16 as words if eight halves along the last axis can be read as one vector; and True if
-    so."""
+    """A view of f16 as words, and True, if eight halves along the last axis can be read as one
+    vector; otherwise the view itself, and False."""
     if v.dtype.itemsize != 2 or not v.vectorizable(8):
         return v, False
     return words(v), True
@@ -230,7 +230,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
 
 def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
     """A large product. Its first operand must have k as the row; its second may also have k last.
-    Other operands are copied, the second only if that costs little."""
+    Other operands are copied; the second operand is copied only if that costs little."""
     s, t = p.shape, caps.tuning
     own = t.matmul.gemm_tile
     seconds = 2 * s.batches * s.rows * s.cols * s.depth / own.rate
@@ -256,7 +256,7 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
 
     if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
         p = p.swapped()
-        if choice.tail.rows:  # counted in rows of the other operand
+        if choice.tail.rows:  # the tail was counted in rows of the other operand
             choice = choose(caps, p.shape)
     if cost_of_a(p.a) == math.inf:
         return _tiled(caps, scratch, p, "mul_mat/64", choice.splits)
@@ -326,7 +326,7 @@ def _in_parts(
     step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then of the tail, which fills the last wave of the whole tiles
-    (it writes to scratch, so it does not wait), then the sums."""
+    (it writes to scratch, so it does not wait for them), then the sums."""
     rows, tile_rows = p.shape.rows, TILES[GEMM].BM
     tail_row = min(max(cdiv(rows, tile_rows) - choice.tail.rows, 0) * tile_rows, rows)
     steps: list[Step] = []
@@ -345,7 +345,7 @@ def _in_parts(
 def _gemm_mma(
     caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice, longest: int
 ) -> list[Step]:
-    """A product of halves on matrix units, in slices of at most `longest` k (0: of any number)."""
+    """A product of halves on matrix units, in slices of at most `longest` k (0: of any length)."""
     assert caps.matrix is not None
     if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # the splits are one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
@@ -383,4 +383,4 @@ def _packed(
     caps: Caps, scratch: Scratch, v: View, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
     """A copy with k as the row, rows of whole vectors; and the steps that make it."""
-    return padded(caps, scratch, transposed(v), 8, name)  # vectors of halves, too
+    return padded(caps, scratch, transposed(v), 8, name)  # 8: for vectors of halves

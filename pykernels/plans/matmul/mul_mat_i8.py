@@ -38,8 +38,8 @@ from .select_mma import TILES_I8
 __all__ = ["choose", "plan"]
 
 if TYPE_CHECKING:
-    # The views of a product by name: a, b, dst, and those given of a_scale, b_scale and bias, which
-    # repeat to dst. All have the leading axes of dst.
+    # The views of a product by name: a, b, dst, a_scale, b_scale and bias. The last three may be
+    # missing; if given, they repeat to dst. All views have the leading axes of dst.
     Views = dict[str, View]
 
 
@@ -232,7 +232,7 @@ def _tiled(
 def _gemm_mma(
     caps: Caps, scratch: Scratch, views: Views, s: GemmShape, body: str, splits: int
 ) -> list[Step]:
-    """On matrix units: both operands in units along k."""
+    """The product on matrix units; both operands are read in units along k."""
     assert caps.matrix is not None
     before: list[Step] = []
     operands: Views = {}
@@ -273,7 +273,7 @@ def _reduce(caps: Caps, partials: View, views: Views, splits: int) -> Step:
 
 
 def _spread(v: View, out: View) -> View:
-    """The view with the axis of splits that scratch has."""
+    """The view with an axis of splits like `out`, along which it repeats."""
     if out.ndim == v.ndim:
         return v
     return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))

@@ -1,4 +1,4 @@
-"""mul_mat_id: products of rows with the weights of the expert that each of them names."""
+"""mul_mat_id: products of rows with the weights of the expert that each row names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OP = "mul_mat_id"
 _TILE = gemm_id.CONFIGS["16x64"]
 MOST = expert_tiles.CONFIGS["one"].EXPERTS
 MOST_ROWS = 1 << 23  # rows that one workgroup counts: 32,768 rounds
-UNIT = 16  # k that the product of floats takes at a time
+UNIT = 16  # k that the product of floats processes at a time
 
 
 @dataclass(frozen=True)
 class Experts:
-    """Weights of some experts: planes, or floats (experts, M, K)."""
+    """Weights of some experts: planes of quantised numbers, or floats (experts, M, K)."""
 
     views: tuple[View, ...]  # the experts are the first axis of each
     kind: BlockType | None
@@ -39,7 +39,7 @@ class Experts:
         return self.views[0].shape[0]
 
     def some(self, first: int, count: int) -> Experts:
-        """Those from `first` on."""
+        """`count` of the experts, from `first` on."""
         return Experts(tuple([narrow(v, 0, first, count) for v in self.views]), self.kind)
 
 
@@ -69,9 +69,9 @@ def plan(
     rows = _flat(caps, scratch, b, 2, 16 // b.dtype.itemsize, steps)
     if rows.dtype.itemsize == 2:
         rows = words(rows)
-    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # there are no texts for f16 of f32
+    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no texts for f16 from f32
     out = _merged(dst, 2) if direct else None
-    if out is None:  # rows whose experts are not there keep what they have
+    if out is None:  # rows with experts out of range must keep their values
         own = scratch.empty(dst.shape, dst.dtype.name if direct else "float32")
         steps += cpy.plan(caps, scratch, dst, own)
         out = _merged(own, 2)
@@ -85,7 +85,7 @@ def _experts(
     caps: Caps, scratch: Scratch, w: View | None, low: View | None, scales: View | None,
     high: View | None, quant: str | None, dst: View, b: View,
 ) -> tuple[list[Step], Experts]:  # fmt: skip
-    """The weights as bodies bind them, and the copies for that."""
+    """The steps that copy weights if necessary, and the weights as bodies bind them."""
     m, k = dst.shape[-1], b.shape[-1]
     if quant is not None:
         if w is not None or low is None or scales is None:
@@ -108,7 +108,7 @@ def _experts(
 
 
 def _merged(view: View, axes: int) -> View | None:
-    """The view with its first axes as one; None if they do not lie like that."""
+    """The view with its first axes merged; None if their strides do not allow it."""
     lead, step = view.shape[:axes], view.strides[axes - 1]
     if lead[-1] == 1 and axes > 1:
         step = view.strides[axes - 2]
@@ -123,7 +123,7 @@ def _merged(view: View, axes: int) -> View | None:
 
 
 def _flat(caps: Caps, scratch: Scratch, view: View, axes: int, vec: int, steps: list[Step]) -> View:
-    """The same of what is read, in vectors along the last axis; copied where it must."""
+    """An input with its first axes merged, in vectors along the last axis; copied if necessary."""
     found = _merged(view, axes)
     if found is None or (vec > 1 and not found.vectorizable(vec)):
         copy = scratch.empty(view.shape, view.dtype.name)
@@ -137,7 +137,7 @@ def _products(
     caps: Caps, scratch: Scratch, experts: Experts, ids: View, rows: View, dst: View,
     shape: tuple[int, ...], slots: int,
 ) -> list[Step]:  # fmt: skip
-    """Each piece of the experts: their rows in order, then the product."""
+    """For each piece of the experts, the step that orders its rows, then the product."""
     count, found, first = ids.shape[0], [], 0
     piece = _held(caps, experts)
     across = cdiv(dst.shape[1], _TILE.BN)
@@ -174,12 +174,12 @@ def _products(
 
 
 def _bytes(rows: View) -> int:
-    """Of an element of b: words of two halves are 2."""
+    """The bytes of an element of b: 2 if `rows` are words of two halves."""
     return 4 if rows.dtype is DTYPES["float32"] else 2
 
 
 def _held(caps: Caps, experts: Experts) -> int:
-    """The number of experts that bindings hold."""
+    """The number of experts whose weights bindings can hold."""
     count = experts.count
     while not all(fits_binding(caps, v) for v in experts.some(0, count).views):
         if count == 1:

@@ -60,14 +60,14 @@ class Weights:
     low: View
     scales: View
     high: View | None
-    given: tuple[View, View, View | None] | None = None  # as the caller has them
+    given: tuple[View, View, View | None] | None = None  # the caller's views
 
     @property
     def planes(self) -> list[View]:
         return [v for v in (self.low, self.scales, self.high) if v is not None]
 
     def columns(self, first: int, count: int) -> Weights:
-        """Some rows of the weights, columns of the product; whole fours."""
+        """Some rows of the weights, which are columns of the product, in whole groups of four."""
         size = cdiv(count, 4) * 4
         if first == 0 and size == self.low.shape[3]:
             return self
@@ -81,7 +81,7 @@ class Weights:
         )  # fmt: skip
 
     def groups(self, first: int, count: int) -> Weights:
-        """Some groups of k, whole blocks."""
+        """The weights of some groups of k, in whole blocks."""
         each = self.kind.block // GROUP
         high = self.high and narrow(self.high, 1, first, count)
         return replace(
@@ -118,7 +118,7 @@ def plan(
         _OP, caps, scratch, kind, (cols, depth), low, scales, high
     )
     weights = Weights(kind, own_low, own_scales, own_high, (low, scales, high))
-    # Stands for the weights in what products have in common; its offset is the first column.
+    # Stands for the weights in code that all products share; its offset is the first column.
     a = View(low.slot, DTYPES["uint8"], (cols, depth), (1, 0), 0)
     check(a, b, bias, residual, dst, _OP)
     if dst.size == 0:
@@ -143,7 +143,7 @@ def _steps(caps: Caps, scratch: Scratch, weights: Weights, p: Product, fast: boo
     cuts = _cuts(caps, w, s.depth)
     if len(cuts) == 1:
         return _product(caps, scratch, w, p, fast)
-    # A plane is larger than a binding: sums of parts of k.
+    # A plane is larger than a binding, so k is cut into parts whose sums are added.
     partials = scratch.empty((len(cuts), *p.dst.shape), "float32")
     steps: list[Step] = []
     for i, (first, count) in enumerate(cuts):
@@ -167,7 +167,7 @@ def _rows(caps: Caps, scratch: Scratch, b: View, halves: bool) -> tuple[View, li
 
 
 def _cuts(caps: Caps, w: Weights, depth: int) -> list[tuple[int, int]]:
-    """First group and number of groups of each part of k of which bindings hold all planes."""
+    """First group and number of groups of each part of k, so that bindings hold all its planes."""
     each = w.kind.block // GROUP
     blocks = depth // w.kind.block
     parts = 1
@@ -184,9 +184,9 @@ def _cuts(caps: Caps, w: Weights, depth: int) -> list[tuple[int, int]]:
 def _product(
     caps: Caps, scratch: Scratch, w: Weights, p: Product, fast: bool, is_part: bool = False
 ) -> list[Step]:
-    """The product with planes that can be bound; `is_part`: to sums that others are added to."""
+    """The product with planes that can be bound; `is_part`: other parts are added to its sums."""
     half = p.b.dtype.itemsize == 2
-    # Units store four columns at a time, and round what is float32.
+    # Matrix units store four columns at a time, and float32 operands are rounded.
     halves = (half or (fast and caps.matrix is not None)) and p.dst.shape[-1] % 4 == 0
     is_whole, packed = w.given is not None, w.kind.halves
     s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, is_whole, fast, half, packed)
@@ -218,7 +218,7 @@ def _product(
 
 
 def _unpacked(caps: Caps, scratch: Scratch, w: Weights, p: Product, fast: bool) -> list[Step]:
-    """The weights as floats, and their product."""
+    """Steps that unpack the weights to floats, and the product with these."""
     assert w.given is not None
     wide = scratch.empty(p.a.shape[-2:], "float32")
     steps = dequantize.plan(caps, scratch, *w.given, wide, w.kind.name)
@@ -254,7 +254,7 @@ def _gemv_i8(
     caps: Caps, scratch: Scratch, w: Weights, b: View, p: Product, out: View, s: QuantShape,
     is_partial: bool,
 ) -> list[Step]:  # fmt: skip
-    """One row, as bytes."""
+    """The product of one row, which is quantised to bytes."""
     groups = s.depth // GROUP
     row = b.with_layout(b.shape[-2:], b.strides[-2:])
     codes, sums = scratch.empty((groups, 8), "uint32"), scratch.empty((groups, 4), "float32")
@@ -287,7 +287,7 @@ def _matrix(
     caps: Caps, w: Weights, b: View, p: Product, out: View, s: QuantShape, choice: QuantChoice,
     depth: int, is_partial: bool,
 ) -> Step:  # fmt: skip
-    """On matrix units."""
+    """The product on matrix units."""
     tile = tile_of(choice.body)
     if choice.body.startswith(FEW):
         return gemm_mma_quant_few.step(

@@ -90,7 +90,7 @@ def levels(p: Product) -> int:
 
 
 def by_batch(p: Product, most: int = Tiles.LEVELS) -> list[Product]:
-    """Products with at most so many batch axes: else one for each index of the first axis."""
+    """Products with at most `most` batch axes, or one product for each index of the first axis."""
     if levels(p) <= most:
         return [p]
 
@@ -140,7 +140,7 @@ def check(
 
 
 def broadcasts(shape: Ints, target: Ints) -> bool:
-    """True if the shapes broadcast by numpy's rule, to this very shape."""
+    """True if `shape` broadcasts to `target` by numpy's rule."""
     return len(shape) <= len(target) and all(
         n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
     )
@@ -178,7 +178,7 @@ def transposed(v: View) -> View:
 
 
 def contiguous_rows(v: View) -> bool:
-    """True if the elements of its last axis, longer than 1, are neighbours."""
+    """True if the last axis is longer than 1 and its elements are neighbours in memory."""
     return v.shape[-1] > 1 and v.strides[-1] == v.dtype.itemsize
 
 

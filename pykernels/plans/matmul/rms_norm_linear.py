@@ -26,7 +26,7 @@ def plan(
     high: View | None, bias: View | None, dst: View, eps: float = 1e-5, quant: str = "",
     activation: str | None = None, gated: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The product, behind copies of operands that cannot be read in vectors."""
+    """The product, after copies of operands that cannot be read in vectors."""
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"[{OP}] activation must be one of {names} but is {activation!r}")

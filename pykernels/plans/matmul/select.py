@@ -33,7 +33,7 @@ TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
 GEMM = "gemm_tile"
 MMA = "gemm_mma"
 SPLIT = "gemm_split"
-FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products of so few rows
+FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products with few rows
 FEW = {f"mul_mat/{tile}" for tile in FEW_ROWS}
 # The rows of the smaller operand that gemv holds, at most `most`; and the columns of a workgroup
 # whose invocations do not split k.
@@ -59,20 +59,20 @@ class GemmShape(NamedTuple):
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
     halves: bool = False  # both operands are f16, or may be rounded to it
     split: bool = False  # operands that are f32 may be split into planes of halves
-    longest: int = 0  # k that matrix units may add up, to be exact; 0: all
+    longest: int = 0  # k that matrix units may sum within the f32 bound; 0: all
 
 
 class GemmTail(NamedTuple):
-    """The rows of tiles at the end of a large product whose K is cut, and their number of
-    splits."""
+    """The number of rows of tiles, at the end of a large product, whose K is cut, and the number
+    of splits."""
 
     rows: int = 0
     splits: int = 1
 
 
 class GemmChoice(NamedTuple):
-    """A body ("gemv", one of TILES, or a tile of gemm_mma or gemm_split), splits of K, and of
-    gemm_tile the tail.
+    """A body ("gemv", one of TILES, or a tile of gemm_mma or gemm_split), the number of splits of
+    K, and, for gemm_tile, the tail.
 
     `each`: k of all splits but the last, shorter one; 0: equal splits.
     """
@@ -110,8 +110,8 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
 
 
 def few_columns(caps: Caps, s: GemmShape) -> bool:
-    """True for products of so few columns that a tile for few rows may serve them with exchanged
-    operands: another tile would compute many columns that do not exist."""
+    """True for products with so few columns that a tile for few rows can compute them if the
+    operands are exchanged: another tile would compute many columns that do not exist."""
     units = s.halves and any(mma.may(caps, tile) for tile in mma.TILES)
     fits = any(s.cols <= TILES[body].BM and _may(caps, body) for body in FEW)
     return fits and s.rows > s.cols and not units
@@ -152,8 +152,8 @@ def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
 
 
 def _takes_gemv(t: Matmul, s: GemmShape) -> bool:
-    """True for few rows with enough work for each. With less work a tile is faster: its rows share
-    loads, and it has fewer barriers."""
+    """True for few rows with enough work in each row. With less work a tile is faster, because its
+    rows share loads and it has fewer barriers."""
     few, many = min(s.rows, s.cols), max(s.rows, s.cols)
     enough = s.depth > t.gemv_depth * (few - 1) and max(many, 32) * s.depth >= t.gemv_area * few
     return few <= min(NARROW, t.gemv_rows) and enough
@@ -178,7 +178,7 @@ def _tiles(s: GemmShape, body: str) -> int:
 
 
 def _large_choice(caps: Caps, s: GemmShape) -> GemmChoice | None:
-    """gemm_tile, or gemm_split if that is faster; None takes a smaller tile."""
+    """gemm_tile, or gemm_split if that is faster; None if a smaller tile is to be used."""
     t = caps.tuning
     plain, least = None, math.inf
     if _may(caps, GEMM):
@@ -200,7 +200,7 @@ def gemm_seconds(caps: Caps, s: GemmShape) -> float | None:
 
 
 def _resident_workgroups(t: Tuning) -> int:
-    """Workgroups of gemm_tile at a time."""
+    """The number of workgroups of gemm_tile that run at the same time."""
     return (len(t.matmul.gemm_tile.partial_wave) - 1) * t.device.units
 
 
@@ -265,8 +265,8 @@ def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
 
 
 def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmChoice, float]:
-    """As `_mma_choice`, for f32 as planes of halves; and the seconds, with the packing, which reads
-    both operands twice and writes them once."""
+    """As `_mma_choice`, for f32 as planes of halves; and the seconds, including the packing, which
+    reads both operands twice and writes them once."""
     known = [Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
     seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.longest)
     nbytes = 12 * s.batches * (s.rows + s.cols) * s.depth
@@ -288,7 +288,7 @@ def gemv_splits(own: Gemv, s: GemmShape) -> int:
 
 def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
-    if tile in FEW_ROWS:  # one wave: such a product waits for memory, and a second wave starts late
+    if tile in FEW_ROWS:  # one wave: the product waits for memory, and a second wave starts late
         return max(1, min(own.busy // _tiles(s, f"mul_mat/{tile}"), s.depth // own.shortest, 64))
     return k_splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
@@ -297,14 +297,15 @@ def k_splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) 
     """Splits of K that keep the device busy, each at least `shortest` deep; 1 if it is busy
     already.
 
-    Half as many again as needed, since the splits of a last wave should not run alone.
+    There are 1.5 times the splits needed, since the splits of a last wave should not run alone.
     """
     wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
     return max(1, min(wanted, depth // shortest, most))
 
 
 def lane_bits(own: Gemv, s: GemmShape) -> int:
-    """The number of invocations of gemv that split k: enough to fill the device, at most k."""
+    """The number of invocations of gemv that split k, as a power of two: enough to fill the
+    device, at most k."""
     if not s.along_k:
         return 3 if s.depth >= own.lane_k_rows else 0
     bits = 4

@@ -30,10 +30,10 @@ TILES: dict[str, mul_mat_i8.Config] = {
 }
 HELD = gemv_i8.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
-# How an operand is loaded: byte by byte, in words along k, or in words of rows that run along
-# memory. PACKED: copied first, so that k is in words.
+# How an operand is loaded: byte by byte, in words along k, or in words of rows that are contiguous
+# in memory. PACKED: it is copied first, so that k is in words.
 BYTES, WORDS, ROWS_RUN, PACKED = "bytes", "words", "rows", "packed"
-VECTOR = 16  # of gemv_i8, along k
+VECTOR = 16  # bytes of one vector of gemv_i8, along k
 
 
 class Int8Choice(NamedTuple):
@@ -70,8 +70,8 @@ def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
 
 
 def candidates(caps: Caps, s: GemmShape, signed: bool = True) -> list[Candidate]:
-    """All bodies in the splits that the table gives them, or why they are excluded; there is no
-    model of their times but for matrix units."""
+    """All bodies with the splits that the tuning table gives them, or why they are excluded. Only
+    bodies on matrix units have a model of their times."""
     t, few = caps.tuning, min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
     large = "" if _may_large(caps) else "not in the tuning table, or too large"

@@ -32,9 +32,9 @@ TILES = gemm_mma.CONFIGS
 TILES_I8 = gemm_mma_i8.CONFIGS
 SPLIT_TILES = gemm_split.CONFIGS
 UNIT_I8 = 16  # bytes of one load
-BK = TILES["32x32"].BK  # as of the others
-# True would use split precision for f32, or f16 and f32, without precision="split". Its bound has a
-# term in the largest magnitudes of rows, which the bound of plain f32 does not have.
+BK = TILES["32x32"].BK  # all tiles have the same BK
+# True: f32, or f16 and f32, use split precision even without precision="split". Its error bound has
+# a term in the largest magnitudes of rows, which the bound of plain f32 does not have.
 SPLIT_UNASKED = False
 
 

@@ -1,4 +1,5 @@
-"""Which body multiplies with quantised weights, and in how many splits of K: pure functions."""
+"""Chooses the body of a product with quantised weights and the number of splits of K, by pure
+functions."""
 
 from __future__ import annotations
 
@@ -38,11 +39,11 @@ BODIES = (
     GEMV, GEMV_HALF, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
     *(f"{MMA}/{tile}" for tile in MMA_TILES), *(f"{FEW}/{rows}" for rows in MMA_FEW), UNPACKED,
 )  # fmt: skip
-# Rows from which it costs less to write the weights as float32 once: 8.5 bytes a weight at 3.5 TB/s
-# against products at 35 in place of 48 TFLOP/s, an H200's of small and of large tiles.
+# From this number of rows on it costs less to write the weights as float32 once. On an H200 that
+# moves 8.5 bytes a weight at 3.5 TB/s, and raises products from 35 (small tiles) to 48 TFLOP/s.
 UNPACKED_ROWS = 160
-# Weights from which a row of bytes pays: its kernel costs 3 us, as much as reading 62 MB at 4.1 in
-# place of 3.4 TB/s gains on an H200.
+# From this number of weights on a row of bytes is faster. Its kernel costs 3 us on an H200, as much
+# as is gained by reading 62 MB at 4.1 instead of 3.4 TB/s.
 FAST_WEIGHTS = 1 << 27
 # Rows of gemm_mma_quant_few if b has no packed products: they take 163 us for 8 rows of 16384 x
 # 16384 in q4_0 on an H200, where matrix units take 193 (and for 32 rows 325; gemm_mma_quant takes
@@ -60,7 +61,7 @@ class QuantShape(NamedTuple):
     cols: int
     depth: int
     halves: bool = False  # b is f16, or may be rounded to it
-    whole: bool = False  # all planes are there, and each fits a binding
+    whole: bool = False  # no plane is cut: each fits a binding
     fast: bool = False  # one row may be rounded to bytes
     half: bool = False  # b is f16
     packed: bool = False  # gemv_quant_half and gemm_mma_quant_few have the type of the weights
@@ -120,7 +121,7 @@ def _is_packed(caps: Caps, s: QuantShape) -> bool:
 
 
 def _few_choice(caps: Caps, s: QuantShape, name: str) -> QuantChoice:
-    """Splits of K where the columns are too few to fill the device."""
+    """A tile of gemm_mma_quant_few, with splits of K if the columns are too few for the device."""
     groups = s.batches * cdiv(s.cols, MMA_FEW[name].BN)
     splits = k_splits(groups, s.depth, 1024, 2 * caps.tuning.device.units, 16)
     return QuantChoice(f"{FEW}/{name}", splits)
@@ -131,7 +132,7 @@ def _most_unpacked(caps: Caps) -> int:
 
 
 def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
-    """Few rows take the tile with fewest, in splits that fill the device; others the largest."""
+    """For few rows the smallest tile, in splits that fill the device; otherwise the largest."""
     few = tiles[0]
     if s.rows <= MMA_TILES[few].BM:
         units = caps.tuning.device.units
@@ -172,8 +173,8 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
 
 
 def column_bits(caps: Caps, s: QuantShape) -> int:
-    """The columns of a workgroup of gemv_quant, as a power of two: fewer, with more runs of k,
-    where there would be fewer than two workgroups for each multiprocessor."""
+    """The columns of a workgroup of gemv_quant, as a power of two. They are fewer, with more
+    runs of k, if there would be fewer than two workgroups for each multiprocessor."""
     units, bits = caps.tuning.device.units, MOST_BITS
     while bits > LEAST_BITS and s.batches * cdiv(s.cols, 1 << bits) < 2 * units:
         bits -= 1

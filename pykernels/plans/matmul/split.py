@@ -85,5 +85,5 @@ def _planes(caps: Caps, scratch: Scratch, v: View, k_rows: bool) -> _Planes:
 
 
 def _like(packed: View, v: View) -> View:
-    """Matrices of a temporary, repeated along batch axes as those of v are."""
+    """The matrices of a temporary, repeated to the batch axes of v."""
     return packed.broadcast_to((*v.shape[:-2], *packed.shape[-2:]))

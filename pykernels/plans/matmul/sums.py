@@ -45,7 +45,7 @@ def summed(caps: Caps, partials: View, p: Product, splits: int) -> Step:
 
 
 def spread(v: View, out: View) -> View:
-    """The view with the axis of splits that scratch has."""
+    """The view with an axis of splits like `out`, along which it repeats."""
     if out.ndim == v.ndim:
         return v
     return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))

@@ -18,7 +18,7 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
+    """One dispatch; none for an empty dst, more if a tensor is larger than one binding."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("gather", src, index, dst, axis, "src")
@@ -26,7 +26,7 @@ def plan(
         return []
     limit = src.shape[at]
     watch = Watch("index", limit, index.shape, dst.shape) if check else None
-    if limit == 0:  # every index is out of range, so the values read here are not used
+    if limit == 0:  # every index is out of range, so the values that are read do not count
         shape = (*src.shape[:at], 1, *src.shape[at + 1 :])
         src = scratch.empty((1,), src.dtype.name).with_layout(shape, (0,) * src.ndim)
     steps: list[Step] = []

@@ -10,7 +10,7 @@ ALL = (1 << 32) - 1
 
 
 def keep(src: View) -> tuple[int, int]:
-    """All but the sign of a float, as two words."""
+    """A mask of these bits as two words: all bits but the sign of a float."""
     if src.dtype.kind == "f":
         return (1 << (8 * src.dtype.itemsize - 1)) - 1, 0
     return ALL, ALL

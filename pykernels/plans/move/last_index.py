@@ -16,7 +16,7 @@ from pykernels.wgsl.watch import Watch
 
 __all__ = ["Lasts", "lasts", "plan", "table_of"]
 
-MOST_PAIRS = 1 << 18  # comparisons, which cost less than two dispatches more
+MOST_PAIRS = 1 << 18  # comparisons; up to this number they cost less than two more dispatches
 
 
 def plan(
@@ -44,7 +44,7 @@ def plan(
 
 @dataclass(frozen=True)
 class Lasts:
-    """Temporaries that all steps share whose index must not name a place twice.
+    """Temporaries shared by all steps whose index must not name a place twice.
 
     `kept` and `table` are slots of scratch; the indices count along `axis`.
     """
@@ -90,7 +90,7 @@ def _many(index: View, axis: int) -> bool:
 
 
 def _once(index: View) -> View:
-    """Axes along which it is the same all along have one element."""
+    """The index with one element along each axis on which it does not change."""
     pairs = zip(index.shape, index.strides, strict=True)
     shape = tuple([1 if s == 0 else n for n, s in pairs])
     return index.with_layout(shape, index.strides)

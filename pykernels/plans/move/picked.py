@@ -33,7 +33,7 @@ class Share:
 
 
 def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> int:
-    """The axis from the front; `name` is the tensor that the index picks from, src or dst."""
+    """Check the views; the axis counted from 0. `name`: the index picks from src or from dst."""
     side, other = (src, dst) if name == "src" else (dst, src)
     if not -side.ndim <= axis < side.ndim:
         raise ShapeError(f"[{op}] axis {axis} does not exist in shape {side.shape}")
@@ -62,8 +62,8 @@ def shares(
     watch: Watch | None, table: bool = False,
 ) -> list[Share]:  # fmt: skip
     """The steps: one, if each view fits one binding and few axes are left. Otherwise axes are cut,
-    but never the picked axis of the picked side `name`. `table`: each part needs one of its
-    indices."""
+    but never the picked axis of the picked side `name`. `table`: each part needs a hash
+    table of its indices."""
     rest = "dst" if name == "src" else "src"
     views = {"src": src, "index": index, "dst": dst}
     side = views[name]
@@ -118,7 +118,7 @@ def _is_far(caps: Caps, side: View, at: int) -> bool:
 
 
 def _compact(side: View, slot: int, at: int) -> View:
-    """A view of its shape without gaps, the picked axis the innermost in memory."""
+    """A view of the same shape without gaps, with the picked axis as the innermost in memory."""
     order = [*[a for a in range(side.ndim) if a != at], at]
     steps = contiguous_strides([side.shape[a] for a in order], side.dtype.itemsize)
     strides = tuple(steps[order.index(a)] for a in range(side.ndim))

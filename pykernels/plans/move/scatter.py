@@ -29,7 +29,7 @@ def plan(
         return []
     limit = dst.shape[at]
     watch = Watch("index", limit, index.shape, src.shape) if check else None
-    if limit == 0:  # every index is out of range: nothing of this is written
+    if limit == 0:  # every index is out of range, so nothing is written here
         dst = scratch.empty((*dst.shape[:at], 1, *dst.shape[at + 1 :]), dst.dtype.name)
     single = distinct or index.shape[at] == 1
     found = shares(caps, scratch, src, index, dst, at, "dst", watch, table=not single)

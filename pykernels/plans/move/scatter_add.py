@@ -1,5 +1,5 @@
-"""scatter_add: of integers by atomic additions; of floats the index in order, then sums of runs of
-equal numbers."""
+"""scatter_add: atomic additions of integers; for floats a sort of the index, then sums of runs of
+equal indices."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _integers(
 def _sums(
     caps: Caps, scratch: Scratch, keys: View, order: View, values: View, dst: View
 ) -> list[Step]:
-    """The rounds: the last one has rows of one piece."""
+    """The rounds of sums; in the last round each row is one piece."""
     steps: list[Step] = []
     positions: View | None = order
     while True:

@@ -15,7 +15,7 @@ __all__ = ["plan"]
 def plan(
     caps: Caps, scratch: Scratch, src: View, dst: View, upper: bool = False, diagonal: int = 0
 ) -> list[Step]:
-    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
+    """One dispatch; none for an empty dst, more if a tensor is larger than one binding."""
     if src.shape != dst.shape or src.ndim < 2:
         raise ShapeError(
             "[tri] src and dst must have one shape of two or more axes but have "

@@ -1,4 +1,4 @@
-"""add_layer_norm: rows."""
+"""add_layer_norm: a norm over rows, planned in rows.py."""
 
 from __future__ import annotations
 

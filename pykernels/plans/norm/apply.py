@@ -94,13 +94,13 @@ def _parts(caps: Caps, given: Mapping[str, View | None]) -> list[dict[str, View]
 
 
 def _both(first: View, apart: int) -> View:
-    """One binding of the first sums and the second ones; no stride of theirs is negative."""
+    """One view of the first and the second sums, whose strides are not negative."""
     reach = sum([(n - 1) * step for n, step in zip(first.shape, first.strides, strict=True)])
     return first.with_layout((2, reach // 4 + 1), (4 * apart, 4))
 
 
 def _shape(views: Mapping[str, View], data: tuple[str, ...], apart: int = 0) -> _Shape:
-    """Vectors if all data have them, and the other views have them or repeat along the row."""
+    """With vectors if all of `data` have them, and other views have them or repeat along rows."""
     cols = views["x"].shape[-1]
     params = {n: v for n, v in views.items() if n not in data}
     vec = 1

@@ -1,4 +1,4 @@
-"""batch_norm_training: statistics of each channel, which are kept, and dst."""
+"""batch_norm_training: computes the statistics of each channel, keeps them, then computes dst."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _kept(
     caps: Caps, scratch: Scratch, known: Statistics, running_mean: View | None,
     running_variance: View | None, saved: View | None, momentum: float,
 ) -> Step:  # fmt: skip
-    """The kept statistics; missing tensors get scratch memory."""
+    """The step that writes the kept statistics; missing tensors get scratch memory."""
     shape, strides = known.squares.shape[1:2], known.squares.strides[1:2]
     pivot, offset = known.pivot or known.squares, known.offset or known.squares
     rooms = [scratch.empty((4,), "float32").with_layout(shape, (0,)) for _ in range(2)]

@@ -42,8 +42,8 @@ def in_groups(view: View, groups: int) -> View:
 
 
 def of_channels(view: View | None, shape: Ints, groups: int) -> View | None:
-    """Weight or bias for each element: of (N, groups, C / groups, ...), or of (N, C, ...) where
-    groups is 0."""
+    """Weight or bias repeated to `shape`: (N, groups, C / groups, ...), or (N, C, ...) if groups
+    is 0."""
     if view is None:
         return None
     if groups == 0:
@@ -98,9 +98,9 @@ def group_rows(
 
 
 def given(caps: Caps, scratch: Scratch, views: list[View], steps: list[Step]) -> list[View]:
-    """The views with the axes of pixels as few as they merge to, one at least, the last; copies,
-    made by what is appended to `steps`, of the first two where channels lie closer together than
-    pixels. The last one is the output."""
+    """The views with the axes of pixels merged to as few as possible, at least one. The last view
+    is the output. If channels lie closer together than pixels, the other views are copied, and the
+    steps of the copies are appended to `steps`."""
     first = views[0]
     if first.ndim > 2 and abs(first.strides[1]) < min([abs(s) for s in first.strides[2:]]):
         near = []
@@ -121,14 +121,14 @@ def sums_of_images(
     weight: View | None, dweight: View | None, dbias: View | None, dst: View, kept: Ints,
     groups: int,
 ) -> list[Step]:  # fmt: skip
-    """The gradients, where rows along the last axis have one channel each: `kept` are the axes of
-    the statistics, `groups` as in `of_channels`."""
+    """The gradients, if each row along the last axis has one channel: `kept` are the axes of the
+    statistics, `groups` as in `of_channels`."""
     steps: list[Step] = []
     weight = as_float(caps, scratch, weight, steps) if weight else None
     over = of_channels(weight, x.shape, groups)
     own, room = row_sums(caps, scratch, norm, dy, x, found, over)
     steps += own
-    every = tuple(range(x.ndim))  # of a sum; the last axis counts pieces
+    every = tuple(range(x.ndim))  # axes of the sums; along the last axis they are pieces
     rest = tuple([a for a in every if a not in kept])
     sums = sums_alike(scratch, found, rest)
     for which in (0, 1):

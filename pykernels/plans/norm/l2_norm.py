@@ -1,4 +1,4 @@
-"""l2_norm: rows."""
+"""l2_norm: a norm over rows, planned in rows.py."""
 
 from __future__ import annotations
 

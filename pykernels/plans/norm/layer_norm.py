@@ -1,4 +1,4 @@
-"""layer_norm: rows."""
+"""layer_norm: a norm over rows, planned in rows.py."""
 
 from __future__ import annotations
 

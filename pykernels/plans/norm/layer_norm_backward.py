@@ -1,4 +1,4 @@
-"""layer_norm_backward: rows."""
+"""layer_norm_backward: the gradient of a norm over rows, planned in rows_backward.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rms_norm: rows."""
+"""rms_norm: a norm over rows, planned in rows.py."""
 
 from __future__ import annotations
 

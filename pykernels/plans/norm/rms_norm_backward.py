@@ -1,4 +1,4 @@
-"""rms_norm_backward: rows."""
+"""rms_norm_backward: the gradient of a norm over rows, planned in rows_backward.py."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from .statistics import Affine, Norm, affine, check_affine, dense, repeat, stati
 
 __all__ = ["close", "config", "nowhere", "plan"]
 
-SINGLE = ("row16", "row256", "row4096")  # configurations that take single elements, too
-FAR = 32  # with so many bytes between columns, each column needs a separate memory access
-SHORT = 64  # up to so many columns lanes then take neighbouring rows
+SINGLE = ("row16", "row256", "row4096")  # configurations that also read single elements
+FAR = 32  # from this many bytes between columns on, each column is a separate memory access
+SHORT = 64  # in rows of up to this many columns, lanes then read neighbouring rows
 
 
 def plan(
@@ -54,7 +54,7 @@ def config(
     caps: Caps, views: Mapping[str, View], vec: int,
     configs: Mapping[str, norm_rows.Config | norm_rows_backward.Config],
 ) -> str | None:  # fmt: skip
-    """The first configuration that holds a row in registers, if bindings hold one, too."""
+    """The first configuration that holds a row in registers; None if bindings cannot hold a row."""
     cols = views["x"].shape[-1]
     if not _row_fits(caps, views):
         return None

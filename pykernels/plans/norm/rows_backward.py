@@ -19,11 +19,11 @@ from .sums import column_sums, pick, row_sums, sums_alike, total, zeros
 __all__ = ["NormChoice", "choose", "plan"]
 
 WG = 256
-SUMS = 8  # vectors of a lane up to which registers hold the sums over rows, too
+SUMS = 8  # most vectors of a lane for which registers also hold the sums over rows
 
 
 class NormChoice(NamedTuple):
-    """Workgroups on each unit that share the rows."""
+    """The number of workgroups on each multiprocessor that share the rows."""
 
     groups: int
 
@@ -100,8 +100,8 @@ def _in_passes(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], weight: View | None,
     dweight: View | None, dbias: View | None, vec: int, found: str | None,
 ) -> list[Step]:  # fmt: skip
-    """Statistics first, then the sums over rows, and dst last, as it may be dy; from registers if
-    they hold a row."""
+    """Statistics first, then the sums over rows, and dst last, because it may be dy itself. dst is
+    computed from registers if they hold a row."""
     x, dy = views["x"], views["dy"]
     last = (x.ndim - 1,)
     steps: list[Step] = []

@@ -37,7 +37,7 @@ class Norm(NamedTuple):
 
 class Statistics(NamedTuple):
     """float32 views with the same strides: the mean is `pivot + offset`, and `squares` is the sum
-    of squared differences from it over `elements` elements. None is 0."""
+    of squared differences from it over `elements` elements. None stands for 0."""
 
     pivot: View | None
     offset: View | None
@@ -55,7 +55,7 @@ class Affine(NamedTuple):
 def statistics(
     caps: Caps, scratch: Scratch, norm: Norm, x: View, axes: Ints
 ) -> tuple[list[Step], Statistics]:
-    """Statistics over some axes of x, of which there are elements, in the shape of x."""
+    """Statistics over some axes of x, repeated to the shape of x, which must have elements."""
     steps, words = reduction.states(caps, scratch, "var" if norm.mean else "norm_2", x, axes)
     rest = tuple([a for a in range(x.ndim) if a not in axes])
     found = [repeat(word, x.shape, rest) for word in words]
@@ -66,7 +66,7 @@ def statistics(
 
 
 def repeat(view: View, shape: Ints, axes: Ints) -> View:
-    """A view whose axes are these of `shape`, repeated along all others."""
+    """A view of this shape: the axes of `view` become `axes`, and it repeats along all others."""
     strides = [0] * len(shape)
     for axis, step in zip(axes, view.strides, strict=True):
         strides[axis] = step

@@ -50,7 +50,7 @@ def sums_alike(scratch: Scratch, found: Statistics, axes: Ints) -> tuple[View, V
 
 
 def zeros(caps: Caps, scratch: Scratch, *outs: View | None) -> list[Step]:
-    """The sums of no elements."""
+    """Steps that write the sums of no elements, which are 0."""
     return [
         step
         for out in outs
@@ -162,7 +162,7 @@ def _columns(
 
 
 def pick(view: View, axis: int, index: int) -> View:
-    """One index of an axis, without it."""
+    """The view at one index of an axis, without that axis."""
     one = narrow(view, axis, index, 1)
     shape, strides = one.shape, one.strides
     return one.with_layout(shape[:axis] + shape[axis + 1 :], strides[:axis] + strides[axis + 1 :])

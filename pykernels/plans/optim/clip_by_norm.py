@@ -1,4 +1,4 @@
-"""clip_by_norm: one dispatch, more for what is larger than a binding."""
+"""clip_by_norm: one dispatch, more if a tensor is larger than a binding."""
 
 from __future__ import annotations
 

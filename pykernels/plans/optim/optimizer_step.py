@@ -1,4 +1,4 @@
-"""optimizer_step: one dispatch, more for what is larger than a binding."""
+"""optimizer_step: one dispatch, more if a tensor is larger than a binding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cut import cut
 
 __all__ = ["STATES", "plan"]
 
-# How many states a rule has.
+# The number of states of each rule.
 STATES = {
     "ema": 0, "lion": 1, "adagrad": 1, "rmsprop": 1, "rmsprop_momentum": 2, "rmsprop_centered": 2,
     "rmsprop_centered_momentum": 3, "amsgrad": 3, "nadam": 2,

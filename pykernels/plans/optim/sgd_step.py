@@ -1,4 +1,4 @@
-"""sgd_step: one dispatch, more for what is larger than a binding."""
+"""sgd_step: one dispatch, more if a tensor is larger than a binding."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Steps of several parameters in one dispatch: texts made from those of one parameter.
+"""Steps of several parameters in one dispatch: texts made from the texts for one parameter.
 
 A text of `adam_step`, `sgd_step` or `optimizer_step` reads and writes its tensors by a few
-functions. A made text is the built one with a window of each gradient and parameter, and with one
-window for the states of all of them. Its arithmetic is that of the built text, so its
+functions. A made text is the built text with one window for each gradient and parameter, and one
+window for the states of all parameters. Its arithmetic is the same as in the built text, so its
 results have the same bits.
 """
 
@@ -46,10 +46,10 @@ class Form(NamedTuple):
     """The facts that choose the text of a kernel of several parameters, besides their number.
 
     Attributes:
-        states: how many each parameter has.
-        rate, skip: is there a tensor of the learning rate, a flag?
-        flag: decoupled or nesterov.
-        rule: of `optimizer_step`.
+        states: the number of states of each parameter.
+        rate, skip: True if there is a tensor of the learning rate, or of the flag that skips steps.
+        flag: the value of `decoupled` or `nesterov`.
+        rule: the rule of `optimizer_step`.
         params, grads: f32 or f16.
     """
 
@@ -65,13 +65,13 @@ class Form(NamedTuple):
 class Together:
     """The kernel of a step of `count` parameters, each in one piece.
 
-    It takes the settings, for Adam the count of steps, then `rate` and `skip` if it has them, the
-    gradients, the states, if there are `states`, and the parameters. The option `starts` says where
-    in the states those of each parameter begin: a parameter's states are neighbours, `padded`.
+    Its arguments are the settings, for Adam the count of steps, `rate` and `skip` if the form has
+    them, the gradients, one tensor of all states if there are any, and the parameters. The option
+    `starts` gives where the states of each parameter begin. They are neighbours, `padded` apart.
 
     Attributes:
         name: a kernel of one parameter.
-        count: how many parameters.
+        count: the number of parameters.
     """
 
     def __init__(self, name: str, count: int, form: Form) -> None:
@@ -111,14 +111,14 @@ class Together:
             options=("starts",),
             source=self,
         )
-        self._texts = add_texts(self._body.name, self)  # an equal one's, if there is one
+        self._texts = add_texts(self._body.name, self)  # or the texts of an equal kernel
 
     @property
     def _params(self) -> list[str]:
         return [f"param_{k}" for k in range(self.count)]
 
     def plan(self, caps: Caps, scratch: Scratch, *given: Any) -> list[Step]:
-        """One dispatch: the caller has seen to it that everything fits."""
+        """One dispatch; the caller has checked that all tensors fit into bindings."""
         *views, starts = given
         named: dict[str, View] = dict(zip([a.name for a in self.kernel.args], views, strict=True))
         tensors = [named[n] for n in self._vectors]
@@ -184,7 +184,7 @@ class Together:
         return lines
 
     def _member(self, found: re.Match[str]) -> str:
-        """A member of Params, or the constant that it is here."""
+        """A member of Params, or the constant that replaces it in this text."""
         name = found[1]
         if name in ("decoupled", "nesterov"):
             return f"{int(self._form.flag)}u"
@@ -194,17 +194,17 @@ class Together:
             return f"{int(name.removeprefix('has_') in self._numbers)}u"
         if name.endswith("_off"):
             return found[0] if name.removesuffix("_off") in self._numbers else "0u"
-        return "1i" if name == "step" else "0.0f"  # settings take its place
+        return "1i" if name == "step" else "0.0f"  # settings replace it
 
 
 @functools.lru_cache(maxsize=256)
 def together(name: str, count: int, form: Form) -> Together:
-    """The kernel of these numbers."""
+    """The kernel for these arguments; equal arguments give the same kernel."""
     return Together(name, count, form)
 
 
 def _moved(*views: View, starts: Any = ()) -> int:
-    """Bytes: parameters and states are read and written, gradients read."""
+    """The bytes moved: parameters and states are read and written, gradients read."""
     return touched(*views) + touched(*views[-len(starts) - 1 :])
 
 

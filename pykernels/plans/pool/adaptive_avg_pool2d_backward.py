@@ -1,4 +1,4 @@
-"""adaptive_avg_pool2d_backward: the share of each window."""
+"""adaptive_avg_pool2d_backward: each element sums its shares of the gradients of its windows."""
 
 from __future__ import annotations
 

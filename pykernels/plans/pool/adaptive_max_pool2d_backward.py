@@ -1,4 +1,4 @@
-"""adaptive_max_pool2d_backward: by the index of the forward call."""
+"""adaptive_max_pool2d_backward: each element sums the gradients of windows whose maximum it is."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def pool_backward(
     w: Windows,
     divisor: int = 0,
 ) -> list[Step]:
-    """The steps for views of four axes: of a maximum if there is an index, else of a mean."""
+    """The steps for views of four axes: the gradient of a maximum with an index, else of a mean."""
     check_dtype("dst", dy, dst)
     if dst.size == 0:
         return []
@@ -90,7 +90,7 @@ def _step(caps: Caps, views: dict[str, View], w: Windows, divisor: int) -> Step:
 
 
 def _block(w: Windows) -> str:
-    """The configuration of blocks whose windows these are, "" for none."""
+    """The configuration of pool_backward_block for these windows, "" if there is none."""
     h, v = w
     if h.unit != 1 or v.unit != 1 or h.dilation != 1 or v.dilation != 1:
         return ""

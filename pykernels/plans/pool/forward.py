@@ -1,4 +1,4 @@
-"""Pools: one dispatch, by blocks of the usual windows or by windows of any kind."""
+"""Pools: one dispatch, of pool_block for usual windows or of pool_windows for any windows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pool(
     w: Windows,
     divisor: int = 0,
 ) -> list[Step]:
-    """The steps for views of four axes; means are divided by `divisor`, unless that is 0."""
+    """The steps for views of four axes; a mean divides its sum by `divisor`, unless that is 0."""
     check_dtype("dst", x, dst)
     if dst.size == 0:
         return []
@@ -49,7 +49,7 @@ def pool(
 
 
 def check_dtype(name: str, x: View, dst: View) -> None:
-    """Raise unless both have one dtype."""
+    """DTypeError if the tensors have different dtypes."""
     if x.dtype != dst.dtype:
         raise DTypeError(
             f"{name} must have the dtype of its input, {x.dtype.name}, but is {dst.dtype.name}"
@@ -90,7 +90,7 @@ def _step(caps: Caps, kind: Op, views: dict[str, View], w: Windows, divisor: int
 
 
 def block(w: Windows) -> str:
-    """The configuration of blocks whose windows these are, "" for none."""
+    """The configuration of pool_block for these windows, "" if there is none."""
     h, v = w
     if h.unit != 1 or v.unit != 1 or h.dilation != 1 or v.dilation != 1:
         return ""
@@ -112,7 +112,7 @@ def vectorizable(views: dict[str, View]) -> bool:
 
 
 def in_vectors(view: View, n: int) -> View:
-    """The same with channels in vectors of n."""
+    """The view with channels in vectors of n."""
     if n == 1:
         return view
     batch, channels, *sizes = view.shape

@@ -103,7 +103,7 @@ def output_size(
 
 
 def adaptive_windows(op: str, size: tuple[int, int], out: tuple[int, int]) -> Windows:
-    """The windows that divide images of `size` into `out`: plain ones where they are even."""
+    """The windows that divide images of `size` into `out`, of one size if `out` divides `size`."""
     found = []
     for n, m in zip(size, out, strict=True):
         if n % m == 0:
@@ -133,7 +133,7 @@ def check_images(op: str, image: str, x: View, result: str, dst: View) -> None:
 
 
 def pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
-    """An integer for both axes, or two, from `least` up and below 2**31."""
+    """The integer of each axis, given as one or as a pair; at least `least`, below 2**31."""
     if isinstance(value, str):
         raise ArgumentError(f"[{op}] {name} must be one or two integers but is {value!r}")
     both = value if isinstance(value, tuple) else (value, value)

@@ -50,7 +50,7 @@ def written(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
-    """The same for planes that a plan writes; the copies follow the plan's own steps."""
+    """As `read`, for planes that a plan writes; the copies follow the plan's own steps."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
     steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, copy, view)]
@@ -61,8 +61,8 @@ def changed(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], list[Step], View, View, View | None]:  # fmt: skip
-    """The same for planes of which a plan writes some rows: the copies before and after the plan's
-    own steps."""
+    """As `read`, for planes in which a plan writes some rows: the copies before and after the
+    plan's own steps."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
     before = [s for view, copy in pairs for s in cpy.plan(caps, scratch, view, copy)]
@@ -73,7 +73,7 @@ def changed(
 def _own(
     scratch: Scratch, kind: BlockType, low: View, scales: View, high: View | None
 ) -> tuple[list[tuple[View, View]], tuple[View, View, View | None]]:
-    """Pairs of views and their temporaries; and the planes with these in place of the views."""
+    """Pairs of views and their temporaries; and the planes with the temporaries in place."""
     pairs: list[tuple[View, View]] = []
 
     def plain(view: View, is_low: bool) -> View:
@@ -106,8 +106,8 @@ def _check(
 
 
 def in_fours(view: View) -> tuple[View, int]:
-    """The view with vectors of four elements along its last axis, and 4; itself and 1 if that is
-    not possible."""
+    """The view with vectors of four elements along its last axis, and 4; the view itself
+    and 1 if that is not possible."""
     if not has_fours(view):
         return view, 1
     size = 4 * view.dtype.itemsize
@@ -115,12 +115,12 @@ def in_fours(view: View) -> tuple[View, int]:
 
 
 def has_fours(view: View) -> bool:
-    """True if all its rows are vectors of four elements."""
+    """True if all rows of the view consist of vectors of four elements."""
     return view.padded and view.vectorizable(4)
 
 
 def matrices(view: View) -> list[View]:
-    """A view (..., n, k) as one of three axes, or as several, each (1, n, k)."""
+    """A view (..., n, k) as one view with three axes, or as several views (1, n, k)."""
     lead = view.shape[:-2]
     merged = view.ndim == 3 or view.strides[:-2] == tuple(
         [s * view.strides[-3] for s in contiguous_strides(lead, 1)] if lead else []
@@ -138,8 +138,8 @@ def matrices(view: View) -> list[View]:
 
 
 class Piece(NamedTuple):
-    """The views of a part: planes of some batches and groups, and what is read or written beside
-    them, of some rows from `first_row` on."""
+    """The views of a part: planes of some batches and groups, and the other tensor that is read
+    or written, in rows from `first_row` on."""
 
     low: View
     scales: View
@@ -179,7 +179,7 @@ def _halve(caps: Caps, kind: BlockType, piece: Piece, width: int, found: list[Pi
     blocks = piece.scales.shape[1]
     if batches > 1:
         cuts = [_of_batches(piece, at, n) for at, n in _sides(batches, 1)]
-    elif fits and rows > ROWS:  # rows are strided: fewer need fewer bytes
+    elif fits and rows > ROWS:  # rows are strided, so fewer rows need fewer bytes
         cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, 64 if rows > 64 else ROWS)]
     elif blocks > 1:
         cuts = [_of_blocks(kind, piece, width, at, n) for at, n in _sides(blocks, 1)]

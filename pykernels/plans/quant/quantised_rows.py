@@ -74,7 +74,7 @@ def plan(
 
 
 def _in_blocks(view: View, axis: int, size: int) -> View:
-    """The view with an axis as two, the second one `size` long."""
+    """The view with an axis split into two, the second of length `size`."""
     shape, steps = view.shape, view.strides
     return view.with_layout(
         (*shape[:axis], shape[axis] // size, size, *shape[axis + 1 :]),
@@ -83,7 +83,7 @@ def _in_blocks(view: View, axis: int, size: int) -> View:
 
 
 def _joined(view: View, axis: int) -> View:
-    """The view with such two axes as one again."""
+    """The view with the two axes of `_in_blocks` merged again."""
     shape, steps = view.shape, view.strides
     return view.with_layout(
         (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]),

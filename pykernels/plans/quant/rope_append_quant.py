@@ -1,5 +1,5 @@
-"""rope_append_quant: one dispatch; where bindings hold too little, queries apart from keys and
-values."""
+"""rope_append_quant: one dispatch; if bindings are too small, dispatches for queries, then for keys
+and values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan(
     low: View, dst: View, style: str = "normal", quant: str = "q8_0", room: int = 0,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch for what bindings hold; none without tokens."""
+    """One dispatch, more if bindings are too small; none without tokens."""
     kind = kept("rope_append_quant", quant)
     _check_shapes(x, positions, table, dst, style)
     lead, tokens, width = x.shape[:-3], x.shape[-2], x.shape[-1]
@@ -79,7 +79,7 @@ def plan(
 
 
 def kept(op: str, name: object) -> BlockType:
-    """The type of a cache; ArgumentError for types that are no such."""
+    """The type of a cache; ArgumentError for other types."""
     kind = type_of(op, name)
     if kind.name not in KEPT:
         raise ArgumentError(f"[{op}] rows are written in {' or '.join(KEPT)}, not in {kind.name}")
@@ -100,7 +100,7 @@ def _check_shapes(x: View, positions: View, table: View | None, dst: View, style
 
 
 def _heads_first(view: View, batches: tuple[int, ...]) -> View:
-    """A plane (heads, ..., groups, parts or words, rows), of one whose first axis is all these."""
+    """A plane as (heads, ..., groups, parts or words, rows); its first axis combines `batches`."""
     lead = contiguous_strides(batches, view.strides[0] if view.ndim else 0)
     shape, steps = (*batches, *view.shape[1:]), (*lead, *view.strides[1:])
     at = len(batches) - 1
@@ -110,7 +110,7 @@ def _heads_first(view: View, batches: tuple[int, ...]) -> View:
 
 
 def _axes(views: dict[str, View], count: int) -> list[dict[str, int]]:
-    """The axes of tokens, by view: planes have no axis for the last one."""
+    """The axes of tokens in each view; planes have no axis for the last of them."""
     return [
         {"positions": a}
         | {n: a + 1 for n in ("x", "dst") if n in views}
@@ -123,7 +123,7 @@ def _step(
     caps: Caps, scratch: Scratch, call: _Call, views: dict[str, View], sizes: tuple[int, int],
     watch: Watch | None,
 ) -> Step:  # fmt: skip
-    """One dispatch; a view that is not among those is not written."""
+    """One dispatch; an output that is not in `views` is not written."""
     x, table = views["x"], call.table
     lead = (1,) * (x.ndim - 2)
     pairs = 0 if table is None else table.shape[-1]

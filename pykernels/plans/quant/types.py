@@ -1,4 +1,4 @@
-"""Types of quantised weights, and the planes of words that a device holds of them.
+"""Types of quantised weights, and the planes of words in which a device holds them.
 
 docs/design/quant.md describes the layout. A type's macros, `kernels/lib/quant/NAME.wgsl`, have
 the same constants; a test compares them.
@@ -14,7 +14,7 @@ from pykernels.errors import ArgumentError, ShapeError
 __all__ = ["GROUP", "TYPES", "BlockType", "Planes", "QuantName", "planes", "type_of"]
 
 GROUP = 32  # numbers whose words lie together
-ROWS = 4  # the planes have whole fours of rows
+ROWS = 4  # planes have a multiple of this number of rows
 
 QuantName: TypeAlias = Literal[
     "q4_0",
@@ -50,9 +50,9 @@ class BlockType:
     words: int  # words of a block's record in `scales`
     share: int = 1  # rows that share a word of a record: 2 of halves, 4 of bytes
     step: int = 32  # numbers with one scale
-    offset: bool = False  # is a number scale * q + offset, in place of scale * q?
+    offset: bool = False  # True: a number is scale * q + offset, not scale * q
     made: bool = False  # True: numbers can be quantised to it
-    halves: bool = False  # has gemv_quant_half texts for it?
+    halves: bool = False  # True: gemv_quant_half has texts for the type
 
 
 class Planes(NamedTuple):

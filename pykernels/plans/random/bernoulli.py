@@ -1,4 +1,4 @@
-"""bernoulli: four neighbours an invocation, as vectors where dst has them."""
+"""bernoulli: each invocation writes four neighbours, as a vector if dst has vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, state: View | None, dst: View) -> list[Step]:
-    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    """One dispatch, more if dst is larger than a binding; none for an empty dst."""
     check_state("bernoulli", state)
     size, kind = dst.dtype.itemsize, KINDS[dst.dtype.name]
     return [

@@ -13,11 +13,11 @@ from .state import check_state
 
 __all__ = ["THREADS", "piece_of", "plan"]
 
-THREADS = categorical_rows.CONFIGS["pieces256"].threads  # and the most pieces of a row
+THREADS = categorical_rows.CONFIGS["pieces256"].threads  # also the most pieces of a row
 
 
 def piece_of(cols: int) -> int:
-    """Columns of a piece: as many for each invocation of a workgroup."""
+    """The columns of a piece, the same number for each invocation of a workgroup."""
     return cdiv(cdiv(cols, THREADS), THREADS) * THREADS
 
 
@@ -52,8 +52,8 @@ def plan(
 def _steps(
     caps: Caps, scratch: Scratch, views: dict[str, View], state: View | None, first: int
 ) -> list[Step]:
-    """The steps of rows from number `first` on, in halves of the first axis until bindings hold
-    them: so the rows of a part follow each other."""
+    """The steps of rows from number `first` on. The first axis is halved until bindings hold the
+    rows, so that the rows of a part are consecutive."""
     logits, dst = views["logits"], views["dst"]
     if len(row_parts(caps, logits.shape, views)) > 1:
         axis, n = next((i, n) for i, n in enumerate(dst.shape[:-1]) if n > 1)

@@ -1,4 +1,4 @@
-"""rand: four neighbours an invocation, as vectors where dst has them."""
+"""rand: each invocation writes four neighbours, as a vector if dst has vectors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .state import check_state
 
 __all__ = ["plan"]
 
-BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # that the dtype holds exactly
+BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits that the dtype holds exactly
 
 
 def plan(caps: Caps, scratch: Scratch, state: View | None, dst: View) -> list[Step]:
-    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    """One dispatch, more if dst is larger than a binding; none for an empty dst."""
     check_state("rand", state)
     size, kind, bits = dst.dtype.itemsize, KINDS[dst.dtype.name], BITS[dst.dtype.name]
     return [

@@ -1,4 +1,4 @@
-"""randint: four neighbours an invocation, as vectors where dst has them."""
+"""randint: each invocation writes four neighbours, as a vector if dst has vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, state: View | None, dst: View) -> list[Step]:
-    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    """One dispatch, more if dst is larger than a binding; none for an empty dst."""
     check_state("randint", state)
     return [
         body.step(caps, state, view, S=4, V=v, first=first) for view, v, first in pieces(caps, dst)

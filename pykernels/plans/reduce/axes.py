@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 def reduced_axes(
     name: str, x: View | Values, dst: View, axis: int | tuple[int, ...] | None
 ) -> Ints:
-    """The axes, counted from 0; ShapeError for one that is not there and for a wrong dst."""
+    """The axes, counted from 0; ShapeError if an axis does not exist or dst has a wrong shape."""
     given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     for a in given:
         if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
@@ -52,7 +52,7 @@ def reduced_axes(
 def reduced_shape(
     name: str, shape: Ints, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Ints:
-    """The shape of the result; ShapeError for an axis that is not there."""
+    """The shape of the result; ShapeError if an axis does not exist."""
     ndim = len(shape)
     given = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     for a in given:
@@ -77,7 +77,7 @@ def problem(x: Values, dst: View, axes: Ints, in_order: bool) -> Problem:
     over = sorted(axes) if in_order else sorted(axes, key=lambda a: -x.step(a))
     reduced, inner = merge_axes(tuple([x.shape[a] for a in over]), _strides(x, over))
     columns = kept[-1] > 1 and reduced[-1] > 1 and _last(steps) < _last(inner)
-    if columns and not in_order:  # the longest axis last: lanes and pieces share that one
+    if columns and not in_order:  # the longest axis last: lanes and pieces share this axis
         longest = max(range(len(reduced)), key=lambda a: reduced[a])
         order = [*[a for a in range(len(reduced)) if a != longest], longest]
         reduced = tuple([reduced[a] for a in order])

@@ -24,12 +24,12 @@ LANES = COLUMNS.threads  # of a workgroup
 TERMS = 128
 ACROSS = 64  # columns of a workgroup, unless they are short
 NARROW = 8  # columns of a workgroup if multiprocessors would be idle otherwise
-NARROW_ROWS = 1024  # below which they are
+NARROW_ROWS = 1024  # with fewer rows than this, a workgroup may have NARROW columns
 STATES = 8192  # most states that a workgroup combines if there are few results
 
 
 class ReductionChoice(NamedTuple):
-    """The approximate number of pieces of the axis."""
+    """The approximate number of pieces of a reduced axis."""
 
     pieces: int
 
@@ -54,8 +54,8 @@ class Target(NamedTuple):
 
 
 def choose(caps: Caps, groups: int, rounds: int) -> ReductionChoice:
-    """Pieces for `groups` workgroups of so many rounds each: enough to keep all units busy, where
-    half of them would be idle otherwise."""
+    """The number of pieces for `groups` workgroups of `rounds` rounds each: enough to keep all
+    units busy, if half of them would be idle otherwise."""
     given = forced(caps, ReductionChoice, groups, rounds)
     if given is not None:
         return given
@@ -93,10 +93,10 @@ def _rows(
     rows, outs = math.prod(lead), math.prod(p.kept)
     vectors = cols // x.vec
     batch = ROWS["batch8"].N
-    # Rows of up to a batch are one load of each lane.
+    # In rows of up to a batch of vectors, each lane loads one vector.
     lanes = _power(min(vectors if vectors <= batch else cdiv(vectors, batch), LANES))
     if rows * lanes <= caps.tuning.device.units * LANES:
-        lanes = _power(min(vectors, LANES))  # too few to keep the device busy: shorter ways
+        lanes = _power(min(vectors, LANES))  # otherwise too few lanes to keep the device busy
     rounds = cdiv(vectors, LANES * batch)
     pieces = choose(caps, cdiv(rows, LANES // lanes), rounds).pieces
     if pieces > 1:
@@ -173,7 +173,7 @@ def combine(
     count: int,
     target: Target | None,
 ) -> list[Step]:
-    """The results from `count` states each, or one state. Many states are combined in several
+    """Combine `count` states into each result, or into a state. Many states are combined in several
     rounds."""
     steps = []
     outs = math.prod(p.kept)
@@ -208,7 +208,7 @@ def combine(
 
 
 def of_nothing(caps: Caps, scratch: Scratch, p: Problem, result: Result) -> Step:
-    """The results of no elements."""
+    """The step that writes the results of no elements."""
     room = scratch.empty((1,), "uint32")
     states = room.with_layout((*p.kept, 1), (0,) * (len(p.kept) + 1))
     dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))

@@ -51,7 +51,7 @@ _KINDS = {
     "rows": _Kind(reduce_rows, "rows", Rows, "row", "c"),
     "columns": _Kind(reduce_columns, "tiles", Tiles, "batch", "r, c"),
 }
-# The functions of a built text that give the values, each a line.
+# The functions of a built text that compute the values; each is one line.
 _FIRST = re.compile(r"^fn value_(row|batch)\(.*\n", re.M)
 _VALUE = re.compile(r"^fn value\(.*\n", re.M)
 _MEMBERS = re.compile(r"  dst_cs: u32,\n(.*?)\}", re.S)
@@ -61,7 +61,7 @@ class ReductionProgram:
     """The kernel of a reduction (`how`) of a typed expression over tensors of these dtypes.
 
     `kernel` takes the tensors in their order, then the output, `axis` as its option, and `scalars`
-    as numbers. `root` is the reduced expression, in the type that the reduction takes; `dtypes` are
+    as numbers. `root` is the reduced expression, in the type that the reduction reads; `dtypes` are
     the possible dtypes of the output.
     """
 
@@ -149,7 +149,7 @@ class _MadeBody:
         self._texts = add_texts(name, self)  # the texts of an equal expression, if there are any
 
     def _most_levels(self, op: str) -> int:
-        """The levels of the index space for which Params has room; LimitError where it has none."""
+        """The levels of the index space for which Params has room; LimitError if there is none."""
         axes = {a.name: a.values[0] for a in self._interface.axes}
         for levels in range(self._kind.space.LEVELS, 0, -1):
             if len(params(self._interface, {**axes, "LEVELS": levels})) <= MAX_PARAMS:
@@ -161,8 +161,8 @@ class _MadeBody:
         )
 
     def step(self, caps: Caps, values: Values, dst: View, **params: Any) -> Step:
-        """The step of the built body for one tensor of such values, with the inputs bound
-        instead."""
+        """The step of the built body for a tensor with the shape of the values, with the inputs
+        bound in place of that tensor."""
         named = dict(zip(self._inputs.shorts, values.views, strict=True))
         it = self._kind.space(dst.shape, {**named, "dst": dst})
         if it.levels > self._levels:
@@ -219,7 +219,7 @@ class _MadeBody:
         )
 
     def _value(self, vec: int) -> str:
-        """The function that computes one vector of values, and those that it calls."""
+        """The function that computes one vector of values, and the functions that it calls."""
         at = self._kind.at
         loads = {x: f"{x}_load({x}_at(base.{x}, {at}))" for x in self._inputs.shorts}
         lines: list[str] = []
@@ -233,14 +233,14 @@ class _MadeBody:
 
 
 def _readable(root: Typed, classes: Sequence[str]) -> Typed:
-    """The expression in a type that the reduction takes."""
+    """The expression in a type that the reduction can read."""
     if class_of(root.kind) in classes:
         return root
     return converted(root, "i32" if "int" in classes else "f32")
 
 
 def _shape(views: Sequence[View]) -> Ints:
-    """The shape to which views repeat by numpy's rule; they are known to fit."""
+    """The shape to which views repeat by numpy's rule; the views have been checked."""
     ndim = max([v.ndim for v in views])
     sizes = zip(*[v.as_rank(ndim).shape for v in views], strict=True)
     return tuple([next((n for n in each if n != 1), 1) for each in sizes])

@@ -45,8 +45,8 @@ class Values:
 
     @property
     def vec(self) -> int:
-        """The number of neighbours that are read at once: 4 if each view has vectors or one element
-        for all of a row."""
+        """The number of neighbours that are read at once: 4 if each view has vectors or repeats
+        one element along a row."""
         if len(self.views) == 1:
             return 4 if self.views[0].vectorizable(4) else 1
         found = [v.vectorizable(4) for v in self.views]
@@ -115,7 +115,7 @@ def finish_of(name: str, dtype: DTypeName, number: float) -> str:
 
 
 def readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
-    """The dtype in which the bodies read x: float32 where floats are needed, 32 bits for narrow
+    """The dtype in which the bodies read x: float32 if floats are needed, 32 bits for narrow
     integers."""
     if dtype in ("float32", "float16") or (dtype == "bool" and "bool" in classes):
         return dtype

@@ -19,7 +19,7 @@ class Windows(NamedTuple):
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
-    out: tuple[int, int]  # how many windows
+    out: tuple[int, int]  # the number of windows
 
 
 def windows(
@@ -30,7 +30,7 @@ def windows(
     padding: Pair,
     dilation: Pair,
 ) -> Windows:
-    """The windows of an image; ShapeError where there are none."""
+    """The windows of an image; ShapeError if there are none."""
     k, s = _pair(op, "kernel", kernel, 1), _pair(op, "stride", stride, 1)
     p, d = _pair(op, "padding", padding, 0), _pair(op, "dilation", dilation, 1)
     out = [(size[a] + 2 * p[a] - d[a] * (k[a] - 1) - 1) // s[a] + 1 for a in range(2)]

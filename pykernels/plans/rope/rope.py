@@ -13,7 +13,7 @@ from pykernels.wgsl.watch import Watch
 
 __all__ = ["LIMIT", "ROWS", "Turn", "check", "heads_first", "plan", "turn"]
 
-ROWS = 1024  # of each half of a table
+ROWS = 1024  # rows of each half of a table
 LIMIT = ROWS * ROWS  # positions
 STYLES = ("normal", "neox")
 
@@ -22,7 +22,7 @@ def plan(
     caps: Caps, scratch: Scratch, x: View, positions: View, table: View, dst: View,
     style: str = "normal",
 ) -> list[Step]:  # fmt: skip
-    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
+    """One dispatch; none for an empty dst, more if a tensor is larger than one binding."""
     if x.ndim >= 3 and dst.shape != x.shape:
         raise ShapeError(
             f"[rope] x and dst must be (..., heads, tokens, width) but have shapes {x.shape} and "
@@ -34,7 +34,7 @@ def plan(
     shape = positions.shape
     tokens = (*x.shape[:-3], x.shape[-2])
     watch = Watch("positions", LIMIT, shape, tokens)
-    # Heads first: the other axes are those of the tokens.
+    # The first axis counts heads; the other axes count tokens.
     views = {
         "x": heads_first(x), "dst": heads_first(dst), "positions": positions.broadcast_to(tokens)
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""rope_append: one dispatch; where bindings hold too little, queries apart from keys and values."""
+"""rope_append: one dispatch; if bindings are too small, separate dispatches for queries, and for
+keys and values."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ def plan(
     caps: Caps, scratch: Scratch, x: View, positions: View, table: View, cache: View, dst: View,
     style: str = "normal",
 ) -> list[Step]:  # fmt: skip
-    """One dispatch for what bindings hold; none without tokens."""
+    """One dispatch, more if bindings are too small; none without tokens."""
     check("rope_append", x, positions, table, style)
     _check(x, cache, dst)
     if x.size == 0:
         return []
     tokens = (*x.shape[:-3], x.shape[-2])
     limit = min(cache.shape[-2], LIMIT)
-    # Heads first: the other axes are those of the tokens.
+    # The first axis counts heads; the other axes count tokens.
     rest = {"x": heads_first(x), "positions": positions.broadcast_to(tokens)}
     outputs = {"cache": heads_first(cache), "dst": heads_first(dst)}
     queries, turned = dst.shape[-3], dst.shape[-3] + cache.shape[-3] // 2
@@ -75,8 +76,8 @@ def _check(x: View, cache: View, dst: View) -> None:
 
 
 def _axes(views: dict[str, View], count: int) -> list[dict[str, int]]:
-    """The axes of tokens, by view: the cache has no axis for the last one, which it is picked
-    along."""
+    """The axes of tokens in each view. The cache has no axis for the last of them: positions pick
+    its rows."""
     of_heads = [name for name in ("x", "dst", "cache") if name in views]
     return [
         {"positions": a} | {n: a + 1 for n in of_heads if n != "cache" or a < count - 1}
@@ -88,7 +89,7 @@ def _step(
     caps: Caps, scratch: Scratch, views: dict[str, View], table: View, style: str,
     sizes: tuple[int, int, int], watch: Watch | None,
 ) -> Step:  # fmt: skip
-    """One dispatch; a view that is not among those is not written."""
+    """One dispatch; an output that is not in `views` is not written."""
     x = views["x"]
     shape = (*(1,) * (x.ndim - 1), x.shape[-1])
     none = scratch.empty(x.shape[-1:], x.dtype.name)

@@ -20,7 +20,7 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, skip: int | None = None,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """The sort, and a dispatch for each list: each has a sixteenth of the rows before."""
+    """The sort, and a dispatch for each list; a list has 1/16 of the rows of the previous list."""
     if src.ndim != 2 or index.shape != src.shape[:1] or dst.shape[1:] != src.shape[1:]:
         raise ShapeError(
             "[add_rows] src, index and dst must have shapes (n, k), (n,) and (m, k) but have "
@@ -31,14 +31,14 @@ def plan(
     limit, k = dst.shape[0], src.shape[1]
     watch = Watch("index", limit, index.shape, index.shape) if check else None
     steps, keys, order = sorted_index(caps, scratch, index, 0, limit, watch)
-    if dst.size == 0:  # only the check of the index
+    if dst.size == 0:  # only the step that checks the index
         return steps[:1]
     vectors = all(v.vectorizable(4) for v in (src, dst))
     v = 4 if vectors else 1
     if vectors:
         src, dst = _in_fours(src), _in_fours(dst)
     values, first = src, True
-    # Of a dst that no binding holds, each dispatch has its own rows; all write the same next list.
+    # If no binding holds dst, each dispatch has some of its rows; all write the same next list.
     shares = parts(caps, {"dst": dst}, [{"dst": 0}])
     none = NONE if skip is None or not 0 <= skip < limit else skip
     while True:

@@ -13,13 +13,13 @@ from .move_rows import check as check_rows
 
 __all__ = ["plan"]
 
-SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
+SHARE = body.CONFIGS["cols2"]  # the work of one workgroup
 
 
 def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
 ) -> list[Step]:
-    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
+    """One dispatch; none for an empty dst, more if a tensor is larger than one binding."""
     shape = index.shape
     if index.ndim == 0 and dst.ndim == 1:  # one row
         index, dst = index.as_rank(1), dst.as_rank(2)
@@ -32,7 +32,7 @@ def plan(
     check_rows("get_rows", src, index, dst, rows)
     if dst.size == 0:
         return []
-    if limit == 0:  # every index is out of range, so the values read here are not used
+    if limit == 0:  # every index is out of range, so the values that are read do not count
         src = scratch.empty((1, src.shape[-1]), src.dtype.name)
     watch = Watch("index", limit, shape, rows) if check else None
     src, index, dst = spread("get_rows", lead, (src, index, dst), (2, 1, 2))

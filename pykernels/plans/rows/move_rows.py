@@ -1,4 +1,4 @@
-"""Shared by the plans of set_rows and get_rows: steps with one side that an index picks."""
+"""Shared by the plans of set_rows and get_rows: an index picks the rows of one side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 def check(op: str, src: View, index: View, dst: View, rows: Ints) -> None:
-    """Check the rules of both kernels: an index that repeats to `rows`, and one length of a row."""
+    """Check the rules of both kernels: an index that repeats to `rows`, and rows of one length."""
     if index.shape[-1:] != rows[-1:] or not repeats(index.shape, rows):
         raise ShapeError(
             f"[{op}] index must have shape {rows}, or sizes that divide it on leading axes, but "
@@ -106,7 +106,7 @@ def shares(
 
     Otherwise rows, columns, leading axes and the rows that the index picks are cut. Only steps with
     the first picked rows and the first columns report indices out of range, so each index is
-    reported once. `table`: each part needs one of its indices.
+    reported once. `table`: each part needs a hash table of its indices.
     """
     views = {"src": src, "index": index, "dst": dst}
     if table and not fits_binding(caps, table_of(index)):

@@ -14,7 +14,7 @@ from .move_rows import check as check_rows
 
 __all__ = ["plan"]
 
-SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
+SHARE = body.CONFIGS["cols2"]  # the work of one workgroup
 
 
 def plan(
@@ -32,7 +32,7 @@ def plan(
     check_rows("set_rows", src, index, dst, rows)
     if src.size == 0:
         return []
-    if limit == 0:  # every index is out of range: nothing of this is written
+    if limit == 0:  # every index is out of range, so nothing is written here
         dst = scratch.empty((*lead, 1, dst.shape[-1]), dst.dtype.name)
     watch = Watch("index", limit, index.shape, rows) if check else None
     single = distinct or rows[-1] == 1

@@ -20,14 +20,14 @@ __all__ = ["checked", "steps"]
 TILE = scan_pieces.CONFIGS["tile"]
 THREADS = scan_columns.CONFIGS["walk8"].threads
 LEVELS = Rows.LEVELS
-# One workgroup takes a row of so many tiles, in less time than two more dispatches need: so are the
-# sums of the pieces of a row.
+# One workgroup scans a row of at most this many tiles, in less time than two more dispatches need.
+# The sums of the pieces of a longer row are such a row.
 FEW_TILES = 4
 MOST_PIECES = FEW_TILES * TILE.threads * TILE.N1
 # Fewer neighbouring rows than these do not fill a cache line: rows are read with their own step.
 LEAST_ACROSS = 16
-# One invocation walks along so many elements; along LONG_WALK where rows alone fill the device. The
-# blocks are summed one after the other.
+# One invocation walks along at most SHORT_WALK elements, or LONG_WALK if the rows alone fill the
+# device. The blocks are summed one after the other.
 SHORT_WALK, LONG_WALK = 128, 1024
 
 
@@ -48,12 +48,12 @@ def checked(op: str, caps: Caps, scratch: Scratch, x: View, dst: View, product: 
 
 
 def _words(v: View) -> View:
-    """Sums and products of int32 wrap to the bits of those of uint32."""
+    """int32 as uint32, whose sums and products wrap to the same bits."""
     return v.with_layout(v.shape, v.strides, DTYPES["uint32"]) if v.dtype.kind == "i" else v
 
 
 def steps(caps: Caps, scratch: Scratch, x: View, dst: View, product: int = 0) -> list[Step]:
-    """The same for float32, float16 and uint32, of one dtype on both sides."""
+    """The dispatches for float32, float16 or uint32, if x and dst have the same dtype."""
     it = Rows(dst.shape, {"x": x, "dst": dst})
     if it.columns_apart("x") and it.rows >= LEAST_ACROSS:
         return _columns(caps, scratch, x, dst, it.rows, it.cols, product)
@@ -112,7 +112,7 @@ def _in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) ->
 
 
 def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
-    """One row, with as many pieces at a time as one binding holds."""
+    """One row, in steps of as many pieces as one binding holds."""
     it, last = Rows(dst.shape, {"x": x, "dst": dst}), x.ndim - 1
     vec = 4 if it.vec(4) else 1
     tile = TILE.threads * _each(TILE.N4, TILE.N1, vec)
@@ -142,7 +142,7 @@ def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: 
 def _columns_in_parts(
     caps: Caps, scratch: Scratch, x: View, dst: View, rows: int, cols: int, product: int
 ) -> list[Step]:
-    """As _columns, with so many pieces of all rows at a time that they fit one binding."""
+    """As _columns, with as many pieces of all rows at a time as fit one binding."""
     last = x.ndim - 1
     bits = min((rows - 1).bit_length(), THREADS.bit_length() - 1)
     blocks = cdiv(rows, 1 << bits)
@@ -195,7 +195,7 @@ def _sums(x: View) -> DTypeName:
 def _columns(
     caps: Caps, scratch: Scratch, x: View, dst: View, rows: int, cols: int, product: int
 ) -> list[Step]:
-    """Neighbouring invocations on neighbouring rows, each along a piece."""
+    """Neighbouring invocations scan neighbouring rows, each along one piece."""
     bits = min((rows - 1).bit_length(), THREADS.bit_length() - 1)
     blocks = cdiv(rows, 1 << bits)
     full = rows >= 1024 * caps.tuning.device.units

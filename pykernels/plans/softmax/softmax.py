@@ -16,7 +16,7 @@ from .close import close
 
 __all__ = ["config", "plan"]
 
-# Pieces of a long row: how softmax_partial and softmax_apply cut it, each its own way.
+# The different pieces into which softmax_partial and softmax_apply cut a long row.
 READ = softmax_partial.CONFIGS["piece1024"]
 WRITTEN = softmax_apply.CONFIGS["piece1024"]
 
@@ -41,7 +41,7 @@ def plan(
         raise ShapeError(f"[softmax] sinks must have shape ({heads},) but has {sinks.shape}")
     if x.size == 0:
         return []
-    if x.ndim == 0:  # a row of one
+    if x.ndim == 0:  # a row of one element
         x, dst = x.as_rank(1), dst.as_rank(1)
     head = _Heads(heads, x.shape[-2] if x.ndim >= 3 else x.size, 0, 1 << (heads.bit_length() - 1))
     given = {"x": x, "dst": dst} if mask is None else {"x": x, "mask": mask, "dst": dst}
@@ -73,7 +73,7 @@ def _parts(
         return [(views, head)]
     mask = views.get("mask")
     own = mask.shape[-3] if mask is not None and mask.ndim >= 3 else 1
-    if 1 < own < head.heads:  # repeats by modulo: heads of a part must follow one another
+    if 1 < own < head.heads:  # the mask repeats by modulo: heads of a part must be consecutive
         axis = len(shape) - 3
         return [
             part
@@ -107,7 +107,7 @@ def _part(
     dst: View,
     head: _Heads,
 ) -> list[Step]:
-    """Rows in registers or in pieces, through a transpose where columns lie far apart."""
+    """Rows in registers or in pieces, through a transpose if columns lie far apart."""
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     found = config(it.cols, 4 if it.vec(4) else 1)
     most = caps.tuning.softmax.transpose_lanes
@@ -126,7 +126,7 @@ def _rows(
     dst: View,
     head: _Heads,
 ) -> list[Step]:
-    """Rows in registers, or in pieces where they are too long for that."""
+    """Rows in registers, or in pieces if they are too long for registers."""
     vec = 4 if it.vec(4) else 1
     named = {"head_rows": head.head_rows, "heads": head.heads, "first_head": head.first}
     alibi = {**named, "alibi_heads": head.alibi_heads}
@@ -153,7 +153,7 @@ def _transposed(
     dst: View,
     head: _Heads,
 ) -> list[Step]:
-    """Columns far apart: three passes with coalesced access beat one without."""
+    """For columns far apart: three passes with coalesced access are faster than one without."""
     given = scratch.empty(x.shape, x.dtype.name)
     result = scratch.empty(x.shape, x.dtype.name)
     it = Rows(dst.shape, {"x": given, "mask": mask, "dst": result}, ("mask",))

@@ -13,10 +13,10 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, y: View, dy: View, dst: View) -> list[Step]:
-    """One dispatch; more where a tensor is larger than one binding."""
+    """One dispatch; more if a tensor is larger than one binding."""
     if y.size == 0:
         return []
-    if y.ndim == 0:  # a row of one
+    if y.ndim == 0:  # a row of one element
         y, dy, dst = y.as_rank(1), dy.as_rank(1), dst.as_rank(1)
     views, before, after = close(caps, scratch, {"y": y, "dy": dy, "dst": dst})
     own = [

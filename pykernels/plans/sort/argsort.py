@@ -1,4 +1,4 @@
-"""argsort: rows in order."""
+"""argsort: the positions of the sorted elements of each row."""
 
 from __future__ import annotations
 

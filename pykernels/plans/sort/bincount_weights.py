@@ -35,11 +35,11 @@ def plan(caps: Caps, scratch: Scratch, x: View, weights: View, dst: View) -> lis
         return []
     if dst.size == 0:
         raise ShapeError("[bincount_weights] dst must have bins for x but has none")
-    # As many invocations as a bin has elements, four each; more where one bin may have them all.
+    # One invocation for each four elements that bins have on average; more if one bin may have all.
     each = max(cdiv(length, SHARE.UNROLL * dst.size), cdiv(length, SHARE.UNROLL * MAX_ROUNDS), 1)
     bits = min((each - 1).bit_length(), SHARE.threads.bit_length() - 1)
     watch = Watch("x", dst.size, x.shape, x.shape)
-    if length == 0:  # nothing is read of these
+    if length == 0:  # these are bound but not read
         none = scratch.empty((1,), "uint32")
         weights = scratch.empty((1,), "float32")
         return [body.step(caps, none, none, weights, dst, length=0, lane_bits=bits)]

@@ -1,4 +1,4 @@
-"""Rows in order: in workgroup memory where they fit, a few pieces merged, else by radix, four bits
+"""Sorts rows: in workgroup memory if they fit, by merging a few pieces, or else by radix, four bits
 a pass."""
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ BLOCK = sort_rows.CONFIGS["block2048"].SIZE
 TILE = sort_scatter.CONFIGS["tile2048"].PER * sort_scatter.CONFIGS["tile2048"].threads
 DIGITS = 16
 DIGIT_BITS = 4
-# The number of pieces of a row that one dispatch merges. Each element bisects all of them: calls
-# with more work than MOST_MERGED elements times pieces are sorted sooner by radix.
+# The number of pieces of a row that one dispatch merges. Each element bisects all pieces, so
+# calls with more work than MOST_MERGED elements times pieces are sorted faster by radix.
 PIECES, MOST_MERGED = 16, 1 << 22
-# The counts of so many tiles of a row are added up by each workgroup of sort_scatter, in less time
-# than the dispatches of a scan need.
+# Each workgroup of sort_scatter adds up the counts of up to this many tiles of a row, in less
+# time than the dispatches of a scan need.
 ADDED_TILES = 1024
 
 
 def check(op: str, x: View) -> None:
-    """Rows are along the last axis."""
+    """ShapeError if x has no last axis, along which rows are."""
     if x.ndim == 0:
         raise ShapeError(f"[{op}] x must have at least one axis but has none")
 
@@ -154,8 +154,8 @@ def radix(
     keep_keys: bool = False,
     last: View | None = None,
 ) -> list[Step]:
-    """Positions, or bits, of the elements of each row in order: `items`, and their `keys` if asked
-    for. `last`: words that the last pass writes to in place of `items`."""
+    """Positions, or bits, of the elements of each row in order: `items`, and their `keys` if
+    `keep_keys`. `last`: words that the last pass writes to in place of `items`."""
     steps: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)
@@ -186,9 +186,9 @@ def passes(
     keep_keys: bool = False,
     last: View | None = None,
 ) -> tuple[list[Step], View, View]:
-    """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and where the keys
-    and the items are then. `has_items`: the caller's items are sorted with the keys; otherwise the
-    items are positions."""
+    """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and the views
+    that hold the keys and the items then. `has_items`: the caller's items are sorted with the keys;
+    otherwise the items are positions."""
     steps: list[Step] = []
     length = items.shape[-1]
     rows, tiles = items.size // length, length // TILE

@@ -1,4 +1,4 @@
-"""sort: rows in order."""
+"""sort: the sorted elements of each row."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ def sorted_index(
 
 
 def moved(items: tuple[int, ...], at: int) -> tuple[int, ...]:
-    """The entries of a shape, with that of the axis `at` moved to the end."""
+    """The entries of a shape, with the entry of axis `at` moved to the end."""
     return (*items[:at], *items[at + 1 :], items[at])

@@ -15,7 +15,7 @@ from .order import BLOCK, check, front, merged, merges, radix, short_rows, words
 
 __all__ = ["plan"]
 
-# Half a block: a round leaves half of what it gets, or less.
+# Half a block, so that a round leaves at most half of the elements that it gets.
 MOST = BLOCK // 2
 
 
@@ -82,7 +82,7 @@ def _rounds(
     keep: int,
     largest: bool,
 ) -> list[Step]:
-    """Pieces of a block each, until one holds all that is left of a row."""
+    """Rounds over pieces of one block, until one piece holds all elements left of a row."""
     cols = x.shape[-1]
     if cols <= BLOCK:
         return short_rows(caps, scratch, x, positions, dst, index, keep, largest)

@@ -1,4 +1,4 @@
-"""Tensors as numpy, DLPack and Python's own protocols see them.
+"""The protocols by which numpy, DLPack and Python use tensors.
 
 numpy's functions of tensors run on the device, or raise: `functions` and `ufuncs` say which. A
 protocol that makes an array of a tensor copies it to the host. It raises if a tape records the
@@ -85,7 +85,7 @@ class Interop(Handle):
         return (1, 0)
 
     def _exported(self, form: str) -> NDArray:
-        """The elements on the host, for callers that may not expect the end of gradients."""
+        """The elements on the host, for callers that may not expect that gradients end there."""
         if any(tape.needs(self) for tape in recording_tapes()):
             raise TapeError(
                 f"[tape] {form} of a tensor that the tape records would have no gradient: compute "

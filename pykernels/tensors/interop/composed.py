@@ -1,4 +1,4 @@
-"""Functions of numpy that are views, or several calls, of ours."""
+"""Functions of numpy that are made of views, or of several calls of our functions."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _sorting(name: str) -> Callable[..., Any]:
         lacks(name, "order", order, None)
         if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
             raise ArgumentError(f"[{name}] kind must be a sort of numpy's but is {kind!r}")
-        return function(name)(a, axis)  # a stable one
+        return function(name)(a, axis)  # our sort is always stable
 
     return ordered
 
@@ -279,7 +279,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **others: An
             "[einsum] tensors take subscripts and operands: compute other forms with "
             ".numpy() on the host"
         )
-    # Names of ways to look for a path, and True, leave the order to us.
+    # True and the names of numpy's search methods leave the order to us.
     path = False if isinstance(optimize, (bool, str)) else optimize
     return function("einsum")(*operands, optimize=path, out=out)
 
@@ -317,7 +317,7 @@ def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 def _together(args: Sequence[Any]) -> list[Any]:
-    """All of them on the device of the first tensor."""
+    """All arguments on the device of the first tensor."""
     first: Any = next(a for a in args if isinstance(a, Operators))
     return [function("asarray")(a, device=first.device) for a in args]
 
@@ -328,7 +328,7 @@ def _known(a: Any) -> Any:
 
 
 def _array(a: Any) -> Any:
-    """Lists become arrays; a number stays one, as it does not promote."""
+    """Lists become arrays; a number stays a number, because it does not promote the dtype."""
     return _known(a) if isinstance(a, (list, tuple)) else a
 
 

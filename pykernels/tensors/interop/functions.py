@@ -1,8 +1,9 @@
 """numpy's functions of tensors: lists of functions that run on the device, and of functions that
 read.
 
-A row is a call of our function: its name, then numpy's arguments in their order. `a>b`: ours calls
-it b. `a=value`: ours lacks it, so that only this value, or None, may be given.
+A row is a call of our function: its name, then numpy's arguments in their order. `a>b`: our
+function names argument a `b`. `a=value`: our function lacks a, so only this value, or None, may be
+given.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ ROWS: Mapping[str, str] = {
     "var": "var a axis dtype=None out ddof keepdims where=True mean=None correction",
     "zeros_like": f"zeros_like a {_LIKE}",
 }
-# Several calls or views of ours, by numpy's names.
+# Functions that are made of several calls or views, by numpy's names.
 COMPOSED: Mapping[str, Callable[..., Any]] = composed.FUNCTIONS
 # Functions that need the elements on the host, so that a call is a read, like `.numpy()`.
 READERS = frozenset({
@@ -97,11 +98,12 @@ class _Row(NamedTuple):
     ours: str
     arguments: tuple[str, ...]  # numpy's names in their order
     renamed: Mapping[str, str]
-    lacking: Mapping[str, Any]  # and the value that may be given
+    lacking: Mapping[str, Any]  # arguments that we lack, with the value that may be given
 
 
 def array_function(func: Callable[..., Any], args: Any, named: Mapping[str, Any]) -> Any:
-    """The result of a function of numpy on the device; TypeError for one that we do not have."""
+    """The result of a function of numpy on the device; TypeError for a function that we do not
+    have."""
     name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
     if name in ROWS:
         return _called(name, args, named)
@@ -113,7 +115,7 @@ def array_function(func: Callable[..., Any], args: Any, named: Mapping[str, Any]
 
 
 def _called(name: str, args: Any, named: Mapping[str, Any]) -> Any:
-    """The function of a row."""
+    """The result of the function of a row."""
     row = _row(name)
     given = {**dict(zip(row.arguments, args, strict=False)), **named}
     first = given.pop(row.arguments[0])
@@ -143,7 +145,7 @@ def _row(name: str) -> _Row:
 
 
 def _read(value: Any) -> Any:
-    """Arrays in place of tensors, in lists too."""
+    """Arrays in place of tensors, also inside lists and tuples."""
     if isinstance(value, Operators):
         return value.numpy()  # type: ignore[attr-defined]
     if isinstance(value, (list, tuple)):

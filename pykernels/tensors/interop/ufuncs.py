@@ -19,19 +19,19 @@ _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
     "logical_and": "all",
 }  # fmt: skip
-# Arguments that ours lack, with the values that change nothing.
+# Arguments that our functions lack, with the values that change nothing.
 _USUAL = {"where": True, "casting": "same_kind", "order": "K", "subok": True}
 
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: Any, named: dict[str, Any]) -> Any:
-    """The result of a ufunc on the device; TypeError for one that we do not have."""
+    """The result of a ufunc on the device; TypeError for a ufunc that we do not have."""
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     [out] = named.pop("out", (None,)) if ufunc.nout == 1 else [None]
     taken = dict[str, Any]()
     if method == "reduce":
         taken = {"axis": named.pop("axis", 0), "keepdims": named.pop("keepdims", False)}
         ours = _REDUCTIONS.get(ufunc.__name__, "")
-        if ours in ("any", "all"):  # which give bools whatever is asked for
+        if ours in ("any", "all"):  # these give bools for any dtype
             named.pop("dtype", None)
     else:
         ours = _OTHERWISE.get(name, name)

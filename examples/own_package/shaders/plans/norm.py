@@ -1,4 +1,4 @@
-"""norm: sums of workgroups, and their sum; the device's table says how many workgroups."""
+"""norm: a sum for each workgroup, then their total; the device's table limits the workgroups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..tuning import tuning
 
 __all__ = ["plan"]
 
-EACH = 1024  # elements from which another workgroup is worth its sum
+EACH = 1024  # elements for which a further workgroup is faster
 
 
 def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
-    """Two steps; without elements the norm is 0, as sums of nothing are."""
+    """Two steps. The norm of a tensor without elements is 0."""
     if dst.size != 1:
         raise ShapeError(f"[norm] dst must have one element but has shape {dst.shape}")
     groups = max(1, min(cdiv(x.size, EACH), tuning(caps).norm.groups))
