@@ -259,7 +259,7 @@ def _conversion(arg: Arg, array: Array, dtype: str) -> str:
         for kinds in (same, fits) if kind in "fiub" else ():
             found = found or next((d for d in arg.dtypes if DTYPES[d].kind in kinds), "")
     if isinstance(array, Tensor) and dtype == "int64" and found != "int32":
-        return ""  # of the dtypes of tensors it becomes int32 only
+        return ""  # a tensor of int64 converts to int32 only
     hint = "bool" if found == "bool" else repr(found)
     return f": convert it with .astype({hint}) first" if found else ""
 

@@ -1,4 +1,4 @@
-"""tri: rows in the widest columns that both sides consist of."""
+"""tri: copies rows in the widest vectors of which src and dst both consist."""
 
 from __future__ import annotations
 
