@@ -105,11 +105,7 @@ def mul_mat_quant(call: Taped) -> None:
     call.give("residual", dz)
     if call.wants("b"):
         *_, depth = call.shape("b") or (0,)
-        w = dz.device.empty((dz.shape[-1], depth))
-        kernels.dequantize(
-            call.saved("low"), call.saved("scales"), w, high=call.saved("high"),
-            quant=call.option("quant"),
-        )  # fmt: skip
+        w = _dequantised(call, (dz.shape[-1], depth))
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
 
 
@@ -117,13 +113,10 @@ def mul_mat_quant(call: Taped) -> None:
 def mul_mat_id(call: Taped) -> None:
     """For each expert, one product of all rows, with the rows of other experts set to 0. Weights
     in blocks have no gradient."""
-    dy, b, quant = call.dy(), call.saved("b"), call.option("quant")
+    dy, b, weights = call.dy(), call.saved("b"), call.saved("w")
     (tokens, slots, _), depth = dy.shape, b.shape[2]
-    weights = call.saved("w")
-    if quant:
-        low = call.saved("low")
-        weights = dy.device.empty((low.shape[0], dy.shape[2], depth))
-        kernels.dequantize(low, call.saved("scales"), weights, high=call.saved("high"), quant=quant)
+    if weights is None:
+        weights = _dequantised(call, (call.saved("low").shape[0], dy.shape[2], depth))
     experts = call.saved("ids").astype("int32").reshape(-1, 1)
     rows = dy.reshape(-1, dy.shape[2])
     inputs = b.broadcast_to((tokens, slots, depth)).reshape(-1, depth)
@@ -147,18 +140,24 @@ def rms_norm_linear(call: Taped) -> None:
     quant, options = call.option("quant"), {n: call.option(n) for n in ("activation", "gated")}
     weights = call.saved("w")
     if quant:
-        dy: Any = call.dy()
-        rows = dy.shape[0] * (2 if options["gated"] else 1)
-        weights = dy.device.empty((rows, *(call.shape("x") or ())))
-        kernels.dequantize(
-            call.saved("w"), call.saved("scales"), weights, high=call.saved("high"), quant=quant
-        )
+        rows = call.dy().shape[0] * (2 if options["gated"] else 1)
+        weights = _dequantised(call, (rows, *(call.shape("x") or ())), "w")
 
     def compute(x: Any, gain: Any, w: Any = weights, bias: Any = None) -> Any:
         found: Any = F.rms_norm_linear(x[None], gain, w, bias, call.option("eps"), **options)
         return {"dst": found[0]}
 
     plainly(call, compute, *("x", "gain", "bias", *(() if quant else ("w",))))
+
+
+def _dequantised(call: Taped, shape: tuple[int, ...], low: str = "low") -> Any:
+    """The weights of a call as float32. `low` names the argument that holds their low plane."""
+    plane = call.saved(low)
+    weights = plane.device.empty(shape)
+    kernels.dequantize(
+        plane, call.saved("scales"), weights, high=call.saved("high"), quant=call.option("quant")
+    )
+    return weights
 
 
 class _Products:
