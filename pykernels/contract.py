@@ -10,8 +10,8 @@ import json
 from typing import NamedTuple
 
 __all__ = [
-    "ALONE", "COOPERATIVE_MATRIX", "DTYPES", "F16", "FEATURES", "GRID_MAX", "GRID_ROW",
-    "PARAMS_BYTES", "SUBGROUPS", "SUBGROUP_MATRIX", "TIMESTAMPS", "UNITS", "Feature",
+    "ALONE", "COOPERATIVE_MATRIX", "DTYPES", "F16", "FEATURES", "FLOATS", "GRID_MAX", "GRID_ROW",
+    "PARAMS_BYTES", "SUBGROUPS", "SUBGROUP_MATRIX", "TIMESTAMPS", "UNITS", "Feature", "accepted",
     "as_javascript",
 ]  # fmt: skip
 
@@ -37,6 +37,19 @@ DTYPES = (
     ("int64", "i64", 8, "i", "BigInt64Array"),
     ("bool", "bool", 1, "b", "Uint8Array"),
 )
+
+
+# The dtypes of floats.
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def accepted(dtypes: tuple[str, ...]) -> tuple[str, ...]:
+    """The dtypes that an argument accepts if its shaders compute with `dtypes`: with float32 and
+    float16 also bfloat16, which the launcher converts to float32."""
+    if "bfloat16" in dtypes or not {"float32", "float16"} <= {*dtypes}:
+        return dtypes
+    at = dtypes.index("float16") + 1
+    return (*dtypes[:at], "bfloat16", *dtypes[at:])
 
 
 class Feature(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from . import contract
 from .errors import DTypeError
 
-__all__ = ["DTYPES", "NAMES", "DType", "DTypeLike", "DTypeName", "completes", "dtype_of"]
+__all__ = ["DTYPES", "FLOATS", "NAMES", "DType", "DTypeLike", "DTypeName", "completes", "dtype_of"]
 
 DTypeName: TypeAlias = Literal[
     "float32",
@@ -54,6 +54,9 @@ DTYPES: dict[str, DType] = {
     name: DType(cast(DTypeName, name), short, itemsize, cast(Any, kind))
     for name, short, itemsize, kind, _ in contract.DTYPES
 }
+
+
+FLOATS: tuple[DTypeName, ...] = cast(Any, contract.FLOATS)
 
 
 class _Name(str):

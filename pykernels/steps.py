@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from pykernels.tensors.layout import Ints, View, contiguous_strides
 from pykernels.wgsl.watch import Watch
 
-from .contract import UNITS
+from .contract import UNITS, accepted
 from .dtypes import DTYPES, DType, DTypeName
 from .errors import ShapeError
 from .tuning import Tuning
@@ -119,6 +119,12 @@ class Arg:
     alias: str = ""  # for an output: the input whose memory it may share
     in_place: bool = False  # an output whose elements are read before they are written
     keeps: bool = False  # an output that keeps its elements if an index is out of range
+
+    @property
+    def accepted(self) -> tuple[DTypeName, ...]:
+        """The dtypes of tensors that a call may give. Plans and shaders see those in `dtypes`: the
+        launcher converts bfloat16, if it is not among them, from and to float32."""
+        return accepted(self.dtypes)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

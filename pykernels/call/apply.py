@@ -121,9 +121,10 @@ def reduce(
         return _again(op, ran, (*given,), out)
     expression, types = _parsed(op, text, operands, out)
     program = _reduction(op, how, expression.root, types)
+    written: DTypeName | None = "float32" if program.dtypes[0] == "bfloat16" else None
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, program.dtypes,
-        over=(axis, keepdims), limits=program.limits,
+        written, (axis, keepdims), program.limits,
     )  # fmt: skip
     return _run(op, plan, operands, out, _expressions, key)
 

@@ -74,9 +74,9 @@ class Call:
             dtype = "float32"
         if dtype == "int64" and "int64" not in arg.dtypes and "int32" in arg.dtypes:
             array, dtype = narrowed(self._op, name, array), "int32"
-        if dtype not in arg.dtypes:
+        if dtype not in arg.accepted:
             raise DTypeError(
-                f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}"
+                f"[{self._op}] {name} must be {' or '.join(arg.accepted)} but is {dtype}"
                 f"{_conversion(arg, array, dtype)}"
             )
         if isinstance(array, Tensor):

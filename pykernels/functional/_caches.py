@@ -10,6 +10,7 @@ from pykernels._generated.kernels import quantize as _quantize
 from pykernels._generated.kernels import rope_append_quant as _append
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.plans.quant.rope_append_quant import kept
 from pykernels.runtime.launch import run
@@ -56,8 +57,8 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
             "[set_rows] src and dst must have two or more axes, all but the rows the same, but "
             f"have shapes {rows.shape} and {dst.shape}"
         )
-    if rows.dtype not in ("float32", "float16"):
-        raise DTypeError(f"[set_rows] src must be float32 or float16 but is {rows.dtype}")
+    if rows.dtype not in FLOATS:
+        raise DTypeError(f"[set_rows] src must be float32, float16 or bfloat16 but is {rows.dtype}")
     try:
         places = places.broadcast_to(rows.shape[:-1])
     except ValueError:
@@ -77,7 +78,7 @@ def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
         raise ShapeError(f"[copyto] src must have shape {dst.shape} but has {src.shape}")
     if not isinstance(dst, QTensor):
         assert isinstance(src, QTensor)
-        if dst.dtype in ("float32", "float16"):
+        if dst.dtype in FLOATS:
             planes = (src.low, src.scales, src.high, dst)
             run(_dequantize.KERNEL, planes, (), (src.type,))
         else:
@@ -96,8 +97,9 @@ def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
             f"another type"
         )
     numbers = Call(_COPYTO, src, dst.scales).tensor("src", src)
-    if numbers.dtype not in ("float32", "float16"):
-        raise DTypeError(f"[copyto] src must be float32 or float16 but is {numbers.dtype}")
+    if numbers.dtype not in FLOATS:
+        told = "float32, float16 or bfloat16"
+        raise DTypeError(f"[copyto] src must be {told} but is {numbers.dtype}")
     try:
         numbers = numbers.broadcast_to(dst.shape)
     except ValueError:

@@ -10,6 +10,7 @@ import numpy as np
 from pykernels import kernels
 from pykernels.call.scalars import real
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError, ShapeError
 from pykernels.plans.optim.adam_step import powers
 from pykernels.plans.optim.checks import SETTINGS
@@ -56,9 +57,10 @@ class Optimizer:
     ) -> None:
         self._params = tensors(self._name, "params", params)
         for i, p in enumerate(self._params):
-            if p.dtype not in ("float32", "float16"):
+            if p.dtype not in FLOATS:
                 raise DTypeError(
-                    f"[{self._name}] params must be float32 or float16 but params[{i}] is {p.dtype}"
+                    f"[{self._name}] params must be float32, float16 or bfloat16 but params[{i}] "
+                    f"is {p.dtype}"
                 )
         self._schedule = lr if isinstance(lr, Schedule) else None
         self._rate, number = _number(self._name, lr)
@@ -235,9 +237,10 @@ class Optimizer:
                 raise ShapeError(
                     f"[{self._name}] grads[{i}] must have shape {p.shape} but has {g.shape}"
                 )
-            if g.dtype not in ("float32", "float16"):
+            if g.dtype not in FLOATS:
                 raise DTypeError(
-                    f"[{self._name}] grads[{i}] must be float32 or float16 but is {g.dtype}"
+                    f"[{self._name}] grads[{i}] must be float32, float16 or bfloat16 but is "
+                    f"{g.dtype}"
                 )
         flag = flag_of(self._name, skip)
         program, rest = self._context.captured(), iter(given)

@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pykernels.device import Tensor, default_device
+from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.tensors.host import type_name
 
 __all__ = ["check", "leave", "sequence", "tensors"]
 
-_FLOATS = ("float32", "float16")
 _NEEDED = ("x", "w_ih", "w_hh")
 
 
@@ -25,7 +25,7 @@ def tensors(op: str, **arrays: Any) -> tuple[bool, list[Any]]:
         if not isinstance(array, (Tensor, np.ndarray)):
             _refuse(op, name, type_name(array))
         dtype = str(array.dtype)
-        if dtype not in _FLOATS and not (dtype == "float64" and given is not None):
+        if dtype not in FLOATS and not (dtype == "float64" and given is not None):
             _refuse(op, name, dtype)
     device = default_device() if given is None else given.device
     found = [a if a is None or isinstance(a, Tensor) else device.tensor(a) for a in arrays.values()]
@@ -33,7 +33,7 @@ def tensors(op: str, **arrays: Any) -> tuple[bool, list[Any]]:
 
 
 def _refuse(op: str, name: str, told: str) -> NoReturn:
-    raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {told}")
+    raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {told}")
 
 
 def sequence(op: str, x: Tensor) -> tuple[int, int, int]:

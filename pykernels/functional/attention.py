@@ -10,7 +10,7 @@ from pykernels.call.arrays import Array, Call, Known
 from pykernels.call.autocast import live, recast, restored
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
-from pykernels.dtypes import DTYPES
+from pykernels.dtypes import DTYPES, FLOATS
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
 from pykernels.plans.attention.arguments import band, dims, number, scale_of
@@ -147,7 +147,7 @@ def flash_attn(
             f"[flash_attn] {name} must have four axes (batch, heads, length, depth) but has shape "
             f"{t.shape}"
         )
-    dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else tq.dtype
+    dtype = out.dtype if out is not None and out.dtype in FLOATS else tq.dtype
     result = call.out((*tq.shape[:3], tv.shape[3]), dtype)
     if drop:
         if lengths is not None or return_lse:
@@ -252,7 +252,7 @@ def scaled_dot_product_attention(
     lead = _lead(q, k, v, enable_gqa)
     _fit("key", k, (*k.shape[:-1], q.shape[-1]))
     _fit("value", v, (*v.shape[:-2], k.shape[-2], v.shape[-1]))
-    dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else q.dtype
+    dtype = out.dtype if out is not None and out.dtype in FLOATS else q.dtype
     result = call.out((*lead, q.shape[-2], v.shape[-1]), dtype)
     heads = lead[-1:] or (1,)
     grouped = enable_gqa and min(q.ndim, k.ndim, v.ndim) > 2

@@ -7,6 +7,7 @@ from typing import Any
 from pykernels._generated.kernels import flash_attn_quant as _attend
 from pykernels.call.arrays import Call
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.plans.quant.rope_append_quant import kept
 from pykernels.runtime.launch import run
@@ -45,7 +46,7 @@ def attend_blocks(
             f"[flash_attn] q must be (batch, heads, length, depth) for k of shape {k.shape} but "
             f"has shape {queries.shape}"
         )
-    dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else queries.dtype
+    dtype = out.dtype if out is not None and out.dtype in FLOATS else queries.dtype
     result = call.out((*queries.shape[:3], v.shape[3]), dtype)
     lse = call.empty(queries.shape[:3], "float32") if return_lse else None
     others = [call.tensor(name, value) for name, value in extras.items()]

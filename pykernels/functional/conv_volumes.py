@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pykernels._generated.kernels.conv2d import KERNEL
 from pykernels._generated.operations.conv import conv2d, conv_transpose2d
 from pykernels.call.arrays import Array, Call
+from pykernels.call.promotion import promote
 from pykernels.call.scalars import integer, integers
 from pykernels.device import Tensor
-from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.runtime.whole import whole
 
@@ -77,7 +77,7 @@ def conv3d(
     added = call.tensor("residual", residual)
     sums: Any = None
     vector = call.tensor("bias", bias)
-    kind: DTypeName = "float16" if t.dtype == taps.dtype == "float16" else "float32"
+    kind = promote(t.dtype, taps.dtype)
     for i in range(planes):
         first, last = i * gaps[0], i == planes - 1
         part = planar[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]
@@ -140,8 +140,8 @@ def conv_transpose3d(
         raise ArgumentError(
             f"[{op}] output_padding must be less than stride or dilation but is {more[0]}"
         )
-    kind: DTypeName = "float16" if t.dtype == taps.dtype == "float16" else "float32"
-    if kind == "float16":  # because the products of planes are summed
+    kind = promote(t.dtype, taps.dtype)
+    if kind != "float32":  # because the products of planes are summed
         t = t.astype("float32")
     n, planes = t.shape[0], taps.shape[2]
     full = (t.shape[2] - 1) * steps[0] + (planes - 1) * gaps[0] + 1 + more[0]

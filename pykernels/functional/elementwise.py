@@ -9,6 +9,7 @@ from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
 from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import launch
 from pykernels.runtime.whole import whole
@@ -296,8 +297,8 @@ def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None 
     if dim is not None:
         axis = either("glu", "axis", axis, -1, "dim", dim)
     a, gate = _halves("glu", x, axis, True)
-    if str(a.dtype) not in ("float32", "float16"):
-        raise DTypeError(f"[glu] x must be float32 or float16 but is {a.dtype}")
+    if str(a.dtype) not in FLOATS:
+        raise DTypeError(f"[glu] x must be float32, float16 or bfloat16 but is {a.dtype}")
     return evaluate("glu", "a * sigmoid(gate)", {"a": a, "gate": gate}, out)  # type: ignore[no-any-return]
 
 

@@ -23,7 +23,7 @@ from pykernels.tensors import selecting
 __all__ = ["masked_select", "nonzero", "scatter", "scatter_add"]
 
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
-# The function's dtypes; float16 is converted for the kernel.
+# The function's dtypes; float16 and bfloat16 are converted for the kernel.
 _SCATTER_ADD = replace(
     _scatter_add.KERNEL,
     args=tuple(
@@ -115,7 +115,7 @@ def scatter_add(
     )  # fmt: skip
     values = _as_index("scatter_add", values, places, whole)
     result = call.out(whole.shape, whole.dtype)
-    half = whole.dtype == "float16"
+    half = whole.dtype in ("float16", "bfloat16")
     sums = whole.astype("float32") if half else result
     if not half and result._location != whole._location:
         places, values = _before(places, result), _before(values, result)

@@ -15,7 +15,7 @@ from pykernels.runtime.whole import whole
 
 __all__ = ["solve_triangular"]
 
-# The function's dtypes; float16 is converted for the kernel.
+# The function's dtypes; float16 and bfloat16 are converted for the kernel.
 _SOLVE = replace(
     _solve_tri.KERNEL,
     name="solve_triangular",
@@ -73,7 +73,7 @@ def _solved(a: Array, b: Array, upper: bool, left: bool, unit: bool, out: Tensor
     shape = (*lead, *given.shape[-2:])
     result = call.out(shape, of.dtype)
     x = result
-    if of.dtype == "float16":
+    if of.dtype != "float32":
         of, given = of.astype("float32"), given.astype("float32")
         x = result.device.empty(shape)
     _solve(

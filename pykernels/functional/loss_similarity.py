@@ -9,6 +9,7 @@ from pykernels._generated.operations.reduce import norm
 from pykernels.call.apply import reduce
 from pykernels.call.arrays import Array, Call
 from pykernels.call.autocast import live, recast
+from pykernels.call.promotion import promote
 from pykernels.call.scalars import real
 from pykernels.errors import ArgumentError
 from pykernels.runtime.whole import whole
@@ -52,7 +53,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     a, b = call.tensor("x1", x1), call.tensor("x2", x2)
     shape = call.expanded(x1=a.shape, x2=b.shape)
     axis = axis_of(op, dim, len(shape))
-    half = a.dtype == b.dtype == "float16"
+    dtype = promote(a.dtype, b.dtype)
     given: dict[str, Array | float] = {"eps": least}
     for name, t in (("a", a), ("b", b)):
         # A vector may repeat along its own axis; along the other axes its length is computed once.
@@ -62,4 +63,4 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
         given |= {name: t, f"length_{name}": norm(t, axis, keepdims=True)}
     text = "a / maximum(length_a, eps) * (b / maximum(length_b, eps))"
     found = reduce(op, text, "sum", given, axis, False, None)
-    return call.leave(found.astype("float16") if half else found)
+    return call.leave(found if dtype == "float32" else found.astype(dtype))

@@ -12,9 +12,10 @@ from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.operations.reduce import sum as sum_
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.autocast import live, recast
+from pykernels.call.promotion import result_type
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
-from pykernels.dtypes import DTypeName
+from pykernels.dtypes import FLOATS, DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul_mat
 from pykernels.runtime.whole import whole
@@ -304,7 +305,7 @@ def _grouped(
 
 def _dtype(op: str, tensors: Sequence[Tensor], out: Tensor | None) -> DTypeName:
     if out is None:
-        return "float16" if all(t.dtype == "float16" for t in tensors) else "float32"
-    if out.dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{op}] out must be float32 or float16 but is {out.dtype}")
+        return result_type([t.dtype for t in tensors])
+    if out.dtype not in FLOATS:
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {out.dtype}")
     return out.dtype

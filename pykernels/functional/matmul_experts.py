@@ -7,6 +7,7 @@ from typing import Any
 from pykernels._generated.kernels.mul_mat_id import KERNEL
 from pykernels.call.arrays import Array, Call, array_of
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
@@ -56,8 +57,8 @@ def expert_linear(
             f"[{op}] x {rows.shape} fits neither experts {ids.shape} nor weights {tuple(w.shape)}"
         )
     dtype = call.asked_dtype or rows.dtype
-    if dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{op}] out must be float32 or float16 but is {dtype}")
+    if dtype not in FLOATS:
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {dtype}")
     result = call.out((*ids.shape, w.shape[1]), dtype)
     given: tuple[Any, ...]
     if isinstance(w, QTensor):

@@ -7,6 +7,7 @@ from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import integer, real
 from pykernels.device import Tensor, default_device
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
@@ -53,8 +54,8 @@ def local_response_norm(
         raise ArgumentError(f"[{op}] size must be from 1 up but is {width}")
     numbers = {"alpha": real(op, "alpha", alpha), "beta": real(op, "beta", beta)}
     dtype = str(getattr(x, "dtype", type_name(x)))
-    if dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{op}] x must be float32 or float16 but is {dtype}")
+    if dtype not in FLOATS:
+        raise DTypeError(f"[{op}] x must be float32, float16 or bfloat16 but is {dtype}")
     if x.ndim < 2:
         raise ShapeError(f"[{op}] x must have the axes (N, C, ...) but has shape {x.shape}")
     if out is not None and (out.shape, out.dtype) != (x.shape, dtype):

@@ -12,6 +12,7 @@ from pykernels.call import autocast
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.rules.norm import rms_eps
 from pykernels.runtime.launch import run
@@ -94,7 +95,7 @@ def _is_one_row(x: Any, weight: Any, w: Any, b: Any, out: Any) -> bool:
         return False
     if recording() or autocast.live or x.size != x.shape[-1] or x.size == 0 or x.size % 8:
         return False
-    if x.dtype not in ("float32", "float16") or not (b is None or isinstance(b, Tensor)):
+    if x.dtype not in FLOATS or not (b is None or isinstance(b, Tensor)):
         return False
     if out is not None and (not isinstance(out, Tensor) or out.dtype != x.dtype):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pykernels import kernels
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import flag, real
 from pykernels.device import Device, LostTensor, Tensor, device_of
-from pykernels.dtypes import DTypeName
+from pykernels.dtypes import DTYPES, FLOATS, DTypeName
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.runtime.whole import whole
 from pykernels.steps import cdiv
@@ -66,15 +66,15 @@ def flatten_parameters(
     dtypes = ["float32" if str(p.dtype) == "float64" else str(p.dtype) for p in given]
     dtype = dtypes[0]
     for i, found in enumerate(dtypes):
-        if found not in ("float32", "float16") or found != dtype:
+        if found not in FLOATS or found != dtype:
             raise DTypeError(
-                f"[{op}] parameters must all be float32 or all be float16 but parameters[{i}] is "
+                f"[{op}] parameters must have one dtype of floats but parameters[{i}] is "
                 f"{given[i].dtype}" + (f" beside {dtype}" if i else "")
             )
     first = next((p for p in given if isinstance(p, Tensor)), None)
     home = device_of(device) if first is None or device is not None else first.device
-    name: DTypeName = "float32" if dtype == "float32" else "float16"
-    each = ALIGNMENT // np.dtype(dtype).itemsize
+    name = cast(DTypeName, dtype)
+    each = ALIGNMENT // DTYPES[name].itemsize
     starts = [0]
     for p in given:
         starts.append(starts[-1] + cdiv(p.size, each) * each)
@@ -304,8 +304,9 @@ def clip_grad_value(grads: Tensor | Iterable[Tensor], clip_value: float) -> None
 def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
     given = [grads] if isinstance(grads, Tensor) else _listed(op, "grads", grads, (Tensor,))
     for i, g in enumerate(given):
-        if g.dtype not in ("float32", "float16"):
-            raise DTypeError(f"[{op}] grads must be float32 or float16 but grads[{i}] is {g.dtype}")
+        if g.dtype not in FLOATS:
+            told = "float32, float16 or bfloat16"
+            raise DTypeError(f"[{op}] grads must be {told} but grads[{i}] is {g.dtype}")
     return given
 
 

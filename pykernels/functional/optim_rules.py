@@ -10,6 +10,7 @@ import numpy as np
 from pykernels import kernels
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError
 from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
@@ -298,9 +299,10 @@ class EMA:
     def __init__(self, params: Tensor | Iterable[Tensor], decay: float = 0.999) -> None:
         self._params = tensors("EMA", "params", params)
         for i, p in enumerate(self._params):
-            if p.dtype not in ("float32", "float16"):
+            if p.dtype not in FLOATS:
                 raise DTypeError(
-                    f"[EMA] params must be float32 or float16 but params[{i}] is {p.dtype}"
+                    f"[EMA] params must be float32, float16 or bfloat16 but params[{i}] is "
+                    f"{p.dtype}"
                 )
         self._decay = decay_of("EMA", "decay", decay)
         numbers = np.zeros(SETTINGS, np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 from pykernels import kernels
 from pykernels.call.scalars import integer, real
 from pykernels.device import Device, Tensor, device_of
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
@@ -152,5 +153,5 @@ class LossScale:
 def _check(op: str, name: str, t: object) -> None:
     if not isinstance(t, Tensor):
         raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
-    if t.dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {t.dtype}")
+    if t.dtype not in FLOATS:
+        raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {t.dtype}")

@@ -16,7 +16,7 @@ from pykernels.call.arrays import Array, array_of
 from pykernels.call.drawing import draw, write_seed
 from pykernels.call.scalars import bits_of, integer, real, seed_of
 from pykernels.device import Device, Tensor, device_of, seed_all
-from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
+from pykernels.dtypes import FLOATS, DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.plans.random.state import STATE
 from pykernels.runtime.whole import whole
@@ -29,7 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
-FLOATS: tuple[DTypeName, ...] = ("float32", "float16", "bfloat16")
 
 
 def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:

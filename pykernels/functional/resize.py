@@ -13,6 +13,7 @@ from pykernels._generated.operations.resize import _sampled as floats
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.rules.resize import LAYOUTS, images, sides
 from pykernels.rules.resize import result as result_of
@@ -28,7 +29,7 @@ Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric
 Nearest: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 Order: TypeAlias = Literal["chw", "hwc"]
 Pair: TypeAlias = int | Sequence[int]
-_FILTERS, _FLOATS = ("nearest", "linear", "cubic"), ("float32", "float16")
+_FILTERS = ("nearest", "linear", "cubic")
 _X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
 _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
@@ -88,7 +89,7 @@ def resize(
     """
     known = layout is None or (isinstance(layout, str) and layout in LAYOUTS)
     known = known and isinstance(mode, str)
-    floating = isinstance(x, Tensor) and x._layout.dtype.name in _FLOATS
+    floating = isinstance(x, Tensor) and x._layout.dtype.name in FLOATS
     if known and floating and mode != "area" and mode in _FILTERS:
         return floats(
             x, size, mode, coordinates=coordinates, nearest=nearest, antialias=antialias,

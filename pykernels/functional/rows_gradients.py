@@ -9,6 +9,7 @@ from pykernels._generated.kernels.add_rows import KERNEL
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, integer
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
@@ -70,8 +71,8 @@ def embedding_backward(
     checked = flag(op, "check", check)
     width = rows.shape[-1]
     result = call.out((count, width), rows.dtype)
-    if result.dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{op}] out must be float32 or float16 but is {result.dtype}")
+    if result.dtype not in FLOATS:
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {result.dtype}")
     alone = result._block not in (rows._block, places._block)  # cleared before both are read
     direct = alone and result.dtype == "float32"
     whole = result if direct else result.device.empty(result.shape)

@@ -103,7 +103,8 @@ def _int32(x: Array) -> Array:
 
 
 def _float32(weights: Array | None) -> Array | None:
-    """Converts float16 and numpy's float64 to float32."""
-    if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
+    """Converts 16-bit floats and numpy's float64 to float32."""
+    narrow = ("float16", "bfloat16", "float64")
+    if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in narrow:
         return weights.astype("float32")
     return weights

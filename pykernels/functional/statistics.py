@@ -162,7 +162,7 @@ def histogram(
         BufferStateError: inside a capture, for a number of bins without a range.
     """
     op = "histogram"
-    x = as_floats(op, "x", x, "float16")
+    x = as_floats(op, "x", x, "float16", "bfloat16")
     listed = isinstance(bins, (list, tuple)) or bool(getattr(bins, "shape", ()))
     call = Call(_HISTOGRAM, x, bins if isinstance(bins, Tensor) else None)
     given = call.tensor("x", x)

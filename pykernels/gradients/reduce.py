@@ -182,8 +182,8 @@ def _out_of_rows(t: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 
 def _wide(x: Any) -> Any:
-    """The tensor in float32, because sums of float16 lose bits."""
-    return x.astype("float32") if x.dtype == "float16" else x
+    """The tensor in float32, because sums of 16-bit floats lose bits."""
+    return x.astype("float32") if x.dtype in ("float16", "bfloat16") else x
 
 
 _OF_VALUES = {

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels.call.arrays import Call
+from pykernels.call.promotion import result_type
 from pykernels.call.scalars import integers
 from pykernels.device import Tensor
-from pykernels.dtypes import DTypeName
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.tensors.host import shape_of
 
@@ -111,11 +112,9 @@ class Images:
         return None if full is None else self.full(full)
 
     def result(self, size: tuple[int, ...], *inputs: Tensor) -> Tensor:
-        """The tensor to write to: float16 if all inputs are, else float32, or as `out`."""
-        dtype: DTypeName = "float32"
-        if all(t.dtype == "float16" for t in inputs):
-            dtype = "float16"
+        """The tensor to write to: of the dtype of all inputs, else float32, or as `out`."""
+        dtype = result_type([t.dtype for t in inputs])
         asked = self.call.asked_dtype
-        if asked not in (None, "float32", "float16"):
-            raise DTypeError(f"[{self.op}] out must be float32 or float16 but is {asked}")
+        if asked not in (None, *FLOATS):
+            raise DTypeError(f"[{self.op}] out must be float32, float16 or bfloat16 but is {asked}")
         return self.call.out(size, asked or dtype)

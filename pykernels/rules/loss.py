@@ -5,6 +5,7 @@ from __future__ import annotations
 from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
 
 __all__ = ["entropy", "likelihood"]
@@ -17,7 +18,7 @@ def entropy(
     gradient needs."""
     made = likelihood(call, input, target, weight, reduction)
     made.results["stats"] = call.empty((*_lead(input), 2), "float32")
-    if target.dtype in ("float32", "float16"):
+    if target.dtype in FLOATS:
         made.views["target"] = _classes_last(target)
     return made
 
@@ -27,14 +28,14 @@ def likelihood(
 ) -> Made:
     """nll_loss: a loss for each row or for all rows, and an output for the divisor of a mean."""
     for name, t in (("target", target), ("weight", weight)):
-        if t is not None and t.dtype in ("float32", "float16") and t.dtype != input.dtype:
+        if t is not None and t.dtype in FLOATS and t.dtype != input.dtype:
             raise DTypeError(
                 f"[{call.op}] {name} must have the dtype of input, {input.dtype}, but is {t.dtype}"
             )
     if input.ndim < 1:
         raise ShapeError(f"[{call.op}] input must be (C,), (N, C) or (N, C, ...) but has shape ()")
     lead = _lead(input)
-    is_classes = target.dtype not in ("float32", "float16")
+    is_classes = target.dtype not in FLOATS
     wanted = lead if is_classes else input.shape
     if target.shape != wanted:
         kind = "classes" if is_classes else "probabilities"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pykernels.call.arrays import Array, Call
 from pykernels.call.operation import Made
+from pykernels.call.promotion import promote
 from pykernels.device import Tensor
-from pykernels.dtypes import DTypeName, dtype_of
+from pykernels.dtypes import FLOATS, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 
 from .products import matrices, product_shape, spread
@@ -33,12 +34,12 @@ def _matrices(a: Tensor, b: Tensor, result: Tensor, lead: tuple[int, ...]) -> di
 
 
 def _dtype(call: Call, a: Tensor, b: Tensor) -> DTypeName:
-    """float16 if both operands are, else float32, or as `out`."""
+    """The dtype of both operands, else float32, or as `out`."""
     asked = call.asked_dtype
     if asked is None:
-        return "float16" if a.dtype == b.dtype == "float16" else "float32"
-    if asked not in ("float32", "float16"):
-        raise DTypeError(f"[{call.op}] out must be float32 or float16 but is {asked}")
+        return promote(a.dtype, b.dtype)
+    if asked not in FLOATS:
+        raise DTypeError(f"[{call.op}] out must be float32, float16 or bfloat16 but is {asked}")
     return asked
 
 
@@ -98,7 +99,8 @@ def scaled_product(
     """scaled_matmul."""
     _check_same(call.op, a, b)
     lead, tail = product_shape(call.op, a, b)
-    result = call.out((*lead, *tail), "float16" if call.asked_dtype == "float16" else dtype)
+    asked = call.asked_dtype
+    result = call.out((*lead, *tail), asked if asked in FLOATS else dtype)
     rows, cols = a.ndim > 1, b.ndim > 1
     views: dict[str, Tensor | None] = dict(_matrices(a, b, result, lead))
     views["b_scale"] = _factors(call.op, "a_scale", a_scale, lead, tail[:1] if rows else ())
@@ -107,12 +109,12 @@ def scaled_product(
     return Made({"dst": result}, views)
 
 
-def float_dtype(op: str, name: str, value: Any) -> Literal["float32", "float16"]:
-    """'float32' or 'float16', in any form of a dtype."""
+def float_dtype(op: str, name: str, value: Any) -> DTypeName:
+    """The name of a dtype of floats, in any form of a dtype."""
     found = dtype_of(value, f"[{op}] {name}").name
-    if found == "float32" or found == "float16":
+    if found in FLOATS:
         return found
-    raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {found}")
+    raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {found}")
 
 
 def _check_same(op: str, a: Tensor, b: Tensor) -> None:

@@ -152,7 +152,7 @@ def rms_eps(eps: float | None, x: Tensor) -> float:
 
 @cache
 def _spacing(dtype: str) -> float:
-    return float(np.finfo(dtype).eps)
+    return 2.0**-7 if dtype == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 def rows_gradient(

@@ -10,6 +10,7 @@ from pykernels import kernels
 from pykernels._generated.kernels.scatter import KERNEL as SCATTER
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
@@ -31,8 +32,8 @@ def unpooled(
     images = Images(call, axes)
     t = images.of("x", call.tensor("src", x))
     at = images.of("indices", call.tensor("index", indices))
-    if t.dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{call.op}] x must be float32 or float16 but is {t.dtype}")
+    if t.dtype not in FLOATS:
+        raise DTypeError(f"[{call.op}] x must be float32, float16 or bfloat16 but is {t.dtype}")
     if t.shape != at.shape:
         raise ShapeError(
             f"[{call.op}] indices must have the shape of x, {x.shape}, but have {indices.shape}"

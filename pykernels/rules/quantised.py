@@ -10,6 +10,7 @@ import numpy as np
 from pykernels._generated.kernels.mul_mat_quant import KERNEL
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
+from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.steps import Kernel
@@ -79,8 +80,8 @@ def _product(
     if matrix.ndim < 1 or matrix.shape[-1] != w.shape[-1]:
         raise ShapeError(f"[{op}] {name} must be (..., {w.shape[-1]}) but has shape {matrix.shape}")
     dtype = call.asked_dtype or matrix.dtype
-    if dtype not in ("float32", "float16"):
-        raise DTypeError(f"[{op}] out must be float32 or float16 but is {dtype}")
+    if dtype not in FLOATS:
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {dtype}")
     result = call.out((*matrix.shape[:-1], w.shape[0]), dtype)
     extras = [
         spread(op, key, None if value is None else call.tensor(key, value), result.shape,

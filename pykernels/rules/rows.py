@@ -7,7 +7,7 @@ from typing import Any
 from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
-from pykernels.dtypes import DTypeName
+from pykernels.dtypes import FLOATS, DTypeName
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.tensors.axes import axis_of
 from pykernels.tensors.host import size_of
@@ -51,7 +51,7 @@ def embedded(call: Call, x: Tensor, dim: int) -> Made:
     """timestep_embedding."""
     if x.ndim != 1:
         raise ShapeError(f"[{call.op}] x must have shape (n,) but has shape {x.shape}")
-    dtype: DTypeName = "float16" if call.asked_dtype == "float16" else "float32"
+    dtype = call.asked_dtype if call.asked_dtype in FLOATS else "float32"
     return Made({"dst": call.out((x.shape[0], size_of(call.op, "dim", dim)), dtype)})
 
 

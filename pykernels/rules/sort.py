@@ -57,10 +57,10 @@ def last(op: str, t: Tensor, axis: int) -> Tensor:
     return t.transpose(*(a for a in range(t.ndim) if a != axis % t.ndim), axis)
 
 
-def as_floats(op: str, name: str, x: Any, also: str = "") -> Any:
-    """Integers of up to 32 bits, bool and dtype `also` as float32; everything else unchanged."""
+def as_floats(op: str, name: str, x: Any, *also: str) -> Any:
+    """Integers of up to 32 bits, bool and the dtypes `also` as float32; others unchanged."""
     isarray = isinstance(x, (Tensor, np.ndarray))
-    return x.astype("float32") if isarray and str(x.dtype) in (*_WHOLE, also) else x
+    return x.astype("float32") if isarray and str(x.dtype) in (*_WHOLE, *also) else x
 
 
 def middle(call: Call, x: Tensor, axis: int | None, keepdims: bool) -> Made:

@@ -43,8 +43,8 @@ def _check_dtypes(kernel: Kernel, args: Mapping[Arg, Handle | None]) -> None:
         if not isinstance(t, Handle):
             raise wrong_type(kernel, tuple(args.values()))
         dtype = t._layout.dtype.name
-        if dtype not in arg.dtypes:
-            allowed = " or ".join(arg.dtypes)
+        if dtype not in arg.accepted:
+            allowed = " or ".join(arg.accepted)
             raise DTypeError(f"[{op}] {arg.name} must be {allowed} but is {dtype}")
         if arg.same:
             first = same.setdefault(arg.same, arg)

@@ -1,8 +1,8 @@
 """Checks a new call completely, plans it, and lowers it to dispatches.
 
-If the device cannot use an argument directly, a temporary replaces it: f32 for f16, or a copy of
-the elements in separate memory. The context's kernel `copy` plans the copies like any other call,
-and they become part of the prepared call.
+If the device cannot use an argument directly, a temporary replaces it: f32 for bf16, and for f16 on
+a device without it, or a copy of the elements in separate memory. The context's kernel `copy` plans
+the copies like any other call, and they become part of the prepared call.
 """
 
 from __future__ import annotations
@@ -96,12 +96,9 @@ class _Call:
         """Replace arguments that the device cannot use. Returns the binding mode for the other
         arguments."""
         kernel, caps = self.kernel, self.context.caps
-        if not caps.f16 and not kernel.moves_bytes:
-            for i, arg in enumerate(kernel.args):
-                operand = self.operands[i]
-                is_half = operand is not None and operand.view.dtype.name == "float16"
-                if is_half and "float32" in arg.dtypes:
-                    self._replace(i, "float32")
+        for i in range(len(kernel.args)):
+            if self._is_computed_in_f32(i):
+                self._replace(i, "float32")
         touching = self._outputs_overlap()
         for i in () if touching and self._written_apart(options) else touching:
             self._replace(i)
@@ -120,6 +117,15 @@ class _Call:
             for i, arg in enumerate(kernel.args):
                 if arg.name in names:
                     self._replace(i)
+
+    def _is_computed_in_f32(self, index: int) -> bool:
+        """True if an argument has 16-bit floats that no shader for this device reads or writes."""
+        operand, arg = self.operands[index], self.kernel.args[index]
+        dtype = "" if operand is None else operand.view.dtype.name
+        if dtype == "float16":
+            lacks = not self.context.caps.f16 and not self.kernel.moves_bytes
+            return lacks and "float32" in arg.dtypes
+        return dtype == "bfloat16" and dtype not in arg.dtypes
 
     def _unbindable(self, frame: _Frame, options: tuple[Any, ...]) -> list[str]:
         """The inputs to copy if a step of the plan cannot be bound by itself."""
@@ -175,10 +181,11 @@ class _Call:
         if stand_in is not None:
             self.before.append((_once(operand), _once(stand_in)))
         else:
-            view = self.scratch.empty(operand.view.shape, dtype or operand.view.dtype.name)
+            view = self._dense(operand.view, dtype or operand.view.dtype.name)
             stand_in = _Operand(view, view)
-            if dtype is None or arg.role == "in" or arg.in_place:
-                self.before.append((operand, stand_in))
+            may_keep = arg.in_place or "check" in self.kernel.options  # indices out of range
+            if dtype is None or arg.role == "in" or may_keep:
+                self.before.append((_once(operand), _once(stand_in)))
         if arg.role == "out":
             self.after.insert(0, (stand_in, operand))
         self.operands[index] = stand_in
@@ -194,6 +201,16 @@ class _Call:
         slot = self.scratch.reserve(hi - lo + align + 16)
         alike = replace(view, slot=slot, offset=(view.offset + lo) % align - lo, padded=True)
         return _Operand(alike, alike)
+
+    def _dense(self, view: View, dtype: DTypeName) -> View:
+        """A temporary for the elements of a view, without gaps; its axes lie in memory in the order
+        of the view's axes, and repeat where they repeat, so that the copy streams."""
+        order = sorted(range(view.ndim), key=lambda axis: -abs(view.strides[axis]))
+        shape = [view.shape[a] if view.strides[a] or not view.shape[a] else 1 for a in order]
+        found = self.scratch.empty(shape, dtype)
+        steps = dict(zip(order, found.strides, strict=True))
+        strides = [steps[a] if view.strides[a] else 0 for a in range(view.ndim)]
+        return found.with_layout(view.shape, strides)
 
     # -- plans ------------------------------------------------------------------------------------
 

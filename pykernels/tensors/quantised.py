@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pykernels.device import Device, Tensor, device_of
-from pykernels.dtypes import DTypeLike, dtype_of
+from pykernels.dtypes import FLOATS, DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
@@ -262,10 +262,11 @@ class QTensor:
         return f"QTensor({self.type}, shape={self._shape}, {self.nbytes} bytes)"
 
     def dequantize(self, dtype: DTypeLike = "float32") -> Tensor:
-        """The numbers as a Tensor, float32 or float16."""
+        """The numbers as a Tensor, float32, float16 or bfloat16."""
         found = dtype_of(dtype, "[dequantize] dtype")
-        if found.name not in ("float32", "float16"):
-            raise DTypeError(f"[dequantize] dtype must be float32 or float16 but is {found.name}")
+        if found.name not in FLOATS:
+            told = "float32, float16 or bfloat16"
+            raise DTypeError(f"[dequantize] dtype must be {told} but is {found.name}")
         result: Tensor = self.device.empty(self._shape, found.name)
         run(_kernel("dequantize"), (self.low, self.scales, self.high, result), (), (self.type,))
         return result

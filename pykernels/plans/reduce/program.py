@@ -62,13 +62,12 @@ class ReductionProgram:
 
     `kernel` takes the tensors in their order, then the output, `axis` as its option, and `scalars`
     as numbers. `root` is the reduced expression, in the type that the reduction reads; `dtypes` are
-    the possible dtypes of the output.
+    the possible dtypes of the result; bfloat16 is rounded from the float32 that the kernel writes.
     """
 
     def __init__(self, name: str, how: str, root: Typed, tensors: Mapping[str, str]) -> None:
-        given: DTypeName = strong(root.dtype)
-        if given == "bfloat16":
-            given = "float32"
+        found: DTypeName = strong(root.dtype)
+        given: DTypeName = "float32" if found == "bfloat16" else found
         self.how, self._finish = how, finish_of(how, given, _NUMBERS.get(how, 0.0))
         op, *_, classes = FINISHES[self._finish]
         self.root = _readable(root, classes)
@@ -77,7 +76,7 @@ class ReductionProgram:
                 f"[{name}] a reduction cannot raise integers to powers from a tensor: compute the "
                 "powers before it"
             )
-        self.dtypes = results(RESULTS[how][0], given)
+        self.dtypes = results(RESULTS[how][0], found)
         self.tensors = tuple(tensors)
         self._inputs = Inputs.of(name, self.root, tensors)
         self.scalars, self.limits = self._inputs.scalars, limits(root)
@@ -88,7 +87,8 @@ class ReductionProgram:
             for name_of, kind in _KINDS.items()
         }
         ins = [Arg(x, "in", stored_dtypes(s)) for x, s in self._inputs.shorts.items()]
-        out = {d: None for name in self.dtypes for d in stored_dtypes(DTYPES[name].short)}
+        written = results(RESULTS[how][0], given)
+        out = {d: None for name in written for d in stored_dtypes(DTYPES[name].short)}
         self.kernel = Kernel(
             name=name,
             family="reduce",

@@ -95,8 +95,8 @@ def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
         return ("bool",)
     if output == "same":
         return (given,)
-    if given == "float16":
-        return ("float16", "float32")
+    if given in ("float16", "bfloat16"):
+        return (given, "float32")
     if given == "float32" or output == "float":
         return ("float32",)
     return ("uint32",) if given in ("uint8", "uint16", "uint32") else ("int32",)
