@@ -119,11 +119,14 @@ class Arg:
     alias: str = ""  # for an output: the input whose memory it may share
     in_place: bool = False  # an output whose elements are read before they are written
     keeps: bool = False  # an output that keeps its elements if an index is out of range
+    widened: bool = False  # accepts bfloat16 for float32
 
     @property
     def accepted(self) -> tuple[DTypeName, ...]:
         """The dtypes of tensors that a call may give. Plans and shaders see those in `dtypes`: the
         launcher converts bfloat16, if it is not among them, from and to float32."""
+        if self.widened:
+            return (*self.dtypes, "bfloat16")
         return accepted(self.dtypes)  # type: ignore[return-value]
 
 

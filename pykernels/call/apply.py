@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pykernels._generated.ops.elementwise import OPS
+from pykernels.contract import accepted
 from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.lazy import load
 from pykernels.plans.elementwise.language import Expression, Node, parse
 from pykernels.plans.elementwise.program import Program
-from pykernels.plans.elementwise.resolve import Limit, native, resolve, strong
+from pykernels.plans.elementwise.resolve import Limit, passed, resolve, strong
 from pykernels.plans.elementwise.rows import row_program
 from pykernels.plans.elementwise.text import Scalar
 from pykernels.plans.reduce.axes import reduced_shape
@@ -103,7 +104,7 @@ def evaluate(
     program = _program(op, expression.root, types)
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, (program.dtype,),
-        native(program.dtype), limits=program.limits,
+        passed(program.dtype), limits=program.limits,
     )  # fmt: skip
     return _run(op, plan, operands, out, _expressions, key)
 
@@ -121,10 +122,9 @@ def reduce(
         return _again(op, ran, (*given,), out)
     expression, types = _parsed(op, text, operands, out)
     program = _reduction(op, how, expression.root, types)
-    written: DTypeName | None = "float32" if program.dtypes[0] == "bfloat16" else None
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, program.dtypes,
-        written, (axis, keepdims), program.limits,
+        over=(axis, keepdims), limits=program.limits,
     )  # fmt: skip
     return _run(op, plan, operands, out, _expressions, key)
 
@@ -226,7 +226,12 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
     op = OPS[name]
     values = {t for n, t in types if n not in op.conditions}
     conditions = {t for n, t in types if n in op.conditions}
-    if op.public and len(values) == 1 and values <= {*op.dtypes} and conditions <= {"bool"}:
+    if (
+        op.public
+        and len(values) == 1
+        and values <= {*accepted(op.dtypes)}
+        and conditions <= {"bool"}
+    ):
         [dtype] = values
         kernel: Kernel = load(f"pykernels._generated.kernels.{name}").KERNEL
         scalars: tuple[Scalar, ...] = tuple((p, "f32") for p in op.params)
@@ -235,7 +240,7 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
         result: DTypeName = "bool" if op.output == "bool" else strong(dtype)
         return _Plan(kernel, op.inputs, scalars, unused, (result,))
     program = row_program(name, types)
-    written = native(program.dtype)
+    written = passed(program.dtype)
     return _Plan(
         program.kernel, program.tensors, program.scalars, (), (program.dtype,), written,
         limits=program.limits,
@@ -285,8 +290,8 @@ def _run(
             value = device.tensor(value)
         if value.dtype == "int64":
             value, direct = arrays.narrowed(op, name, value), False
-        if value.dtype != native(value.dtype):
-            value, direct = value.astype(native(value.dtype)), False
+        if value.dtype != passed(value.dtype):
+            value, direct = value.astype(passed(value.dtype)), False
         tensors.append(value)
     shape = _shape(op, dict(zip(plan.tensors, tensors, strict=True)))
     options: tuple[Any, ...] = ()

@@ -59,7 +59,7 @@ _TILE_PARAMS = ("t_inner", "t_outer", "t_between", "t_step")
 class Program:
     """The kernel of a typed expression; `tensors` are the dtypes of its tensors, by name.
 
-    Tensors are stored in their `native` dtypes. The arguments of `kernel` are the tensors,
+    Shaders see tensors in their `native` dtypes. The arguments of `kernel` are the tensors,
     the output, and `scalars` as numbers. The output may overwrite the input `alias`, by default
     the first input that is stored in the same type.
     """
@@ -72,7 +72,7 @@ class Program:
         self._inputs = Inputs.of(name, root, tensors)
         self.scalars, self.limits = self._inputs.scalars, limits(root)
         self._watches = bool(exponents(root))
-        self.dtype: DTypeName = strong(root.dtype)  # of the result; stored in its `native` dtype
+        self.dtype: DTypeName = strong(root.dtype)  # of the result
         shorts = self._inputs.shorts
         self._shorts = shorts | {"dst": _stored(root)}
         may = dict(zip(shorts, tensors, strict=True))
@@ -91,8 +91,14 @@ class Program:
         tile_params = "I" * (len(_TILE_PARAMS) + len(self._shorts))
         self._tiled_body = replace(self._body, values=tile_params)
         self._levels = self._most_levels(name)
-        dst = Arg("dst", "out", stored_dtypes(self._shorts["dst"]), alias=self._alias)
-        ins = [Arg(x, "in", stored_dtypes(s), expand="dst") for x, s in shorts.items()]
+        dst = Arg(
+            "dst", "out", stored_dtypes(self._shorts["dst"]), alias=self._alias,
+            widened=self.dtype == "bfloat16",
+        )  # fmt: skip
+        ins = [
+            Arg(x, "in", stored_dtypes(s), expand="dst", widened=tensors[may[x]] == "bfloat16")
+            for x, s in shorts.items()
+        ]
         self.kernel = Kernel(
             name=name,
             family="elementwise",

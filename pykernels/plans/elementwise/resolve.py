@@ -17,7 +17,7 @@ from .language import CASTS, Call, Input, Node, Number
 
 __all__ = [
     "Limit", "Typed", "computed", "converted", "exponents", "limits", "narrowed",
-    "native", "resolve", "strong",
+    "native", "passed", "resolve", "strong",
 ]  # fmt: skip
 
 
@@ -58,6 +58,12 @@ def native(dtype: str) -> DTypeName:
     if dtype in _NATIVE:
         return dtype  # type: ignore[return-value]
     return "float32" if dtype == "bfloat16" else "int32"
+
+
+def passed(dtype: str) -> DTypeName:
+    """The dtype in which a call gives its kernel a tensor: `native`, or bfloat16, which the
+    launcher converts."""
+    return "bfloat16" if dtype == "bfloat16" else native(dtype)
 
 
 def resolve(op: str, node: Node, operands: Mapping[str, str]) -> Typed:

@@ -62,7 +62,7 @@ class ReductionProgram:
 
     `kernel` takes the tensors in their order, then the output, `axis` as its option, and `scalars`
     as numbers. `root` is the reduced expression, in the type that the reduction reads; `dtypes` are
-    the possible dtypes of the result; bfloat16 is rounded from the float32 that the kernel writes.
+    the possible dtypes of the result.
     """
 
     def __init__(self, name: str, how: str, root: Typed, tensors: Mapping[str, str]) -> None:
@@ -86,13 +86,16 @@ class ReductionProgram:
             name_of: _MadeBody(f"reduction-{name_of}-{digest}", name, op, kind, self._inputs)
             for name_of, kind in _KINDS.items()
         }
-        ins = [Arg(x, "in", stored_dtypes(s)) for x, s in self._inputs.shorts.items()]
+        ins = [
+            Arg(x, "in", stored_dtypes(s), widened=dtype == "bfloat16")
+            for (x, s), dtype in zip(self._inputs.shorts.items(), tensors.values(), strict=True)
+        ]
         written = results(RESULTS[how][0], given)
         out = {d: None for name in written for d in stored_dtypes(DTYPES[name].short)}
         self.kernel = Kernel(
             name=name,
             family="reduce",
-            args=(*ins, Arg("dst", "out", tuple(out))),
+            args=(*ins, Arg("dst", "out", tuple(out), widened="bfloat16" in self.dtypes)),
             scalars=self._inputs.members,
             plan=self.plan,
             nbytes=_touched,
