@@ -35,6 +35,7 @@ from families import (
 import pykernels as pk
 from pykernels import cli, errors, functional
 from pykernels.call import asking, promotion
+from pykernels.contract import accepted
 from pykernels.dtypes import DTYPES
 from pykernels.lazy import load
 from pykernels.runtime.lifetimes import ProgramMemory
@@ -248,7 +249,7 @@ def _mark(kernels: list[list[dict[str, Any]]], dtypes: Iterable[str]) -> str:
 
 
 def _takes(tensor: dict[str, Any], dtype: str, role: str) -> bool:
-    return dtype in tensor["dtypes"] and tensor["role"] == role
+    return dtype in accepted(tuple(tensor["dtypes"])) and tensor["role"] == role
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:
@@ -299,10 +300,21 @@ def dtypes_page() -> Iterator[str]:
         "ml_dtypes only. Elements below four bytes share words: a view may begin inside one."
     )
     yield ""
+    yield (
+        "No shader computes with bfloat16. An argument that takes float32 and float16 takes "
+        "bfloat16 too: the launch converts the tensor to a float32 temporary before the kernel, or "
+        "rounds a float32 result to nearest even after it, as `cpy` does. So an error is at most "
+        "that of float32 and one rounding of each result (2^-8 of it), and a call needs memory for "
+        "the temporaries and time for the conversions: convert weights that many calls read to "
+        "float32 or float16 once. States that are float32 beside float16 (moments, statistics, "
+        "tables, sinks) are float32 here too. Sorting, searching, moving, filling and random "
+        "numbers have bfloat16 themselves. In an exported module only these do."
+    )
+    yield ""
     yield from ("## Arguments of kernels", "", "| kernel | argument | dtypes |", "|---|---|---|")
     for name, kernel in sorted(manifest()["kernels"].items()):
         for t in kernel["tensors"]:
-            kinds = "any" if _any(t) else ", ".join(t["dtypes"])
+            kinds = "any" if _any(t) else ", ".join(accepted(tuple(t["dtypes"])))
             yield f"| `{name}` | `{t['name']}` | {kinds} |"
 
 

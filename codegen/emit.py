@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from pykernels.contract import accepted
 from pykernels.wgsl.interface import CONFIG
 
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
@@ -26,6 +27,7 @@ __all__ = [
     "module",
     "scalar_type",
     "seen",
+    "words",
 ]
 
 # The modules of the names that generated modules may use.
@@ -329,11 +331,16 @@ def fixed_scalars(spec: Spec, wrapper: str) -> dict[str, object]:
 
 
 def dtype_words(t: TensorSpec) -> str:
-    """The dtypes of a tensor in words."""
-    missing = [d for d in DTYPE_NAMES.values() if d not in t.dtypes]
+    """The dtypes of tensors that a call may give, in words."""
+    return words(accepted(t.dtypes))
+
+
+def words(dtypes: Sequence[str]) -> str:
+    """Dtypes in words."""
+    missing = [d for d in DTYPE_NAMES.values() if d not in dtypes]
     if len(missing) <= 2:
         return f"any dtype but {' and '.join(missing)}" if missing else "any dtype"
-    return " or ".join(t.dtypes)
+    return " or ".join(dtypes)
 
 
 def constant(spec: Spec, wrapper: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from pykernels.export._expressions import expression, safe
 from pykernels.wgsl.interface import CONFIG
 
-from .emit import config_is_read, dtype_words, fixed_scalars, has_bools, one_dtype, seen
+from .emit import config_is_read, fixed_scalars, has_bools, one_dtype, seen, words
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
 __all__ = ["emit_javascript"]
@@ -168,7 +168,7 @@ def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str
     lines += [" */", f"{word} function {safe(name)}(gpu: Kernels, args: {{"]
     for t in sorted(spec.tensors, key=lambda t: t.optional):
         role = "output" if t.role == "out" else "input"
-        rules = f"{role}, {dtype_words(t)}" + (f", the shape of {t.like}" if t.like else "")
+        rules = f"{role}, {words(t.dtypes)}" + (f", the shape of {t.like}" if t.like else "")
         rules += f", broadcast to {t.broadcast or t.expand}" if t.broadcast or t.expand else ""
         names = " | ".join(json.dumps(d) for d in t.dtypes)
         kind = "Tensor" if len(t.dtypes) == len(DTYPE_NAMES) else f"Tensor<{names}>"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from pykernels import kernels
 from pykernels.reference import budget, function
 
 __all__ = ["TOLERANCES", "Verdict", "asks_for", "compared", "differing", "expected", "verdict"]
@@ -17,6 +19,7 @@ Array = np.ndarray[Any, Any]
 
 # The allowed error: a share of each element, and a share of the largest element.
 TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-2, 1e-6)}
+LARGEST = 3.3895313892515355e38  # number of bfloat16
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,32 @@ def verdict(
     dtype, else within its budget (absolute, per element) if it has one, else within TOLERANCES.
 
     `rounded`: matrix units rounded numbers between two products to halves; some budgets allow for
-    this rounding.
+    this rounding. A bfloat16 that the launcher converts is judged as the float32 that is computed,
+    rounded once more.
     """
-    want = expected(kernel, arrays, args, got[-1])
-    allowed = _budget(kernel, arrays, args, got[-1], rounded)
+    last, given = got[-1], arrays
+    if not has_bfloat16(kernel):
+        arrays = {name: _as_computed(array) for name, array in arrays.items()}
+        last = _as_computed(last)
+    want = expected(kernel, arrays, args, last)
+    if "o" in arrays:  # a result that was rounded to its dtype
+        arrays = {**arrays, "o": given["o"]}
+    allowed = _budget(kernel, arrays, args, last, rounded)
     bounds = allowed if isinstance(allowed, tuple) else (allowed,) * len(want)
     found = Verdict(0.0, 0.0, 0, 0)
     for w, g, bound in zip(want, got, bounds, strict=True):
         found = found.joined(compared(w, g, bound))
     return found
+
+
+def has_bfloat16(kernel: str) -> bool:
+    """True if shaders of a kernel read or write bfloat16."""
+    module = import_module(getattr(kernels, kernel).__module__)
+    return any("bfloat16" in arg.dtypes for arg in module.KERNEL.args)
+
+
+def _as_computed(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
 def _budget(
@@ -107,12 +127,17 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)
-    want = np.where(np.abs(want) > np.finfo(got.dtype).max, np.copysign(np.inf, want), want)
+    if got.dtype.name == "bfloat16" and want.dtype == np.float32:  # exact, and rounded once
+        return compared(want.astype(got.dtype), got, None)
+    most = LARGEST if got.dtype.name == "bfloat16" else np.finfo(got.dtype).max
+    want = np.where(np.abs(want) > most, np.copysign(np.inf, want), want)
     finite = np.isfinite(want)
     size = np.where(finite, np.abs(want), 0.0)
     if bound is not None:
         allowed = np.asarray(bound, np.float64)
-        if got.dtype != np.float32:  # the rounding of a normal and of a subnormal number
+        if got.dtype.name == "bfloat16":  # results and errors below 2^-126 may be zero
+            allowed = allowed + (size + allowed) * 2.0**-8 + 2.0**-126
+        elif got.dtype != np.float32:  # the rounding of a normal and of a subnormal number
             allowed = allowed + size * 2.0**-10
             allowed = allowed + (2.0**-24 if got.dtype == np.float16 else 0.0)
     else:

@@ -197,6 +197,7 @@ def _run(
     dtype: str | None,
     scalars: Mapping[str, Any],
 ) -> dict[str, Array]:
+    from pykernels.contract import accepted
     from pykernels.dtypes import dtype_of
 
     signature = inspect.signature(call).parameters
@@ -208,9 +209,9 @@ def _run(
     found = _shapes(call, arrays, outputs, scalars)
     tensors = {name: dev.tensor(a) for name, a in arrays.items()}
     first = next(tensors[p] for p in signature if p in tensors)
-    fixed = {t["name"]: t["dtypes"] for t in kernel(call.__name__)["tensors"]}
+    fixed = {t["name"]: tuple(t["dtypes"]) for t in kernel(call.__name__)["tensors"]}
     for name, shape in found.items():
-        fits = kind or (first.dtype if first.dtype in fixed[name] else fixed[name][0])
+        fits = kind or (first.dtype if first.dtype in accepted(fixed[name]) else fixed[name][0])
         tensors[name] = dev.empty(shape, fixed[name][0] if len(fixed[name]) == 1 else fits)
     call(**tensors, **scalars)
     return {name: tensors[name].numpy() for name in outputs}

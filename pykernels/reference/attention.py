@@ -242,8 +242,8 @@ def flash_attn_backward_budget(
     a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that plus 4 u |slope mask|
     plus 16 u softcap; the exponential adds u (8 + 2 |logit - lse|), the rounding of logit and lse
     u (|logit| + |lse|). So a weight P is off by P times the sum of these, `weight`. dP is off by
-    u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o for v (and its rounding: u, or 2^-11); the
-    derivative of the soft cap by 8 u and twice the error of score / softcap. For
+    u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o for v (and its rounding: u, 2^-11 or
+    2^-8); the derivative of the soft cap by 8 u and twice the error of score / softcap. For
     dS = P cap' (dP - delta) all these errors add up, weighted by |K| or |Q| in the sums. `rounded`:
     o is a result of matrix units; its error by rounded weights adds to delta, weighted by |do|.
     """
@@ -266,7 +266,7 @@ def flash_attn_backward_budget(
         slopes = alibi_slopes(q.shape[1], float(options.get("max_bias", 0.0)))[:, None, None]
         weight = weight + 4 * np.abs(slopes * np.where(np.isfinite(mask), mask, 0.0))
     products = (math.sqrt(v.shape[3]) + 4) * (np.abs(do) @ transposed[1])
-    rounding = 2.0**-11 / u if o.dtype == np.float16 else 1.0
+    rounding = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(o.dtype.name, u) / u
     delta = (do * f.o).sum(-1, keepdims=True)
     sums = (math.sqrt(v.shape[3]) + 4 + rounding) * (np.abs(do) * np.abs(f.o)).sum(
         -1, keepdims=True

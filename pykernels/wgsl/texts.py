@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from pykernels.contract import accepted
+
 __all__ = [
     "Made",
     "Text",
@@ -174,8 +176,8 @@ def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
 
 def output_dtypes(kernel: Mapping[str, Any]) -> str:
     """The dtypes of the output of an entry of the manifest, as text for people."""
-    outputs = [t["dtypes"] for t in kernel["tensors"] if t["role"] == "out"]
-    most: list[str] = max(outputs, key=len)
+    outputs = [accepted(tuple(t["dtypes"])) for t in kernel["tensors"] if t["role"] == "out"]
+    most = max(outputs, key=len)
     return "any" if len(most) > 8 else ", ".join(most)
 
 

@@ -174,8 +174,8 @@ def test_functions_refuse(dev: pk.Device) -> None:
         pk.norm(x, ord=3)
     with pytest.raises(pk.ArgumentError, match=r"\[var\] ddof must be an integer"):
         pk.var(x, ddof=0.5)  # type: ignore[call-overload]
-    with pytest.raises(pk.DTypeError, match=r"\[sum\] x must be .* but is bfloat16"):
-        pk.sum(dev.zeros(3, "bfloat16"))
+    with pytest.raises(pk.DTypeError, match=r"\[sum\] x must be .* but is complex64"):
+        pk.sum(np.zeros(3, np.complex64))
     with pytest.raises(pk.ShapeError, match=r"\[sum\] out must have shape \(2,\)"):
         pk.sum(x, 1, out=dev.empty(3))
     with pytest.raises(pk.DTypeError, match=r"\[argmax\] out must be int32"):
