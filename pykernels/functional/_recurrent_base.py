@@ -33,7 +33,7 @@ def tensors(op: str, **arrays: Any) -> tuple[bool, list[Any]]:
 
 
 def _refuse(op: str, name: str, told: str) -> NoReturn:
-    raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {told}")
+    raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {told}")
 
 
 def sequence(op: str, x: Tensor) -> tuple[int, int, int]:

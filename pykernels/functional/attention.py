@@ -65,14 +65,14 @@ def flash_attn(
     is -inf. The result of a query without keys is 0, its lse -inf.
 
     Args:
-        q: Tensor or numpy array, float32 or float16, (B, H, S, D). D up to 576.
-        k: float32 or float16, (B, Hkv, T, D); H is a multiple of Hkv, and each KV head serves
-            H / Hkv neighbouring query heads. Or k and v are QTensors of q8_0 or q4_0, such as the
-            heads of a cache, without gradients and dropout. Their blocks count as the numbers that
-            they encode, which are rounded to float16 if matrix units multiply float16.
-        v: float32 or float16, (B, Hkv, T, Dv). Dv up to 512.
-        mask: float32 or float16, added to the logits, or bool, True where a key may be seen;
-            broadcasts to (B, H, S, T).
+        q: Tensor or numpy array, float32, float16 or bfloat16, (B, H, S, D). D up to 576.
+        k: float32, float16 or bfloat16, (B, Hkv, T, D); H is a multiple of Hkv, and each KV head
+            serves H / Hkv neighbouring query heads. Or k and v are QTensors of q8_0 or q4_0, such
+            as the heads of a cache, without gradients and dropout. Their blocks count as the
+            numbers that they encode, which are rounded to float16 if matrix units multiply float16.
+        v: float32, float16 or bfloat16, (B, Hkv, T, Dv). Dv up to 512.
+        mask: float32, float16 or bfloat16, added to the logits, or bool, True where a key may be
+            seen; broadcasts to (B, H, S, T).
         sinks: float32, (H,): one more logit per head, without a value.
         lengths: int32, (B,): the number of keys that count in each batch, as if k, v and the mask
             ended there: p is i + lengths[b] - S. Clamped to 0 .. T; for a length of 0 the result is
@@ -192,11 +192,11 @@ def scaled_dot_product_attention(
     """softmax(scale * query key^T + attn_mask) value, with torch's arguments and rules.
 
     Args:
-        query: Tensor or numpy array, float32 or float16, (..., H, L, E) or (L, E).
-        key: float32 or float16, (..., Hkv, S, E); leading axes broadcast.
-        value: float32 or float16, (..., Hkv, S, Ev).
-        attn_mask: Added to the scores (float32 or float16), or bool, True where a key takes part;
-            broadcasts to (..., H, L, S). Not together with is_causal.
+        query: Tensor or numpy array, float32, float16 or bfloat16, (..., H, L, E) or (L, E).
+        key: float32, float16 or bfloat16, (..., Hkv, S, E); leading axes broadcast.
+        value: float32, float16 or bfloat16, (..., Hkv, S, Ev).
+        attn_mask: Added to the scores (float32, float16 or bfloat16), or bool, True where a key
+            takes part; broadcasts to (..., H, L, S). Not together with is_causal.
         dropout_p: The probability with which a weight becomes 0; the others are divided by
             1 - dropout_p. The gradient uses the same dropped weights. Dropout needs memory for
             L * S weights.

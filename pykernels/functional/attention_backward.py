@@ -39,22 +39,22 @@ def flash_attn_backward(
     gradient of 0, and adds 0 to dk and dv. mask and sinks have no gradients here.
 
     Args:
-        q: Tensor or numpy array, float32 or float16, (B, H, S, D).
-        k: float32 or float16, (B, Hkv, T, D); H is a multiple of Hkv.
-        v: float32 or float16, (B, Hkv, T, Dv).
-        o: float32 or float16, (B, H, S, Dv): the result of the forward call.
+        q: Tensor or numpy array, float32, float16 or bfloat16, (B, H, S, D).
+        k: float32, float16 or bfloat16, (B, Hkv, T, D); H is a multiple of Hkv.
+        v: float32, float16 or bfloat16, (B, Hkv, T, Dv).
+        o: float32, float16 or bfloat16, (B, H, S, Dv): the result of the forward call.
         lse: float32, (B, H, S): the forward call's log-sum-exp.
-        do: float32 or float16, (B, H, S, Dv): the gradient by o.
-        mask: float32 or float16, added to the scores, or bool, True where a key may be seen;
-            broadcast to (B, H, S, T).
+        do: float32, float16 or bfloat16, (B, H, S, Dv): the gradient by o.
+        mask: float32, float16 or bfloat16, added to the scores, or bool, True where a key may be
+            seen; broadcast to (B, H, S, T).
         sinks: float32, (H,): as in the forward call; lse includes their effect.
         scale: Factor of q.k; None is 1 / sqrt(D).
         causal: True: query i sees keys 0 to i + T - S; 'top-left': query i sees keys 0 to i.
         window: (left, right): query i sees keys i + T - S - left to i + T - S + right.
         max_bias: ALiBi: its slopes multiply the mask; 0 is no ALiBi.
         softcap: Scores become softcap * tanh(score / softcap); 0 is no cap.
-        out: The Tensors to write to, float32 or float16; None makes them, each with the shape and
-            dtype of its argument.
+        out: The Tensors to write to, float32, float16 or bfloat16; None makes them, each with the
+            shape and dtype of its argument.
 
     Returns:
         numpy arrays if all arguments are numpy arrays, else Tensors.

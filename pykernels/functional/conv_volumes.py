@@ -37,21 +37,21 @@ def conv3d(
     all planes of the result. Sums are f32 and no operand is rounded.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, D, H, W) or without N.
-        w: float32 or float16, (O, C / groups, KD, KH, KW).
-        bias: float32 or float16, (O,).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, D, H, W) or without N.
+        w: float32, float16 or bfloat16, (O, C / groups, KD, KH, KW).
+        bias: float32, float16 or bfloat16, (O,).
         stride: Distance between windows, an integer or (planes, rows, columns).
         padding: Zeros around x: an integer, (planes, rows, columns), (front, back, top, bottom,
             left, right), "valid" (none), or "same" (zeros that preserve the size; stride must be
             1).
         dilation: Distance between taps, an integer or (planes, rows, columns).
         groups: Number of channel groups; an output channel reads only channels of its own group.
-        residual: float32 or float16, added as well; broadcasts to the result's shape.
+        residual: float32, float16 or bfloat16, added as well; broadcasts to the result's shape.
         activation: As in `conv2d`, applied to the result.
 
     Returns:
-        (N, O, OD, OH, OW), float16 if x and w are, else float32; in memory the order of the axes is
-        (N, OD, O, OH, OW). A numpy array if all arguments are, else a Tensor.
+        (N, O, OD, OH, OW), of the dtype of x and w if they have one, else float32; in memory the
+        order of the axes is (N, OD, O, OH, OW). A numpy array if all arguments are, else a Tensor.
 
     Raises:
         ShapeError: if the shapes do not fit, or the output would be empty.
@@ -107,9 +107,9 @@ def conv_transpose3d(
     (KD - 1) + 1 + output_padding planes; rows and columns follow the same formula.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, D, H, W) or without N.
-        w: float32 or float16, (C, O / groups, KD, KH, KW).
-        bias: float32 or float16, (O,).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, D, H, W) or without N.
+        w: float32, float16 or bfloat16, (C, O / groups, KD, KH, KW).
+        bias: float32, float16 or bfloat16, (O,).
         stride: Steps of the output between neighbouring elements of x, an integer or (planes, rows,
             columns).
         padding: Planes, rows and columns removed at the edges: an integer, (planes, rows, columns)
@@ -120,8 +120,8 @@ def conv_transpose3d(
         dilation: Steps between taps, an integer or (planes, rows, columns).
 
     Returns:
-        (N, O, OD, OH, OW), float16 if x and w are, else float32; a numpy array if all arguments
-        are, else a Tensor.
+        (N, O, OD, OH, OW), of the dtype of x and w if they have one, else float32; a numpy array if
+        all arguments are, else a Tensor.
 
     Raises:
         ShapeError: if the shapes do not fit, or the output would be empty.

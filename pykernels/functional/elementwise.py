@@ -108,7 +108,7 @@ def gelu(
     """x times the cumulative normal distribution function at x; -0 for x = -inf.
 
     Args:
-        x: Tensor or numpy array, computed as float32 or float16.
+        x: Tensor or numpy array, computed as float32, float16 or bfloat16.
         approximate: "none", or "tanh" to compute `gelu_tanh`.
         out: The Tensor to write to, which may be x; None makes one.
 
@@ -157,7 +157,7 @@ def nan_to_num(
     """x with finite numbers in place of NaN and the infinities; other elements are unchanged.
 
     Args:
-        x: Tensor or numpy array, computed as float32 or float16.
+        x: Tensor or numpy array, computed as float32, float16 or bfloat16.
         nan: A number.
         posinf: A number; None is the largest number of the dtype of x, as in numpy.
         neginf: A number; None is the smallest number of the dtype of x.
@@ -211,7 +211,8 @@ def swiglu(
     """x times silu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, one half of x is the gate.
+        x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the
+            gate.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
         axis: The axis of the halves.
         dim: Another name for axis.
@@ -236,7 +237,8 @@ def geglu(
     """x times gelu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, one half of x is the gate.
+        x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the
+            gate.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
         axis: The axis of the halves.
         dim: Another name for axis.
@@ -261,7 +263,8 @@ def reglu(
     """x times relu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, one half of x is the gate.
+        x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the
+            gate.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
         axis: The axis of the halves.
         dim: Another name for axis.
@@ -283,7 +286,7 @@ def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None 
     """The first half of x times the logistic function of the second, in one pass, as torch's glu.
 
     Args:
-        x: Tensor or numpy array, float32 or float16.
+        x: Tensor or numpy array, float32, float16 or bfloat16.
         axis: The axis of the halves.
         dim: Another name for axis.
         out: The Tensor to write to; None makes one.
@@ -298,7 +301,7 @@ def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None 
         axis = either("glu", "axis", axis, -1, "dim", dim)
     a, gate = _halves("glu", x, axis, True)
     if str(a.dtype) not in FLOATS:
-        raise DTypeError(f"[glu] x must be float32, float16 or bfloat16 but is {a.dtype}")
+        raise DTypeError(f"[glu] x must be float32 or float16 or bfloat16 but is {a.dtype}")
     return evaluate("glu", "a * sigmoid(gate)", {"a": a, "gate": gate}, out)  # type: ignore[no-any-return]
 
 

@@ -92,8 +92,8 @@ def scatter_add(
     elements into 10^6 places.
 
     Args:
-        x: Tensor or numpy array, float32, float16 (summed in f32, rounded once), int32 or uint32
-            (sums wrap).
+        x: Tensor or numpy array, float32, float16 or bfloat16 (summed in f32, rounded once), int32
+            or uint32 (sums wrap).
         axis: The axis along which the index counts.
         index: Tensor or numpy array, int32 or int64, with as many axes as x; along the other axes
             its sizes may be smaller than those of x. Negative indices are out of range.

@@ -34,7 +34,7 @@ def solve_triangular(
     diagonal leads to infinities or NaN.
 
     Args:
-        a: Tensor or numpy array (..., n, n), float32 or float16.
+        a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
         b: Tensor or numpy array of the dtype of a, (..., n, k), or (..., k, n) for left=False;
             leading axes repeat by numpy's rule.
         upper: True for an upper triangle.

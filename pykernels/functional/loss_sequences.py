@@ -47,8 +47,8 @@ def ctc_loss(
     log_probs come from `log_softmax`; behind a `log_softmax` both gradients are the same.
 
     Args:
-        log_probs: Tensor or numpy array, float32 or float16, (T, N, C) or (T, C): the logarithms of
-            the probabilities of classes.
+        log_probs: Tensor or numpy array, float32, float16 or bfloat16, (T, N, C) or (T, C): the
+            logarithms of the probabilities of classes.
         targets: Tensor or numpy array, int32 or int64: (N, S), with each row used up to its target
             length, or all targets joined, (sum of target_lengths,). No blanks.
         input_lengths: The number of steps of each sequence: (N,) or one number, at most T. Lengths

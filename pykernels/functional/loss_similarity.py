@@ -31,14 +31,14 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     Computed in f32. A vector of zeros gives 0, and the gradient is finite there.
 
     Args:
-        x1: Tensor or numpy array, float32 or float16.
+        x1: Tensor or numpy array, float32, float16 or bfloat16.
         x2: As x1; x1 and x2 repeat to one shape by numpy's rule.
         dim: The axis of the vectors, in the common shape.
         eps: The smallest divisor, above 0: a shorter length counts as eps.
 
     Returns:
         A numpy array if both are numpy arrays, else a Tensor: the common shape without the axis,
-        float16 if both are, else float32.
+        of their dtype if both have one, else float32.
 
     Raises:
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.

@@ -70,13 +70,13 @@ def einsum(
 
     Args:
         subscripts: letters of the axes, as in numpy.
-        operands: Tensors or numpy arrays, float32 or float16.
+        operands: Tensors or numpy arrays, float32, float16 or bfloat16.
         optimize: False multiplies from the left to the right. A path is a list of pairs of
             positions in the list of operands: each step removes a pair and appends its product.
             numpy's `einsum_path` returns a path (its first word may stay). "opt_einsum" gets the
             path from that package, which must be installed.
-        out: The Tensor to write to, float32 or float16; None makes one, float16 if all operands
-            are, else float32.
+        out: The Tensor to write to, float32, float16 or bfloat16; None makes one, of the
+            dtype of all operands if they have one, else float32.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor; never a view.
@@ -140,8 +140,8 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
     The result has the other axes of a, then the other axes of b. Sums are f32.
 
     Args:
-        a: Tensor or numpy array, float32 or float16.
-        b: Tensor or numpy array, float32 or float16.
+        a: Tensor or numpy array, float32, float16 or bfloat16.
+        b: Tensor or numpy array, float32, float16 or bfloat16.
         axes: a number n, for the last n axes of a and the first n axes of b; or a pair, the axes of
             a and the axes of b, each an integer or a sequence.
         out: as in `einsum`.
@@ -190,8 +190,8 @@ def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Arr
     f32.
 
     Args:
-        a: Tensor, numpy array or number, float32 or float16; any dtype of `mul` if a or b has no
-            axes.
+        a: Tensor, numpy array or number, float32, float16 or bfloat16; any dtype of `mul` if a or b
+            has no axes.
         b: As a.
         out: The Tensor to write to, as in `einsum`; None makes one.
 
@@ -307,5 +307,5 @@ def _dtype(op: str, tensors: Sequence[Tensor], out: Tensor | None) -> DTypeName:
     if out is None:
         return result_type([t.dtype for t in tensors])
     if out.dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {out.dtype}")
+        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {out.dtype}")
     return out.dtype

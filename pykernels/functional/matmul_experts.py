@@ -27,12 +27,13 @@ def expert_linear(
     product of all rows for each expert.
 
     Args:
-        x: float32 or float16 (tokens, slots, k), or (tokens, k): one row for all slots of a token.
-        w: (experts, n, k): a QTensor, or float32 or float16 with k a multiple of 16.
+        x: float32, float16 or bfloat16 (tokens, slots, k), or (tokens, k): one row for all slots of
+            a token.
+        w: (experts, n, k): a QTensor, or float32, float16 or bfloat16 with k a multiple of 16.
         experts: int32 or int64 (tokens, slots), the expert of each row, for example from top_k of a
             router's scores.
-        out: the Tensor (tokens, slots, n) to write to, float32 or float16; None makes one of x's
-            dtype.
+        out: the Tensor (tokens, slots, n) to write to, float32, float16 or bfloat16; None makes one
+            of x's dtype.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an expert out of range.
@@ -58,7 +59,7 @@ def expert_linear(
         )
     dtype = call.asked_dtype or rows.dtype
     if dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {dtype}")
+        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {dtype}")
     result = call.out((*ids.shape, w.shape[1]), dtype)
     given: tuple[Any, ...]
     if isinstance(w, QTensor):

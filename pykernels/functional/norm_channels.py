@@ -33,7 +33,7 @@ def local_response_norm(
     in f32. The call makes three passes over memory, four for float16.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, ...) with two axes or more.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, ...) with two axes or more.
         size: The number of channels.
         alpha: Factor of the mean.
         beta: Exponent.
@@ -55,7 +55,7 @@ def local_response_norm(
     numbers = {"alpha": real(op, "alpha", alpha), "beta": real(op, "beta", beta)}
     dtype = str(getattr(x, "dtype", type_name(x)))
     if dtype not in FLOATS:
-        raise DTypeError(f"[{op}] x must be float32, float16 or bfloat16 but is {dtype}")
+        raise DTypeError(f"[{op}] x must be float32 or float16 or bfloat16 but is {dtype}")
     if x.ndim < 2:
         raise ShapeError(f"[{op}] x must have the axes (N, C, ...) but has shape {x.shape}")
     if out is not None and (out.shape, out.dtype) != (x.shape, dtype):

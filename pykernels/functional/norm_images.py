@@ -33,11 +33,12 @@ def instance_norm(
     Mean and variance are computed in f32, for each channel of each image.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, ...) with more than one pixel.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, ...) with more than one
+            pixel.
         running_mean: Tensor or numpy array (C,), float32: the mean with use_input_stats=False.
         running_var: Tensor or numpy array (C,), float32: the variance with use_input_stats=False.
-        weight: Tensor or numpy array (C,), float32 or float16.
-        bias: Tensor or numpy array (C,), float32 or float16.
+        weight: Tensor or numpy array (C,), float32, float16 or bfloat16.
+        bias: Tensor or numpy array (C,), float32, float16 or bfloat16.
         use_input_stats: True: use the mean and variance of x. Running statistics are not updated.
         eps: Added to the variance.
         out: The Tensor to write to, of x's shape and dtype; None makes one.
@@ -82,12 +83,12 @@ def batch_norm(
     running statistics are used unchanged.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, ...).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, ...).
         running_mean: Tensor or numpy array (C,), float32. In training a Tensor, which the call
             updates, or None.
         running_var: As running_mean.
-        weight: Tensor or numpy array (C,), float32 or float16.
-        bias: Tensor or numpy array (C,), float32 or float16.
+        weight: Tensor or numpy array (C,), float32, float16 or bfloat16.
+        bias: Tensor or numpy array (C,), float32, float16 or bfloat16.
         training: True: use the statistics of x.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.

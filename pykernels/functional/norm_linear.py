@@ -50,10 +50,10 @@ def rms_norm_linear(
     gradients of both.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (..., k).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (..., k).
         weight: x's dtype, (k,): the weight of the norm.
-        w: float32 or float16, (n, k); or a QTensor (n, k).
-        b: float32 or float16, (n,).
+        w: float32, float16 or bfloat16, (n, k); or a QTensor (n, k).
+        b: float32, float16 or bfloat16, (n,).
         eps: Added to the mean of the squares; None is the spacing of x's dtype above 1.
         activation: Applied to the product plus the bias.
         gated: True: the first n / 2 columns are gates, and the result is their activation times the

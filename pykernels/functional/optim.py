@@ -50,8 +50,8 @@ def flatten_parameters(
     together share memory again. A view that is pickled alone stores its own elements.
 
     Args:
-        parameters: Tensors or numpy arrays, all float32 or all float16; arrays of float64 count as
-            float32.
+        parameters: Tensors or numpy arrays, all float32, all float16 or all bfloat16; arrays of
+            float64 count as float32.
         device: None is the device of the Tensors, or the default device.
 
     Returns:
@@ -138,8 +138,8 @@ def sgd_step(
     param -= lr * (g + momentum * buffer) with nesterov. Computed in float32.
 
     Args:
-        param: Tensor, float32 or float16, any shape; the call changes it.
-        grad: Tensor of param's shape, float32 or float16.
+        param: Tensor, float32, float16 or bfloat16, any shape; the call changes it.
+        grad: Tensor of param's shape, float32, float16 or bfloat16.
         momentum_buffer: float32 Tensor of param's shape, zeros before the first step; the call
             changes it.
         lr: Learning rate; a number, or a float32 Tensor of one element, which a captured step reads
@@ -190,8 +190,8 @@ def adam_step(
     v = exp_avg_sq / (1 - beta2^t). Computed in float32, powers of betas without cancellation.
 
     Args:
-        param: Tensor, float32 or float16, any shape; the call changes it.
-        grad: Tensor of param's shape, float32 or float16.
+        param: Tensor, float32, float16 or bfloat16, any shape; the call changes it.
+        grad: Tensor of param's shape, float32, float16 or bfloat16.
         exp_avg, exp_avg_sq: float32 Tensors of param's shape, zeros before the first step; the call
             changes them.
         step: t, the number of this step, from 1 on; or an int32 Tensor of one element with the
@@ -260,7 +260,7 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     does. Check the result if the norm may overflow: then the gradients are meaningless.
 
     Args:
-        grads: A Tensor, or several, float32 or float16; the call changes them.
+        grads: A Tensor, or several, float32, float16 or bfloat16; the call changes them.
         max_norm: The largest norm.
 
     Returns:
@@ -289,7 +289,8 @@ def clip_grad_value(grads: Tensor | Iterable[Tensor], clip_value: float) -> None
     """Limit the elements of gradients to [-clip_value, clip_value], in place; a launch for each.
 
     Args:
-        grads: A Tensor, or several, float32 or float16; the call changes them. NaN stays NaN.
+        grads: A Tensor, or several, float32, float16 or bfloat16; the call changes them. NaN stays
+            NaN.
         clip_value: The largest magnitude.
 
     Raises:
@@ -305,7 +306,7 @@ def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
     given = [grads] if isinstance(grads, Tensor) else _listed(op, "grads", grads, (Tensor,))
     for i, g in enumerate(given):
         if g.dtype not in FLOATS:
-            told = "float32, float16 or bfloat16"
+            told = "float32 or float16 or bfloat16"
             raise DTypeError(f"[{op}] grads must be {told} but grads[{i}] is {g.dtype}")
     return given
 

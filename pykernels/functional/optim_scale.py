@@ -81,7 +81,7 @@ class LossScale:
         """The gradients divided by the factor, and whether one of them has an infinity or a NaN.
 
         Args:
-            grads: A Tensor, or several, float32 or float16.
+            grads: A Tensor, or several, float32, float16 or bfloat16.
 
         Returns:
             A Tensor for a Tensor, else a list, float32; and a uint32 Tensor of no axes, 0 or 1.
@@ -154,4 +154,4 @@ def _check(op: str, name: str, t: object) -> None:
     if not isinstance(t, Tensor):
         raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
     if t.dtype not in FLOATS:
-        raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {t.dtype}")
+        raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {t.dtype}")

@@ -33,7 +33,7 @@ def max_pool3d(
     Images are pooled first, then their planes: two launches.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, D, H, W) or without N.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, D, H, W) or without N.
         kernel_size: The size of a window, an integer or (planes, rows, columns).
         stride: Distance between windows; None is kernel_size.
         padding: Planes, rows and columns of -inf on each side, at most half of a window.
@@ -64,7 +64,7 @@ def avg_pool3d(
     Images are pooled first, then their planes: two launches. Sums are f32.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, D, H, W) or without N.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, D, H, W) or without N.
         kernel_size: The size of a window, an integer or (planes, rows, columns).
         stride: Distance between windows; None is kernel_size.
         padding: Planes, rows and columns of zeros on each side, at most half of a window.

@@ -25,8 +25,8 @@ def quantize(x: Array, type: str) -> QTensor:
     A block with a NaN becomes NaN (mxfp4 cannot store NaN).
 
     Args:
-        x: Tensor or numpy array (..., rows, K), float32 or float16, K a multiple of 32. An array is
-            copied to the default device.
+        x: Tensor or numpy array (..., rows, K), float32, float16 or bfloat16, K a multiple of 32.
+            An array is copied to the default device.
         type: one of q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, mxfp4. Other types are read from files
             only.
 

@@ -32,7 +32,7 @@ def categorical(
     exact to about 2^-23.
 
     Args:
-        logits: Tensor or numpy array, float32 or float16, (..., cols).
+        logits: Tensor or numpy array, float32, float16 or bfloat16, (..., cols).
         temperature: Divides the logits, 0 or more; 0 takes the largest (`argmax`), draws nothing
             and does not change the state.
         top_k: The number of columns that may be drawn, 1 or more; None is all.

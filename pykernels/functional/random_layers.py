@@ -43,7 +43,7 @@ def dropout(
     replays of a capture, since the state advances. A seed gives the same mask in each call.
 
     Args:
-        x: Tensor or numpy array, float32 or float16.
+        x: Tensor or numpy array, float32, float16 or bfloat16.
         p: the probability of 0, in [0, 1].
         training: False returns x unchanged.
         seed, state: as in `rand`.

@@ -38,12 +38,12 @@ def lstm(
     product for the inputs of all steps, and three launches for each step.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (T, N, inputs).
-        w_ih: float32 or float16, (4 H, inputs).
-        w_hh: float32 or float16, (4 H, H).
-        b_ih: float32 or float16, (4 H,).
-        b_hh: float32 or float16, (4 H,).
-        hx: h and c before the first step, float32 or float16, each (N, H); None is zeros.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).
+        w_ih: float32, float16 or bfloat16, (4 H, inputs).
+        w_hh: float32, float16 or bfloat16, (4 H, H).
+        b_ih: float32, float16 or bfloat16, (4 H,).
+        b_hh: float32, float16 or bfloat16, (4 H,).
+        hx: h and c before the first step, float32, float16 or bfloat16, each (N, H); None is zeros.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
 
     Returns:
@@ -84,12 +84,12 @@ def lstm_cell(
     """One step of `lstm`, as torch.lstm_cell.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, inputs).
-        hx: h and c before the step, float32 or float16, each (N, H).
-        w_ih: float32 or float16, (4 H, inputs).
-        w_hh: float32 or float16, (4 H, H).
-        b_ih: float32 or float16, (4 H,).
-        b_hh: float32 or float16, (4 H,).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, inputs).
+        hx: h and c before the step, float32, float16 or bfloat16, each (N, H).
+        w_ih: float32, float16 or bfloat16, (4 H, inputs).
+        w_hh: float32, float16 or bfloat16, (4 H, H).
+        b_ih: float32, float16 or bfloat16, (4 H,).
+        b_hh: float32, float16 or bfloat16, (4 H,).
 
     Returns:
         h and c after the step, each (N, H), of the dtype of x: numpy arrays if all arguments are,

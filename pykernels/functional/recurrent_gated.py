@@ -37,12 +37,12 @@ def gru(
     inputs of all steps, and two launches for each step.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (T, N, inputs).
-        w_ih: float32 or float16, (3 H, inputs).
-        w_hh: float32 or float16, (3 H, H).
-        b_ih: float32 or float16, (3 H,).
-        b_hh: float32 or float16, (3 H,).
-        hx: h before the first step, float32 or float16, (N, H); None is zeros.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).
+        w_ih: float32, float16 or bfloat16, (3 H, inputs).
+        w_hh: float32, float16 or bfloat16, (3 H, H).
+        b_ih: float32, float16 or bfloat16, (3 H,).
+        b_hh: float32, float16 or bfloat16, (3 H,).
+        hx: h before the first step, float32, float16 or bfloat16, (N, H); None is zeros.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
 
     Returns:
@@ -68,12 +68,12 @@ def gru_cell(
     """One step of `gru`, as torch.gru_cell.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, inputs).
-        hx: h before the step, float32 or float16, (N, H).
-        w_ih: float32 or float16, (3 H, inputs).
-        w_hh: float32 or float16, (3 H, H).
-        b_ih: float32 or float16, (3 H,).
-        b_hh: float32 or float16, (3 H,).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, inputs).
+        hx: h before the step, float32, float16 or bfloat16, (N, H).
+        w_ih: float32, float16 or bfloat16, (3 H, inputs).
+        w_hh: float32, float16 or bfloat16, (3 H, H).
+        b_ih: float32, float16 or bfloat16, (3 H,).
+        b_hh: float32, float16 or bfloat16, (3 H,).
 
     Returns:
         h after the step, (N, H), of the dtype of x: a numpy array if all arguments are, else a
@@ -99,12 +99,12 @@ def rnn(
     launches for each step.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (T, N, inputs).
-        w_ih: float32 or float16, (H, inputs).
-        w_hh: float32 or float16, (H, H).
-        b_ih: float32 or float16, (H,).
-        b_hh: float32 or float16, (H,).
-        hx: h before the first step, float32 or float16, (N, H); None is zeros.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).
+        w_ih: float32, float16 or bfloat16, (H, inputs).
+        w_hh: float32, float16 or bfloat16, (H, H).
+        b_ih: float32, float16 or bfloat16, (H,).
+        b_hh: float32, float16 or bfloat16, (H,).
+        hx: h before the first step, float32, float16 or bfloat16, (N, H); None is zeros.
         nonlinearity: 'tanh', or 'relu' in its place.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
 
@@ -132,12 +132,12 @@ def rnn_cell(
     """One step of `rnn`, as torch.rnn_tanh_cell and rnn_relu_cell.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, inputs).
-        hx: h before the step, float32 or float16, (N, H).
-        w_ih: float32 or float16, (H, inputs).
-        w_hh: float32 or float16, (H, H).
-        b_ih: float32 or float16, (H,).
-        b_hh: float32 or float16, (H,).
+        x: Tensor or numpy array, float32, float16 or bfloat16, (N, inputs).
+        hx: h before the step, float32, float16 or bfloat16, (N, H).
+        w_ih: float32, float16 or bfloat16, (H, inputs).
+        w_hh: float32, float16 or bfloat16, (H, H).
+        b_ih: float32, float16 or bfloat16, (H,).
+        b_hh: float32, float16 or bfloat16, (H,).
         nonlinearity: 'tanh' or 'relu'.
 
     Returns:

@@ -26,9 +26,9 @@ def reduction(
         pk.reduction("abs(x - y)", "max", axis=-1, x=a, y=b)
 
     The expression is in the language of `elementwise`, with its operands by name. They repeat to
-    one shape, and `axis` counts its axes. Values are not rounded before they are reduced: float16
-    counts as float32, integers as 32-bit integers. The result has the dtype that the function `how`
-    gives for the dtype of the expression (bfloat16 counts as float32).
+    one shape, and `axis` counts its axes. Values are not rounded before they are reduced: 16-bit
+    floats count as float32, integers as 32-bit integers. The result has the dtype that the function
+    `how` gives for the dtype of the expression.
 
     An expression is compiled for each new combination of text, `how`, dtypes and layouts. Other
     numbers, in the text or as operands, need no new compilation.

@@ -159,7 +159,7 @@ def interpolate(
     Computed in f32. There is no 3-D mode.
 
     Args:
-        input: Tensor or numpy array, float32 or float16, (N, C, L) or (N, C, H, W).
+        input: Tensor or numpy array, float32, float16 or bfloat16, (N, C, L) or (N, C, H, W).
         size: the result's L, or H and W (one integer for both).
         scale_factor: in place of size: a factor for each axis; the new size is rounded down. It
             gives the size only, as with torch's recompute_scale_factor=True.

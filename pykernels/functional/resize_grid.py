@@ -51,9 +51,9 @@ def grid_sample(
     and is 0 for 'nearest'.
 
     Args:
-        input: Tensor or numpy array, float32 or float16, (N, C, H, W) or
+        input: Tensor or numpy array, float32, float16 or bfloat16, (N, C, H, W) or
             (N, C, D, H, W), sizes above 0.
-        grid: Tensor or numpy array, float32 or float16, (N, OH, OW, 2), or
+        grid: Tensor or numpy array, float32, float16 or bfloat16, (N, OH, OW, 2), or
             (N, OD, OH, OW, 3) for volumes. NaN is outside.
         mode: 'bilinear' mixes four neighbours (eight in a volume), 'nearest' takes one (half-way
             between two the even one), 'bicubic' mixes sixteen, in images only.

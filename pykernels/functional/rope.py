@@ -36,8 +36,8 @@ def rope_append(
     values.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (..., heads, tokens, width), or (..., tokens,
-            heads, width) with axis=-3.
+        x: Tensor or numpy array, float32, float16 or bfloat16, (..., heads, tokens, width), or
+            (..., tokens, heads, width) with axis=-3.
         positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
             to the axes of x before the heads. In a captured step they may change between replays.
         cache: Tensor (..., heads of keys and values, room, width) of x's dtype, with an even number

@@ -26,8 +26,8 @@ def set_rows(
         index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide the
             sizes of src, and then repeat (ggml).
         dst: Tensor (..., m, k); rows that no index names do not change. Or a QTensor of q8_0 or
-            q4_0, whose rows are quantised from float32 or float16 by ggml's rule; then no two rows
-            of a matrix may have the same index, else the stored row mixes numbers of both.
+            q4_0, whose rows are quantised from float32, float16 or bfloat16 by ggml's rule; then no
+            two rows of a matrix may have the same index, else the stored row mixes numbers of both.
         check: False skips indices out of range, without an error.
         distinct: True promises that no two rows have the same index, and saves the passes that find
             the last row. If the promise is wrong, each element is from one of the rows.

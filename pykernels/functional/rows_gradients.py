@@ -34,10 +34,10 @@ def embedding_backward(
     m.
 
     Deterministic: indices are sorted, and the order of the additions follows from the indices
-    alone. Sums are f32, rounded once if dy is float16.
+    alone. Sums are f32, rounded once if dy is of 16 bits.
 
     Args:
-        dy: Tensor or numpy array, float32 or float16, (*indices.shape, k).
+        dy: Tensor or numpy array, float32, float16 or bfloat16, (*indices.shape, k).
         indices: Tensor or numpy array, int32 or int64, of any shape; negative indices do not count
             from the end.
         num_rows: rows of the weight.
@@ -72,7 +72,7 @@ def embedding_backward(
     width = rows.shape[-1]
     result = call.out((count, width), rows.dtype)
     if result.dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {result.dtype}")
+        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {result.dtype}")
     alone = result._block not in (rows._block, places._block)  # cleared before both are read
     direct = alone and result.dtype == "float32"
     whole = result if direct else result.device.empty(result.shape)

@@ -37,7 +37,7 @@ def bincount(
 
     Args:
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
-        weights: Numbers of x's shape, float32 or float16, or None.
+        weights: Numbers of x's shape, float32, float16 or bfloat16, or None.
         minlength: The smallest length of the result.
         length: The length of the result; then the host reads nothing, and an element of `length` or
             more is an error. None reads the largest element; for a Tensor this waits for the

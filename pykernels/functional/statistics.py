@@ -48,8 +48,8 @@ def quantile(
     element is NaN.
 
     Args:
-        x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
-            converted to float32 first.
+        x: Tensor or numpy array; float32, float16, bfloat16, or integers of up to 32 bits and bool,
+            which are converted to float32 first.
         q: A number from 0 to 1, or a list or numpy array (k,) of such numbers.
         axis: The axis, or several axes, which count as one axis; None takes all elements.
         keepdims: Keep reduced axes, with size 1.
@@ -60,8 +60,8 @@ def quantile(
         keepdim: Another name for keepdims.
 
     Returns:
-        A numpy array if x is one, else a Tensor; float16 for float16, else float32. A list of k
-        numbers adds a first axis of size k.
+        A numpy array if x is one, else a Tensor; of x's dtype if that is a float dtype, else
+        float32. A list of k numbers adds a first axis of size k.
 
     Raises:
         ArgumentError: q is outside 0 to 1; another method.
@@ -143,8 +143,8 @@ def histogram(
     Two runs give the same bits.
 
     Args:
-        x: Tensor or numpy array of any shape; float32, float16, or integers of up to 32 bits and
-            bool, which are compared as float32.
+        x: Tensor or numpy array of any shape; float32, float16, bfloat16, or integers of up to 32
+            bits and bool, which are compared as float32.
         bins: The number of bins of equal width, or their edges: n + 1 numbers, (n + 1,), in
             ascending order. The order is not checked for a Tensor.
         range: The smallest and the largest edge, if `bins` is a number. None takes the smallest and

@@ -116,5 +116,6 @@ class Images:
         dtype = result_type([t.dtype for t in inputs])
         asked = self.call.asked_dtype
         if asked not in (None, *FLOATS):
-            raise DTypeError(f"[{self.op}] out must be float32, float16 or bfloat16 but is {asked}")
+            told = "float32 or float16 or bfloat16"
+            raise DTypeError(f"[{self.op}] out must be {told} but is {asked}")
         return self.call.out(size, asked or dtype)

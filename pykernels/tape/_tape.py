@@ -208,7 +208,7 @@ class Tape:
         one included, its results have no gradient.
 
         Args:
-            loss: A tensor that was computed while the tape recorded, float32 or float16.
+            loss: A tensor that was computed while the tape recorded, float32, float16 or bfloat16.
             sources: One tensor, or a tree of dicts, lists, tuples and dataclasses with tensors in
                 it, leaves or results; another iterable counts as a list. A gradient refers to the
                 value that the tensor had when the recording ended.

@@ -27,8 +27,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> 
 
     Args:
         f: A function of Tensors, or trees of them (dicts, lists, tuples, dataclasses), to a Tensor
-            of one element, float32 or float16. Tensors that f reads without getting them as
-            arguments are constants, unless they share memory with arguments.
+            of one element, float32, float16 or bfloat16. Tensors that f reads without getting them
+            as arguments are constants, unless they share memory with arguments.
         argnums: The positional arguments to differentiate by: an integer, or several.
         has_aux: True if f returns a pair: the Tensor, and anything else.
 

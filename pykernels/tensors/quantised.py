@@ -163,9 +163,10 @@ class QTensor:
         Args:
             data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
                 lower half of a byte; bytes, or an array of any shape with the same number of bytes.
-            scales: float32 or float16 (n, blocks), or any shape with the same number of elements.
-            zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole bytes; or
-                float32 or float16 (n, blocks); None is 2^(bits - 1).
+            scales: float32, float16 or bfloat16 (n, blocks), or any shape with the same number of
+            elements. zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole
+            bytes; or
+                float32, float16 or bfloat16 (n, blocks); None is 2^(bits - 1).
             shape: (n, k), k a multiple of 32. The last block of a row may have more numbers, which
                 are left out.
             bits: 4 or 8.
@@ -265,7 +266,7 @@ class QTensor:
         """The numbers as a Tensor, float32, float16 or bfloat16."""
         found = dtype_of(dtype, "[dequantize] dtype")
         if found.name not in FLOATS:
-            told = "float32, float16 or bfloat16"
+            told = "float32 or float16 or bfloat16"
             raise DTypeError(f"[dequantize] dtype must be {told} but is {found.name}")
         result: Tensor = self.device.empty(self._shape, found.name)
         run(_kernel("dequantize"), (self.low, self.scales, self.high, result), (), (self.type,))
@@ -280,7 +281,8 @@ class QTensor:
             index: Tensor or numpy array of any shape, int32 or int64; negative indices do not count
                 from the end.
             check: False leaves rows whose index is out of range unchanged, without an error.
-            out: the Tensor (*index.shape, K) to write to, float32 or float16; None makes a float32
+            out: the Tensor (*index.shape, K) to write to, float32, float16 or bfloat16; None makes
+            a float32
                 Tensor.
 
         Raises:

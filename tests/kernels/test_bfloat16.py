@@ -1,0 +1,234 @@
+"""bfloat16 where float32 and float16 go: every kernel, every function, every gradient."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from bench import functions as table
+from pykernels import kernels
+from pykernels.bench.case import Case, Operand, kernel_of, load
+from pykernels.bench.cases import cases
+from pykernels.runtime.observe import recording
+
+pytest.importorskip("ml_dtypes")
+pytestmark = pytest.mark.gpu
+
+Array = np.ndarray[Any, Any]
+HALF_UNIT = 2.0**-8  # the largest error of one rounding, relative to the result
+FAMILIES = (
+    "attention", "conv", "elementwise", "loss", "matmul", "norm", "optim", "pool", "quant",
+    "random", "reduce", "resize", "rope", "rows", "scan", "softmax", "sort",
+)  # fmt: skip
+FORMS = {
+    "contiguous": {},
+    "apart": {"phase": 1, "gap": 3},
+    "reversed": {"phase": 3, "order": True},
+}
+
+
+def widened(kernel: str) -> set[str]:
+    """The arguments of a kernel that accept bfloat16 without having it."""
+    args = kernel_of(kernel).args
+    return {a.name for a in args if "bfloat16" in a.accepted and "bfloat16" not in a.dtypes}
+
+
+@functools.cache
+def small_cases() -> dict[str, list[Case]]:
+    """Small cases by kernel, of those with arguments in question."""
+    found: dict[str, list[Case]] = {}
+    for case in cases(48):
+        if case.function is None and widened(case.kernel):
+            found.setdefault(case.kernel, []).append(case)
+    return found
+
+
+def in_bfloat16(case: Case, form: dict[str, Any]) -> Case:
+    """The case with bfloat16 tensors that lie in memory in this form."""
+    tensors: dict[str, Operand] = {}
+    for name, o in case.tensors.items():
+        if name not in widened(case.kernel) or o.dtype not in ("float32", "float16"):
+            tensors[name] = o
+            continue
+        given = {k: v for k, v in form.items() if k != "order"}
+        if "order" in form:
+            given["order"] = tuple(reversed(range(len(o.shape))))
+        tensors[name] = replace(o, dtype="bfloat16", **(given if o.shape else {}))
+    return replace(case, tensors=tensors)
+
+
+def test_every_family_is_here() -> None:
+    names = {kernel_of(n).family for n in kernels.__all__ if widened(n)}
+    assert names == {*FAMILIES}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kernels_match_references(dev: pk.Device, family: str, form: str) -> None:
+    """Within the bound of float32 and one rounding of each result."""
+    names = [n for n in kernels.__all__ if kernel_of(n).family == family and widened(n)]
+    assert {*names} <= {*small_cases()}
+    for name in names:
+        for case in small_cases()[name][: 2 if form == "contiguous" else 1]:
+            given = in_bfloat16(case, FORMS[form])
+            assert any(o.dtype == "bfloat16" for o in given.tensors.values()), case.id
+            load(dev, given).check()
+
+
+# -- functions ------------------------------------------------------------------------------------
+
+Calls = dict[str, Callable[[], Any]]
+RANDOM = {
+    "bernoulli", "categorical", "dropout", "dropout_mask", "empty", "empty_like", "kaiming_normal",
+    "kaiming_uniform", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
+    "xavier_normal", "xavier_uniform",
+}  # fmt: skip
+# Arguments that are float32 beside float16 are float32 beside bfloat16.
+STATES = {
+    "adam_step": "exp_avg", "adamw_step": "exp_avg", "batch_norm": "mean",
+    "cross_entropy_backward": "stats", "sgd_step": "momentum_buffer",
+}  # fmt: skip
+# Their default eps is the spacing of the dtype.
+SPACED = {"rms_norm", "add_rms_norm", "rms_norm_backward", "rms_norm_linear"}
+# A rounded result is an argument: o and lse; the kernel's test above has their bound.
+ROUNDED = {"flash_attn_backward"}
+# Results of a dtype that the arguments do not set.
+FIXED = {"cross_entropy", "rope_table", "timestep_embedding", "quantize", "clip_grad_norm"}
+
+
+def calls(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, dtype: pk.DTypeName
+) -> tuple[Calls, table.Given]:
+    """A call of each function, and the tensors that it is made of: numbers of bfloat16, stored as
+    `dtype`."""
+    made: list[table.Given] = []
+
+    def stored(make: Callable[..., pk.Tensor]) -> Callable[..., pk.Tensor]:
+        def method(*args: Any, **options: Any) -> pk.Tensor:
+            t = make(*args, **options)
+            return t.astype("bfloat16").astype(dtype) if t.dtype == "float32" else t
+
+        return method
+
+    class Kept(table.Given):
+        def __init__(self, dev: pk.Device) -> None:
+            super().__init__(dev)
+            made.append(self)
+
+    with monkeypatch.context() as patch:
+        for name in ("rand", "zeros"):
+            patch.setattr(pk.Device, name, stored(getattr(pk.Device, name)))
+        patch.setattr(table, "Given", Kept)
+        found = table.functions(dev)
+    return found, made[0]
+
+
+def tensors(result: Any) -> Iterator[pk.Tensor]:
+    if isinstance(result, pk.Tensor):
+        yield result
+    elif isinstance(result, (tuple, list)):
+        for part in result:
+            yield from tensors(part)
+
+
+def test_every_function(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of float32, rounded once, in bfloat16."""
+    ours, _ = calls(dev, monkeypatch, "bfloat16")
+    theirs, _ = calls(dev, monkeypatch, "float32")
+    wrong, rounded = [], 0
+    for name in sorted({*ours} - RANDOM - {*STATES} - SPACED - ROUNDED):
+        for got, want in zip(tensors(ours[name]()), tensors(theirs[name]()), strict=True):
+            exact = want.numpy().astype(np.float64)
+            if want.dtype == "float32" and got.dtype == "bfloat16":
+                rounded += 1
+                size = np.where(np.isfinite(exact), np.abs(exact), 0.0)
+                allowed = HALF_UNIT * size + 1e-6 * size.max(initial=0.0)
+            else:  # exact, or of numbers that are no tensors
+                assert got.dtype == want.dtype, name
+                allowed = np.zeros_like(exact)
+            found = got.numpy().astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                same = (found == exact) | (np.isnan(found) & np.isnan(exact))
+                if not (same | (np.abs(found - exact) <= allowed)).all():
+                    wrong.append(name)
+    assert wrong == []
+    assert rounded > 190
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_states_are_float32(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    call = calls(dev, monkeypatch, "bfloat16")[0][name]
+    with pytest.raises(pk.DTypeError, match=rf"{STATES[name]} must be float32 but is bfloat16"):
+        call()
+
+
+def test_default_eps_is_the_spacing(dev: pk.Device) -> None:
+    x, w = dev.rand((3, 65), seed=0).astype("bfloat16"), dev.rand((65,), seed=1).astype("bfloat16")
+    eps = 2.0**-7
+    pairs = [
+        (pk.rms_norm(x, 65, w), pk.rms_norm(x, 65, w, eps)),
+        (pk.add_rms_norm(x, x, 65, w)[0], pk.add_rms_norm(x, x, 65, w, eps)[0]),
+        (pk.rms_norm_backward(x, x, 65, w)[0], pk.rms_norm_backward(x, x, 65, w, eps=eps)[0]),
+    ]
+    for usual, given in pairs:
+        assert usual.dtype == "bfloat16"
+        np.testing.assert_array_equal(usual.numpy(), given.numpy())
+
+
+# -- gradients ------------------------------------------------------------------------------------
+
+# The gradient reads the result, which is rounded: its error is that of exp(x - y).
+OF_RESULTS = {"logsumexp": 2.0**-5}
+
+
+def gradients(call: Callable[[], Any], given: table.Given) -> dict[str, pk.Tensor | None]:
+    """The gradients of a sum of all results, with signs and sizes that differ."""
+    floats = ("float32", "bfloat16")
+    sources = {n: t for n, t in vars(given).items() if isinstance(t, pk.Tensor)}
+    sources = {n: t for n, t in sources.items() if t.dtype in floats}
+    with pk.Tape() as tape:
+        loss: Any = 0.0
+        for t in tensors(call()):
+            if t.dtype in floats:
+                factors = np.cos(np.arange(t.size, dtype=np.float32)).reshape(t.shape)
+                loss = loss + pk.sum(t.astype("float32") * factors)
+    assert not recording()
+    found: dict[str, pk.Tensor | None] = tape.gradient(loss, sources, unused="none")
+    return found
+
+
+def test_every_gradient(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of float32, up to the rounding of results and gradients between calls."""
+    ours, mine = calls(dev, monkeypatch, "bfloat16")
+    theirs, given = calls(dev, monkeypatch, "float32")
+    wrong, compared = [], 0
+    for name in sorted({*ours} - RANDOM - {*STATES} - SPACED):
+        try:
+            want = gradients(theirs[name], given)
+        except (pk.TapeError, pk.ArgumentError):  # no gradient, or no float result
+            with pytest.raises((pk.TapeError, pk.ArgumentError)):
+                gradients(ours[name], mine)
+            continue
+        got = gradients(ours[name], mine)
+        assert {n for n, t in got.items() if t} == {n for n, t in want.items() if t}, name
+        for source, t in got.items():
+            other = want[source]
+            if t is None or other is None:
+                continue
+            compared += 1
+            assert t.dtype == "bfloat16" and t.shape == other.shape, name
+            found, exact = t.numpy().astype(np.float64), other.numpy().astype(np.float64)
+            finite = np.isfinite(exact)  # acos(1)
+            np.testing.assert_array_equal(np.isfinite(found), finite, name)
+            size = np.abs(exact[finite]).max(initial=0.0)
+            error = np.abs(found - exact)[finite].max(initial=0.0)
+            if error > OF_RESULTS.get(name, 2.0**-7) * size:
+                wrong.append((name, source, error / size))
+    assert wrong == []
+    assert compared > 150
