@@ -15,7 +15,6 @@ from bench import functions as table
 from pykernels import kernels
 from pykernels.bench.case import Case, Operand, kernel_of, load
 from pykernels.bench.cases import cases
-from pykernels.runtime.observe import recording
 
 pytest.importorskip("ml_dtypes")
 pytestmark = pytest.mark.gpu
@@ -41,19 +40,25 @@ def widened(kernel: str) -> set[str]:
 
 @functools.cache
 def small_cases() -> dict[str, list[Case]]:
-    """Small cases by kernel, of those with arguments in question."""
+    """Small cases with tensors in question, by kernel."""
     found: dict[str, list[Case]] = {}
-    for case in cases(48):
-        if case.function is None and widened(case.kernel):
+    for case in cases(64):
+        if case.function is None and replaced(case):
             found.setdefault(case.kernel, []).append(case)
     return found
+
+
+def replaced(case: Case) -> set[str]:
+    """The tensors of a case that may be bfloat16."""
+    floats = {n for n, o in case.tensors.items() if o.dtype in ("float32", "float16")}
+    return floats & widened(case.kernel)
 
 
 def in_bfloat16(case: Case, form: dict[str, Any]) -> Case:
     """The case with bfloat16 tensors that lie in memory in this form."""
     tensors: dict[str, Operand] = {}
     for name, o in case.tensors.items():
-        if name not in widened(case.kernel) or o.dtype not in ("float32", "float16"):
+        if name not in replaced(case):
             tensors[name] = o
             continue
         given = {k: v for k, v in form.items() if k != "order"}
@@ -76,9 +81,7 @@ def test_kernels_match_references(dev: pk.Device, family: str, form: str) -> Non
     assert {*names} <= {*small_cases()}
     for name in names:
         for case in small_cases()[name][: 2 if form == "contiguous" else 1]:
-            given = in_bfloat16(case, FORMS[form])
-            assert any(o.dtype == "bfloat16" for o in given.tensors.values()), case.id
-            load(dev, given).check()
+            load(dev, in_bfloat16(case, FORMS[form])).check()
 
 
 # -- functions ------------------------------------------------------------------------------------
@@ -196,9 +199,11 @@ def gradients(call: Callable[[], Any], given: table.Given) -> dict[str, pk.Tenso
         loss: Any = 0.0
         for t in tensors(call()):
             if t.dtype in floats:
-                factors = np.cos(np.arange(t.size, dtype=np.float32)).reshape(t.shape)
+                waves = np.cos(np.arange(t.size, dtype=np.float32)).reshape(t.shape)
+                factors = np.rint(waves * 64) / 64  # bfloat16 has them
                 loss = loss + pk.sum(t.astype("float32") * factors)
-    assert not recording()
+    if not isinstance(loss, pk.Tensor):
+        return {}
     found: dict[str, pk.Tensor | None] = tape.gradient(loss, sources, unused="none")
     return found
 
@@ -211,12 +216,14 @@ def test_every_gradient(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None
     for name in sorted({*ours} - RANDOM - {*STATES} - SPACED):
         try:
             want = gradients(theirs[name], given)
-        except (pk.TapeError, pk.ArgumentError):  # no gradient, or no float result
+        except (pk.TapeError, pk.ArgumentError):  # no gradient
             with pytest.raises((pk.TapeError, pk.ArgumentError)):
                 gradients(ours[name], mine)
             continue
         got = gradients(ours[name], mine)
-        assert {n for n, t in got.items() if t} == {n for n, t in want.items() if t}, name
+        assert {n: t is None for n, t in got.items()} == {n: t is None for n, t in want.items()}, (
+            name
+        )
         for source, t in got.items():
             other = want[source]
             if t is None or other is None:
@@ -227,7 +234,7 @@ def test_every_gradient(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None
             finite = np.isfinite(exact)  # acos(1)
             np.testing.assert_array_equal(np.isfinite(found), finite, name)
             size = np.abs(exact[finite]).max(initial=0.0)
-            error = np.abs(found - exact)[finite].max(initial=0.0)
+            error = np.abs(found[finite] - exact[finite]).max(initial=0.0)
             if error > OF_RESULTS.get(name, 2.0**-7) * size:
                 wrong.append((name, source, error / size))
     assert wrong == []
