@@ -45,8 +45,8 @@ class Decoder:
 
     def __init__(
         self, dev: pk.Device, config: Config, weights: Mapping[str, Any], room: int,
-        dtype: Literal["float32", "float16"] = "float32", sampling: Sampling | None = None,
-        seed: int = 0, cache: str | None = None,
+        dtype: Literal["float32", "float16", "bfloat16"] = "float32",
+        sampling: Sampling | None = None, seed: int = 0, cache: str | None = None,
     ) -> None:  # fmt: skip
         if not config.row.rotary and room > config.context:
             raise ValueError(f"room must be up to {config.context} tokens but is {room}")

@@ -115,7 +115,7 @@ class Loader:
 
     def __init__(
         self, dev: pk.Device, config: Config, weights: Mapping[str, Any],
-        dtype: Literal["float32", "float16"],
+        dtype: Literal["float32", "float16", "bfloat16"],
     ) -> None:  # fmt: skip
         self.dev, self.config, self.weights, self.dtype = dev, config, weights, dtype
 

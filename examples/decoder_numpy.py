@@ -16,7 +16,7 @@ Rounded = Callable[[Array], Array]
 def logits(config: Config, weights: Weights, tokens: Array, dtype: Any = np.float64) -> Array:
     """The logits after each of the tokens, (n, vocabulary), float64.
 
-    Every result is rounded to `dtype`; sums are float32 for float16. So the logits in two dtypes
+    Every result is rounded to `dtype`; sums are float32 for 16 bits. So the logits in two dtypes
     show the effect of rounding on a network.
     """
     return Network(config, weights, dtype).logits(tokens)
@@ -27,7 +27,7 @@ class Network:
 
     def __init__(self, config: Config, weights: Weights, dtype: Any) -> None:
         self.config, self.dtype = config, dtype
-        self.wide = np.dtype(np.float32 if dtype == np.float16 else dtype)
+        self.wide = np.dtype(np.float32 if np.dtype(dtype).itemsize == 2 else dtype)
         self.w = {
             name: np.asarray(a, dtype).astype(self.wide, copy=False)
             for name, a in named(config, weights).items()

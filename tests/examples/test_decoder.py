@@ -35,10 +35,12 @@ def distance(a: Array, b: Array) -> float:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_prefill_and_steps_are_the_network(dev: pk.Device, name: str, dtype: Any) -> None:
     """The prompt in two pieces, then steps of one program at positions that it counts itself."""
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")  # gives numpy the name
     config = SHAPES[name]
     weights = random_weights(config, seed=1)
     stored = {n: w.astype(dtype).astype(np.float64) for n, w in weights.items()}
