@@ -44,7 +44,7 @@ def what_is_here():
     listed, _ = pykernels("list")
     rows = json.loads(pykernels("list", "--json")[0])
     assert len(rows) == len(listed.splitlines()) == report["build"]["kernels"]
-    assert re.search(r"^softmax +\d+ +float32, float16 ", listed, re.MULTILINE)
+    assert re.search(r"^softmax +\d+ +float32, float16, bfloat16 ", listed, re.MULTILINE)
     assert all(len(line) <= 100 for line in listed.splitlines())
     modules = subprocess.run(["python", "-m", "pykernels", "--version"], capture_output=True)
     assert pk.__version__ in modules.stdout.decode()
