@@ -351,7 +351,9 @@ def accuracy_page() -> Iterator[str]:
         "operation to it. Below it is what was seen on some of them: of float32 in a dense sample "
         "of the domain, of float16 (computed in float32 and rounded once) on every number, of two "
         "inputs on pairs at random; behind `at` the inputs. 0.5 is correct rounding. Numbers and "
-        "results below 2^-126 may count as zero."
+        "results below 2^-126 may count as zero. A bfloat16 result of any kernel has the bound of "
+        "float32 and one rounding more, half a unit of bfloat16 (2^-8 of the result); `python -m "
+        "pytest tests/kernels/test_bfloat16.py` holds each kernel to it."
     )
     yield ""
     found = [json.loads(f.read_text(encoding="utf-8")) for f in sorted(ACCURACY.glob("*.json"))]
