@@ -11,14 +11,14 @@ from pykernels._generated.kernels.mul import KERNEL
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Device, Tensor
-from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
+from pykernels.dtypes import FLOATS, DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
-from .random import FLOATS, drawn, probability, rand, randn
+from .random import drawn, probability, rand, randn
 
 __all__ = ["dropout", "kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform"]
 

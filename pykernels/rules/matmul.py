@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pykernels.call.arrays import Array, Call
 from pykernels.call.operation import Made
@@ -109,10 +109,10 @@ def scaled_product(
     return Made({"dst": result}, views)
 
 
-def float_dtype(op: str, name: str, value: Any) -> DTypeName:
+def float_dtype(op: str, name: str, value: Any) -> Literal["float32", "float16", "bfloat16"]:
     """The name of a dtype of floats, in any form of a dtype."""
     found = dtype_of(value, f"[{op}] {name}").name
-    if found in FLOATS:
+    if found == "float32" or found == "float16" or found == "bfloat16":
         return found
     raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {found}")
 
