@@ -64,7 +64,7 @@ class Reader:
         for key, value in given.items():
             for name in key.split() or [key]:
                 if name in found:
-                    self.fail(self.line(table, name), f"{table}.{name} is said twice")
+                    self.fail(self.line(table, name), f"{table}.{name} is given twice")
                 found[name] = dict(value) if isinstance(value, dict) else value
         return found
 
@@ -82,7 +82,7 @@ class Reader:
                     self.fail(self.line("axes", name), f"axes.{name} has no {key!r}")
             picks = self.data.setdefault("pick", {})
             if isinstance(picks, dict) and name in picks:
-                self.fail(self.line("pick", name), f"pick.{name} is said twice")
+                self.fail(self.line("pick", name), f"pick.{name} is given twice")
             axes[name], picks[name] = value["values"], value["pick"]
 
     def _included(self, lines: Sequence[str]) -> tuple[list[str], list[tuple[str, int]]]:

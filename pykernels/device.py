@@ -446,7 +446,7 @@ class LostTensor(_Tensor):
 
         def __getattr__(self, name: str) -> Any:  # no attribute is set
             refuse_process()
-            raise DeviceLostError("[tensor] it was sent to a process that had no device")
+            raise DeviceLostError("[tensor] it was unpickled in a process without a device")
 
 
 def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:

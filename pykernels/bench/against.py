@@ -268,8 +268,8 @@ class _Processes:
             if not path.is_file():
                 told = (done.stderr or done.stdout).strip().splitlines()
                 raise PyKernelsError(
-                    f"[bench] the bench of {command[0]} ended with {done.returncode}: "
-                    f"{told[-1] if told else 'it said nothing'}"
+                    f"[bench] the bench of {command[0]} ended with exit code {done.returncode}: "
+                    f"{told[-1] if told else 'no output'}"
                 )
             return Report.load(path)
 

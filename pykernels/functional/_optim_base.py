@@ -374,7 +374,7 @@ def load_state(op: str, state: Mapping[str, Any], owned: Mapping[str, Tensor]) -
         )
     if state.keys() != owned.keys():
         wrong = sorted(state.keys() ^ owned.keys())
-        raise ArgumentError(f"[{op}] the state has other names: {', '.join(wrong)}")
+        raise ArgumentError(f"[{op}] names that are missing or unknown: {', '.join(wrong)}")
     found = {name: own.device.tensor(state[name]) for name, own in owned.items()}
     for name, own in owned.items():
         if found[name].shape != own.shape or found[name].dtype != own.dtype:

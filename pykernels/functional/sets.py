@@ -126,7 +126,7 @@ def _size(op: str, size: int | None, fill_value: float | None, x: Tensor) -> int
     most = integer(op, "size", size)
     if most < 0 or (most > 0 and x.size == 0):
         raise ArgumentError(
-            f"[{op}] size must not be negative, and 0 for an x without elements, but is {most}"
+            f"[{op}] size must be 0 or more, and 0 for an x without elements, but is {most}"
         )
     return most
 

@@ -131,7 +131,7 @@ class Model:
         graphs: dict[tuple[Any, ...], Graph] = {}
         for key, program in programs.items():
             if isinstance(program, Stages):
-                raise ModelError("a network with a read between two parts has no plan")
+                raise ModelError("a network that reads values between two programs has no plan")
             graphs[key] = program.graph
         if not graphs:
             raise ModelError("a plan has the programs of calls: call the network once before")

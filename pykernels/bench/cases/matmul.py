@@ -351,7 +351,7 @@ def of_experts(edge: int) -> Iterator[Case]:
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
     if case.kernel in ("mul_mat_id", "rms_norm_linear"):
-        raise Skipped("written for products alone")
+        raise Skipped("this peer is written for plain products only")
     if case.kernel == "mul_mat_quant":
         raise Skipped("numpy has no quantised weights")
     if case.kernel == "mul_mat_i8":
@@ -387,9 +387,9 @@ def ort(case: Case) -> Node:
         raise Skipped("MatMulNBits takes weights in another layout")
     a = case.tensors["a"]
     if case.kernel == "mul_mat_i8":
-        raise Skipped("MatMulInteger's output cannot be its input again")
+        raise Skipped("MatMulInteger's output cannot be its next input")
     if a.shape[-1] != a.shape[-2]:
-        raise Skipped("its output cannot be its input again")
+        raise Skipped("its output cannot be its next input")
     return Node("MatMul", "b", ("b", "a"), scale=(3 / a.shape[-1]) ** 0.5, arrange=of_columns)
 
 
@@ -402,7 +402,7 @@ def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per element of dst, k after k."""
     if case.kernel != "mul_mat":
-        raise Skipped("it is written for floats")
+        raise Skipped("this peer is written for mul_mat only")
     a, b, dst = case.tensors["a"], case.tensors["b"], case.output
     *lead, n, m = dst.shape
     k, batches = a.shape[-1], int(np.prod(lead))

@@ -93,7 +93,7 @@ def naive(case: Case) -> tuple[str, int]:
     if cols > 1 << 18:
         raise Skipped("one invocation would take seconds")
     if rows * cols > 1 << 29:
-        raise Skipped("one binding does not hold it")
+        raise Skipped("it is larger than one binding")
     text = f"""
 const ROWS = {rows}u;
 const COLS = {cols}u;
