@@ -118,7 +118,7 @@ class Reader:
         for i, text in enumerate(self.block, 2):
             if starts(text):
                 return i
-        if keys[0] == "pick" and len(keys) == 2:  # it may be beside the values
+        if keys[0] == "pick" and len(keys) == 2:  # `pick` may stand in the axis's own table
             return self.line("axes", last)
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 

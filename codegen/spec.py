@@ -127,7 +127,7 @@ class Spec(Interface):
         return out
 
     def _of_row(self, row: Row, t: TensorSpec) -> TensorSpec:
-        """A tensor of the body in the form of one of its rows."""
+        """A tensor of the body, with the dtype that a row of the table gives it."""
         if t.name in row.conditions:
             return t
         if t.role == "out" and row.output == "bool":

@@ -17,7 +17,7 @@
 // pick.LV = "4"
 // pick.T = "dtype(x)"
 // inputs.x = { dtype = "T", vec = "V", readonly = true, over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
-// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides[positions.ndim + 2 - x.ndim:] + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
+// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides[positions.ndim + 2 - x.ndim:] + (0,))", doc = "(..., tokens), whose leading axes repeat to the axes of x before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", readonly = true, index = false, optional = true, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
 // outputs.scales = { dtype = "*", dtypes = ["uint32"], bind = "'atomic<u32>'", keeps = true, over = "scales.with_layout(x.shape[1:], scales.strides[1:-3] + (0, 0))", doc = "(batches, width / 32, 1, rows / 2)" }
 // outputs.low = { dtype = "u32", vec = "LV", keeps = true, over = "low.with_layout(x.shape[1:], low.strides[1:-3] + (0, 0))", doc = "(batches, width / 32, parts, rows, 4)" }

@@ -14,7 +14,7 @@
 // axes.V = [1, 4]
 // axes.SHARE = { values = "configs", pick = "'heads4'" }
 // inputs.x = { dtype = "T", vec = "V", over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
-// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(dst.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
+// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(dst.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to the axes of x before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", index = false, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
 // outputs.dst = { dtype = "T", vec = "V", alias = "x", over = "dst.with_layout(dst.shape[1:], dst.strides[1:])", doc = "Has the shape of x" }
 // options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "'normal': pair i is columns 2 i and 2 i + 1; 'neox': columns i and pairs + i." }

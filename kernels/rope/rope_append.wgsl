@@ -15,7 +15,7 @@
 // axes.V = [1, 4]
 // axes.SHARE = { values = "configs", pick = "'heads4'" }
 // inputs.x = { dtype = "T", vec = "V", over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
-// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
+// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to the axes of x before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", index = false, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
 // outputs.cache = { dtype = "T", vec = "V", in_place = true, keeps = true, over = "cache.with_layout(x.shape[1:], cache.strides[1:-2] + (0, cache.strides[-1]))", doc = "(..., heads of keys and values, room, width)" }
 // outputs.dst = { dtype = "T", vec = "V", over = "dst.with_layout(x.shape[1:], dst.strides[1:])", doc = "(..., heads of queries, tokens, width)" }

@@ -94,7 +94,7 @@ def unique(
         places = picks = nonzero(first, op)[0]
         if by_count:
             ends = _ends(op, call, places, flat.size)
-    else:  # one more, the end of the last value; behind it x.size, which is no position
+    else:  # one more position for the end of the last value; unused ones are x.size
         bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
         places, ends = bounds[:-1], bounds[1:]
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)

@@ -69,7 +69,7 @@ class RawKernel:
         self.name, self.wgsl, self.entry = name, wgsl, entry
         self.__name__ = name  # the name in tables of functions
         self._text, self._constants = without_debug(name, wgsl), constants
-        self._instrumented = False  # a text that debugging.py made of another one
+        self._instrumented = False  # True for the text that debugging.py makes from another text
         self._interface = found = reflect(name, self._text, entry, constants)
         self.workgroup = found.workgroup
         self.inputs = tuple(b.name for b in found.bindings if not b.written)

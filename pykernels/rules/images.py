@@ -31,7 +31,7 @@ def numbers(op: str, name: str, value: Any) -> Any:
 
 
 def single(op: str, name: str, value: Any) -> Any:
-    """One integer for a signal, also from a sequence of one."""
+    """The integer for a signal, given as an integer or as a sequence of one integer."""
     found = numbers(op, name, value)
     if isinstance(found, tuple):
         raise ArgumentError(f"[{op}] {name} must be one integer but is {value!r}")

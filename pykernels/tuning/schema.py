@@ -109,10 +109,10 @@ class Int8:
 class Matmul:
     bodies: tuple[str, ...]  # such as "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
     dispatch: float  # time of one more dispatch
-    mma_sum: float  # time of the sum over splits on matrix units, beyond that of its bytes
+    mma_sum: float  # time of the sum over splits on matrix units, besides the time of its bytes
     gemv_rows: int  # most rows for which gemv is chosen
-    gemv_area: int  # gemv needs at least this: columns (32 or more) times k, for each row
-    gemv_depth: int  # gemv needs more than this: k, for each row but one
+    gemv_area: int  # gemv needs at least so many columns (32 or more) times k, for each row
+    gemv_depth: int  # gemv needs a k above this number times rows minus 1
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile

@@ -146,7 +146,7 @@ def test_pools_reject(dev: pk.Device) -> None:
          r"\[max_pool2d\] padding must be at most half of a window's reach, 1, but is 2"),
         (lambda: pk.max_pool1d(x[0], 2, padding=2), pk.ArgumentError, r"\[max_pool1d\] padding"),
         (lambda: pk.max_pool2d(x, 7), pk.ShapeError, r"\[max_pool2d\] the image with its padding"),
-        (lambda: pk.max_pool2d(x, 0), pk.ArgumentError, "kernel_size must be .* from 1"),
+        (lambda: pk.max_pool2d(x, 0), pk.ArgumentError, "kernel_size must be .* of 1 or"),
         (lambda: pk.max_pool2d(x, 2, 0), pk.ArgumentError, "stride must be .* from 1"),
         (lambda: pk.max_pool2d(x, (1, 2, 3)), pk.ArgumentError, "kernel_size must be"),
         (lambda: pk.max_pool1d(x[0], (2, 2)), pk.ArgumentError, "kernel_size must be one integer"),
