@@ -237,7 +237,7 @@ class Device(DeviceControl):
 
         Raises:
             DTypeError: tensors do not have the dtype, for example complex numbers.
-            ArgumentError: numpy cannot make an array of it.
+            ArgumentError: numpy cannot make an array of the values.
         """
         context = self._context
         context.check()

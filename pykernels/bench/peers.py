@@ -42,7 +42,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # the largest call for numpy
 GRAPH = 1024  # calls in one CUDA graph
-SHORT = 5e-5  # seconds: shorter calls run in a graph, because else the host's time is measured
+SHORT = 5e-5  # seconds: shorter calls run in a graph, because otherwise the host's time counts
 
 
 def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:

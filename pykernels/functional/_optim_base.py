@@ -41,7 +41,7 @@ class Optimizer:
     _places: Mapping[str, int]  # position of the first number of a setting
     _size = 0  # count of all numbers; 0: the sum over all settings
     _initial: Mapping[int, float] = {}  # numbers that belong to no setting
-    _counts = False  # is there a count of steps?
+    _counts = False  # True if there is a count of steps
     _views: Mapping[str, int] = {}  # state that is a number among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
     _together = False  # True: one launch updates several parameters

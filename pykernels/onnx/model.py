@@ -186,7 +186,7 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # reading may have found inputs whose values it needs
+            key = self._key(values)  # now with the inputs whose values the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, values

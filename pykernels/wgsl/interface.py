@@ -97,7 +97,7 @@ class Interface:
     tensors: tuple[TensorSpec, ...]
     params: tuple[Param, ...] = ()
     iterate: str = "none"
-    subgroups: str = ""  # expression over axes: are subgroup operations used?
+    subgroups: str = ""  # expression over axes: True if subgroup operations are used
     faults: bool = False  # each launch has a slot to report wrong numbers
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     fragments: str = ""  # expression over axes: the element type of matrix units' operands

@@ -45,7 +45,7 @@ HALVES = (
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
 # Decoding with a cache whose filled length only the device knows: the whole cache, or a quarter.
 FILLED = {"llama-3-8b-decode": (1, 4)}
-ROWS = 64  # of the output that are checked
+ROWS = 64  # rows of the output that are checked
 LONG = 512  # queries from which torch's backward lasts longer than its launch
 _LLAMA_2, _GPT_2 = "1x32x32x4096x4096x128", "8x16x16x1024x1024x64"
 MAIN = {

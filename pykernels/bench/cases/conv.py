@@ -37,7 +37,7 @@ SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
 # Shapes for matrix units, in f16: both gradients, and channels last, too.
 MATRIX = ("resnet-50-conv2", "resnet-50-conv4", "sd-320")
 CHANNELS_LAST = ("resnet-50-conv1", "resnet-50-conv2", "unet-64", "mobilenet-v2-dw")
-CHANNELS = 8  # of the gradients by weights and bias are checked, of each side
+CHANNELS = 8  # channels of each side that are checked in gradients by weights and bias
 _CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
 MAIN = {
     "conv2d": (
