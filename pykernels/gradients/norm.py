@@ -179,7 +179,7 @@ def group_norm_backward(call: Taped) -> None:
 
 @reads("dy", "x", "weight")
 def batch_norm_backward(call: Taped) -> None:
-    """The given mean and variance are those of x; they are computed again."""
+    """The rule takes the given mean and variance for x's own, and computes them again from x."""
     _again(call, _by_mean_of(0, *range(2, len(call.shape("x") or ()))), "x", "weight")
 
 
