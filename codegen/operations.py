@@ -48,7 +48,7 @@ class Argument:
     """One argument of a function: an array, a number that the kernel takes, or an option."""
 
     name: str
-    kind: str  # "array", "number", "option", "out", or "other": only for checks of others
+    kind: str  # "array", "number", "option", "out", or "other": only checks of arguments read it
     type: str = ""
     default: str = ""  # a Python literal
     check: str = ""

@@ -2,8 +2,8 @@
 
 Some differences between runs (places in memory, choices of the driver, other programs) are the same
 for all passes of a process, so passes cannot measure them. Processes can. A case that looks
-different is measured once more with as many fresh processes, and those alone decide: the chance
-that same code is called slower or faster is the product of the levels of both stages.
+different is measured once more with as many fresh processes, and these processes alone decide. The
+chance that equal code is called slower or faster is the product of the levels of both stages.
 
 With a time limit, undecided cases are measured further, and each case is looked at several times.
 The first stage of a look uses all readings so far, and the second stage only the next batch of as

@@ -213,7 +213,7 @@ def _again(call: Taped, plain: Any, *names: str) -> None:
     if "ds" in call.names:
         call.give("ds", call.dy())
     added: dict[str, Any] = {}
-    if "dbias" in outputs:  # whatever the bias is
+    if "dbias" in outputs:  # no gradient depends on the values of the bias
         added["bias"] = call.dy("dbias").device.zeros(call.shape("dbias") or ())
 
     def compute(dy: Any, **given: Any) -> Any:

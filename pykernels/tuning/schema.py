@@ -40,9 +40,9 @@ class Gemv:
     """Skinny products: few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
-    busy_rows: int  # the same for several rows, which hold more sums and whose splits cost more
+    busy_rows: int  # `busy` for several rows, which hold more sums and whose splits cost more
     shortest: int  # smallest length of a split
-    shortest_rows: int  # the same if k does not run along the memory of the larger operand
+    shortest_rows: int  # `shortest` if k does not run along the memory of the larger operand
     most: int  # largest number of splits
     lane_k: int  # the least k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight invocations share a sum if k does not run along memory
@@ -72,7 +72,7 @@ class GemmTile:
     short: int  # smallest length of a last split that is shorter than the others
     uneven: float  # largest idle share of a wave if the last split is shorter than the others
     k_last: Mapping[str, float]  # cost of loading b with k last, as a share, by dtype ("f16")
-    scalars: float  # the same cost of loading b without vectors
+    scalars: float  # cost of loading b with k last, without vectors, as a share
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Int8:
     tiles: Mapping[str, Tile]
     rate: float
     rows_run: float  # cost, as a share, of loading an operand whose rows, not k, run along memory
-    bytes: float  # the same cost of loading an operand byte by byte
+    bytes: float  # cost, as a share, of loading an operand byte by byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +250,7 @@ class AttentionBackward:
     bodies: tuple[str, ...]  # "128"
     room: int  # most elements of one matrix of a window
     side: int  # most queries and keys of a window
-    band_side: int  # the same if a band hides keys
+    band_side: int  # `side` if a band hides keys
     least_tiles: int  # with fewer tiles of 128, the small tile is used
     least_side: int  # with up to this number of queries or keys, the small tile is used
     narrow_groups: int  # with fewer workgroups for a sum, its tiles have 64 columns

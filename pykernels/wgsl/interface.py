@@ -75,7 +75,7 @@ class Param:
     default: float | int | bool | None = None
     arg: bool = False  # a scalar argument of the call
     of: str = ""  # for bits: the tensor or dtype that gives the bit pattern
-    when: str = ""  # expression over axes; such params are the last, so that no other one moves
+    when: str = ""  # expression over axes; these params are the last, so no other param moves
     doc: str = ""
     line: int = 1  # where the spec declares it
     member: str = ""  # its member of Params, if the name in the call is another

@@ -56,7 +56,7 @@ QUANTISED = [
     Shape("decode-4096", (1, 4096, 4096), "Llama 3 8B: output projection, one token"),
 ]
 MIXED = ("q4_0", "q8_0", "q4_k", "q5_k", "q6_k")
-ALL_TYPES = ("4096", "decode-16384")  # the others in the first two
+ALL_TYPES = ("4096", "decode-16384")  # all other shapes run with the first two types of MIXED
 FACTORS = {"a_scale", "b_scale"}
 MAIN = {
     "mul_mat": (
@@ -87,7 +87,7 @@ def mul_mat(
 def mul_mat_i8(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
 ) -> Case:
-    """The same for bytes; a float output has a factor for each row of a and b."""
+    """The product of bytes; a float output has a factor for each row of a and b."""
     if dtype not in ("int8", "uint8"):  # a command that names no dtype asks for float32
         dtype, out = "int8", "int32"
     if out == dtype:
