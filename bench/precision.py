@@ -29,7 +29,7 @@ KINDS = ("normal", "one sign", "wide")
 DEPTHS = (64, 512, 1024, 4096, 16384)
 HEADS, WIDTH = 4, 64  # heads of attention, and their width
 MOST = 1.1  # largest ratio to torch's errors with which one piece may be the default
-# The line that makes one piece the default, by family.
+# By family: the file and the expression that decide whether sums are in one piece by default.
 DEFAULTS = {
     "matmul": "pykernels/plans/matmul/mul_mat.py: whole_sums (it is the default)",
     "conv2d": "pykernels/plans/conv/matrix.py: longest = depth if c.precision != 'high' else ...",

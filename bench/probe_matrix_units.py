@@ -52,7 +52,7 @@ def kept_below(sums: Sums) -> int:
 
 
 def joint(sums: Sums) -> int:
-    """How many terms of half a last place change the sum in one step; 0 if no number does."""
+    """The number of terms of half a last place that change the sum in one step; 0 if none does."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 

@@ -196,7 +196,7 @@ def main_cases(up: str) -> str:
 
 
 def table(names: list[str]) -> str:
-    """The rows of some kernels."""
+    """The rows of these kernels in the table of results."""
     from pykernels.bench.table import markdown
 
     unknown = set(names) - {r.kernel for r in report().results}

@@ -310,7 +310,8 @@ def generate(
         verdicts = _verdicts(root, result, validate == "require", full, report)
     touched = write(root, result)
     path, said = root / GENERATED / VALIDATION, _json(verdicts)
-    if not path.is_file() or path.read_text(encoding="utf-8") != said:  # others may read it now
+    # Not written if equal, because another process may read the file now.
+    if not path.is_file() or path.read_text(encoding="utf-8") != said:
         path.write_text(said, encoding="utf-8")
     bodies = {v.spec.name for v in result.variants}
     size = sum(len(v.text) for v in result.variants)
@@ -337,7 +338,7 @@ def _verdicts(
     return {
         "validators": validators,
         "changed": sorted(new),
-        "manifest": _sha256(result.files["manifest.json"]),  # it has the hashes of all texts
+        "manifest": _sha256(result.files["manifest.json"]),  # with the hashes of all texts
     }
 
 

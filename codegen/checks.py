@@ -83,6 +83,6 @@ def _check_shapes(s: Spec) -> None:
         if t.index and not t.over and t.name not in tied:
             raise BuildError(
                 s.file, t.line,
-                f"{t.name} need not have the shape of the index space, that of {s.filled.name}: "
-                "say like, broadcast or expand, or index = false",
+                f"{t.name} is not known to have the shape of {s.filled.name}, the index space: "
+                "give it like, broadcast or expand, or index = false",
             )  # fmt: skip

@@ -52,7 +52,7 @@ _IMPORTS = {
     "pykernels.runtime.whole": ("whole",),
     "pykernels.call.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
 }  # fmt: skip
-# The only imports of bodies and kernels, because an axis may have the name of another import.
+# Generated bodies and kernels import only names of these modules: an axis may have any other name.
 _DATA = (
     "dataclasses",
     "typing",

@@ -48,32 +48,31 @@ class Argument:
     """One argument of a function: an array, a number that the kernel takes, or an option."""
 
     name: str
-    kind: str  # "array", "number", "option", "out", or "other": only for checks of others
+    kind: str  # "array", "number", "option", "out", or "other": only checks of arguments read it
     type: str = ""
     default: str = ""  # a Python literal
     check: str = ""
-    same: str = ""  # another name for it
+    same: str = ""  # another name of the argument
     keyword: bool = False
     doc: str = ""
     tensor: TensorSpec | None = None  # for an array: the kernel's tensor
-    refuses: bool = False  # its check returns nothing, and runs only if no cached call fits
-    of_others: tuple[str, ...] = ()  # other arguments that its check reads
-    rest: bool = False  # collects the keywords that are no arguments
+    refuses: bool = False  # the check returns nothing, and runs only if no cached call fits
+    of_others: tuple[str, ...] = ()  # other arguments that the check reads
+    rest: bool = False  # collects all keywords that are not other arguments
 
     @property
     def converts(self) -> bool:
-        """True if its check may launch a kernel to convert the array to another dtype."""
+        """True if the argument's check may launch a kernel that converts the array's dtype."""
         return bool(self.check) and not self.refuses and not self.of_others
 
     @property
     def left(self) -> bool:
-        """True if the caller may leave it out although the kernel needs it: the rule computes
-        it."""
+        """True if the caller may leave out an array that the kernel needs: the rule computes it."""
         return self.tensor is not None and self.default == "None" and not self.tensor.optional
 
     @property
     def optional(self) -> bool:
-        """True if it may be None. An array then counts as not given."""
+        """True for an array that may be None, which counts as not given."""
         return self.tensor is not None and self.tensor.optional
 
 
@@ -90,14 +89,14 @@ class Function:
     arguments: tuple[Argument, ...]
     result: str  # the annotation of the result
     homes: Mapping[str, str]  # the modules of the rule, the checks and the test
-    op: str  # its name in errors
+    op: str  # the function's name in errors
     doc: str
     returns: str
     raises: str
 
     @property
     def is_public(self) -> bool:
-        """True if it is a function of the package."""
+        """True for a function of the package."""
         return not self.name.startswith("_")
 
     @cached_property
@@ -119,13 +118,13 @@ class Function:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared(Function):
-    """One function of layer two that runs a kernel on what its rule makes of the arguments."""
+    """One function of layer two that runs a kernel on the views that a rule makes."""
 
     spec: Spec  # the kernel
-    wrapper: str  # the name of the kernel's wrapper that it runs
-    results: Mapping[str, str]  # by output of the kernel: the argument that asks for it
-    tape: bool  # True if it has more outputs while a tape records
-    special: Sequence[Mapping[str, str]]  # tests of arguments, and functions for calls that pass
+    wrapper: str  # the name of the kernel's wrapper
+    results: Mapping[str, str]  # by output of the kernel: the argument that asks for the output
+    tape: bool  # True if there are more outputs while a tape records
+    special: Sequence[Mapping[str, str]]  # tests of arguments; functions for calls that pass them
 
 
 def operation_files(root: Path) -> list[Path]:

@@ -258,7 +258,7 @@ def _row(t: _Table, name: str) -> Row:
     if "gate" in data and inputs != ("x",):
         t.fail(t.line(name, "gate"), f"{name}: a gate has the one input x")
     if params and data.get("wgsl", {}).keys() != {"float"}:
-        t.fail(t.line(name, "params"), f"{name}: params are f32, and so is all that they go with")
+        t.fail(t.line(name, "params"), f"{name}: params are f32, so the only class is float")
     conditions = tuple(i for i, word in zip(inputs, words, strict=True) if ":" in word)
     _check_numpy(t, name, {*inputs} - {*conditions}, {*named})
     _check_numbers(t, name, inputs, {*inputs} - {*conditions})

@@ -64,7 +64,7 @@ class Reader:
         for key, value in given.items():
             for name in key.split() or [key]:
                 if name in found:
-                    self.fail(self.line(table, name), f"{table}.{name} is said twice")
+                    self.fail(self.line(table, name), f"{table}.{name} is given twice")
                 found[name] = dict(value) if isinstance(value, dict) else value
         return found
 
@@ -82,7 +82,7 @@ class Reader:
                     self.fail(self.line("axes", name), f"axes.{name} has no {key!r}")
             picks = self.data.setdefault("pick", {})
             if isinstance(picks, dict) and name in picks:
-                self.fail(self.line("pick", name), f"pick.{name} is said twice")
+                self.fail(self.line("pick", name), f"pick.{name} is given twice")
             axes[name], picks[name] = value["values"], value["pick"]
 
     def _included(self, lines: Sequence[str]) -> tuple[list[str], list[tuple[str, int]]]:
@@ -118,7 +118,7 @@ class Reader:
         for i, text in enumerate(self.block, 2):
             if starts(text):
                 return i
-        if keys[0] == "pick" and len(keys) == 2:  # it may be beside the values
+        if keys[0] == "pick" and len(keys) == 2:  # `pick` may stand in the axis's own table
             return self.line("axes", last)
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 

@@ -232,7 +232,7 @@ def _outputs(row: Reduction, kernels: Sequence[Reduced]) -> tuple[str, ...]:
 
 
 def _is_of(finish: str, kernel: str) -> bool:
-    """True for the finish of a kernel or of one of its orders."""
+    """True if a finish belongs to this kernel, for every order of a norm or for one order."""
     return finish == kernel or finish.startswith(f"{kernel}_")
 
 

@@ -127,7 +127,7 @@ class Spec(Interface):
         return out
 
     def _of_row(self, row: Row, t: TensorSpec) -> TensorSpec:
-        """A tensor of the body in the form of one of its rows."""
+        """A tensor of the body, with the dtype that a row of the table gives it."""
         if t.name in row.conditions:
             return t
         if t.role == "out" and row.output == "bool":
@@ -253,11 +253,11 @@ def _uses(r: Reader, spec: Spec, names: set[str]) -> None:
     seen: set[str] = set()
     for path in spec.uses:
         if not isinstance(path, str) or not library_name(path):
-            r.fail(line, f"uses: {path!r} is no path of a library with a part that no axis decides")
+            r.fail(line, f"uses: {path!r} is not a path with a part that no axis decides")
         for text in LIBRARY.findall(path):
             r.expr(text, names, "uses")
         if library_name(path) in seen:
-            r.fail(line, f"uses: templates would know two libraries as {library_name(path)!r}")
+            r.fail(line, f"uses: two libraries have the name {library_name(path)!r}")
         seen.add(library_name(path))
     for axes in spec.variants() if spec.uses else ():
         for lib in spec.libraries(axes).values():

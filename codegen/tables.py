@@ -225,10 +225,10 @@ def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) ->
                        ("expand", "inputs"), ("in_place", "outputs"),
                        ("keeps", "outputs")):  # fmt: skip
         if fields.get(key) and where[0] != table:
-            r.fail(r.line(*where), f"{name}: {key} is said of {table} only")
+            r.fail(r.line(*where), f"{name}: {key} is a key of {table} only")
     for key in ("over", "broadcast", "expand"):
         if key in fields and fields.get("index") is False:
-            r.fail(r.line(*where), f"{name}: {key} is for the index space, which it is left out of")
+            r.fail(r.line(*where), f"{name}: {key} needs the index space, but index is false")
         if key in fields and iterate == "none" and "bodies" not in r.data:
             r.fail(r.line(*where), f"{name}: {key} needs an index space: there is no 'iterate'")
 

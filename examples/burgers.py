@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 NU = 0.05 / np.pi
 POINTS, EDGES = 1024, 128  # points of a step: inside, and on each of the three sides
-EDGE = 10.0  # weight of the edges; with 1, training stays at a flat u for long
+EDGE = 10.0  # weight of the edges; with 1, u stays flat for many steps
 WIDTH, LAYERS = 24, 3
 RATE, WARM_UP = 5e-3, 50
 WANTED = 0.1  # relative error after the default number of steps
@@ -113,7 +113,7 @@ def solve(steps: int, inside: int = POINTS, edges: int = EDGES) -> tuple[Weights
 
 
 def predict(w: Weights, x: Array, t: Array) -> Array:
-    """u at the points of two arrays of one shape."""
+    """u at points whose x and t are arrays of the same shape."""
     device = w["w0"].device
     columns = [device.tensor(a.reshape(-1, 1).astype(np.float32)) for a in (x, t)]
     return network(w, *columns).numpy().reshape(x.shape)

@@ -64,7 +64,7 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
 def read(files: Iterable[Path], config: Config) -> dict[str, Array]:
     """The weights of safetensors files in their stored dtype; bfloat16 becomes float32.
 
-    ValueError if a file is no safetensors file, or if weights are missing or have another shape.
+    ValueError if a file is not a safetensors file, or if weights are missing or have another shape.
     """
     found: dict[str, Array] = {}
     for file in files:

@@ -25,7 +25,8 @@ import pykernels as pk
 Array = np.ndarray[Any, Any]
 
 PICTURES = 200
-TOLERANCE, MOST = 1e-2, 200  # largest residual relative to the value, and most products for a value
+TOLERANCE = 1e-2  # largest residual, relative to the value
+MOST = 200  # largest number of products for a value
 
 
 class Pair(NamedTuple):

@@ -150,7 +150,7 @@ class Decoder:
         else:
             q = own[:, : c.heads]
             pk.set_rows(own[:, c.heads :].swapaxes(0, 1), positions, cache)
-        if isinstance(cache, pk.QTensor) and lengths is None:  # a QTensor has no views of some rows
+        if isinstance(cache, pk.QTensor) and lengths is None:  # which has no view of some rows
             lengths = self.dev.tensor(np.int32([self.length + n]))
         kept = cache if lengths is not None else cache[:, : self.length + n]
         found = self.dev.empty((n, c.heads, c.depth), self.dtype)

@@ -2,9 +2,9 @@
 
     python examples/digits.py [--save digits.png]
 
-Each digit of each font becomes a field of signed distances once. A sample is such a field after a
-random affine transform (rotation, shear, scale, shift), made thicker or thinner by a random amount,
-with noise added. Testing uses other fonts than training.
+Each digit of each font is converted once to a field of signed distances. A sample is such a field
+after a random affine transform (rotation, shear, scale, shift), made thicker or thinner by a random
+amount, with noise added. Testing uses other fonts than training.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class Device(DeviceControl):
 
         Raises:
             DTypeError: tensors do not have the dtype, for example complex numbers.
-            ArgumentError: numpy cannot make an array of it.
+            ArgumentError: numpy cannot make an array of the values.
         """
         context = self._context
         context.check()
@@ -326,7 +326,7 @@ class Tensor(TensorMethods):
             device: the Device to use; None takes `Device.from_wgpu` of the texture's device.
 
         Raises:
-            DTypeError: no texture, or a format of other channels.
+            DTypeError: not a texture, or a format whose channels have no dtype of tensors.
             ArgumentError: a texture of several samples, or a level that does not exist.
             BufferStateError: the texture belongs to another device or lacks the usage; inside a
                 capture or a recorded pass.
@@ -352,7 +352,8 @@ class Tensor(TensorMethods):
 
         Raises:
             ShapeError: another shape than the texture's.
-            DTypeError: another dtype, no texture, or a format of other channels.
+            DTypeError: another dtype, not a texture, or a format whose channels have no dtype of
+                tensors.
             ArgumentError, BufferStateError: as in `from_texture`.
         """
         write_texture(self, texture, level)
@@ -446,7 +447,7 @@ class LostTensor(_Tensor):
 
         def __getattr__(self, name: str) -> Any:  # no attribute is set
             refuse_process()
-            raise DeviceLostError("[tensor] it was sent to a process that had no device")
+            raise DeviceLostError("[tensor] it was unpickled in a process without a device")
 
 
 def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:

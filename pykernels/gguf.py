@@ -153,7 +153,7 @@ def _check_header(path: str | PathLike[str]) -> None:
             header.skip(4)
             # No type has less than a bit for an element.
             if max(header.take("Q"), elements // 8) > len(data):
-                raise ValueError(f"a tensor of {elements} elements leads out of {len(data)} bytes")
+                raise ValueError(f"a tensor of {elements} elements exceeds its {len(data)} bytes")
 
 
 class _Header:
@@ -168,7 +168,7 @@ class _Header:
     def skip(self, nbytes: int) -> None:
         self._at += nbytes
         if self._at > len(self._data):
-            raise ValueError(f"byte {self._at} of {len(self._data)} belongs to its header")
+            raise ValueError(f"its header has {self._at} bytes or more of {len(self._data)}")
 
     def take(self, kind: str) -> int:
         at = self._at
@@ -181,7 +181,7 @@ class _Header:
         file."""
         found = self.take("Q")
         if found * least > len(self._data) - self._at:
-            raise ValueError(f"it has {found} entries and {len(self._data)} bytes")
+            raise ValueError(f"its {len(self._data)} bytes are too few for {found} entries")
         return found
 
     def axes(self) -> int:

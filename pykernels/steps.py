@@ -113,7 +113,7 @@ class Arg:
     like: str = ""  # name of an argument that must have the same shape
     broadcast: str = ""  # name of an argument to whose shape this argument repeats
     expand: str = ""  # as `broadcast`, but by numpy's rule: only axes of size 1 repeat
-    axes: str = ""  # its axes, a letter each; axes of one letter have one size in all arguments
+    axes: str = ""  # one letter per axis; axes with the same letter have the same size
     optional: bool = False
     readonly: bool = False  # steers control flow: never bound read_write
     alias: str = ""  # for an output: the input whose memory it may share

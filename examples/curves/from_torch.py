@@ -1,4 +1,4 @@
-"""Writes lenet.json and transformer.json: torch's losses, from the examples' own start and batches.
+"""Writes lenet.json and transformer.json: torch's losses, from the examples' weights and batches.
 
     PYTHONPATH=. python examples/curves/from_torch.py    # needs torch; pykernels does not
 

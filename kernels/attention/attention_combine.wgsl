@@ -22,11 +22,11 @@
 // grid = "rows << column_bits"
 // ///
 
-// One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns
-// each) times DOWN = 32 that share the splits. Each invocation finds the maximum of its own values;
-// then four of the 32 combine eight values each, and one invocation combines these four. The text
-// is short and has few barriers, because at this size latency and the first fetch of instructions
-// take most of the time.
+// One workgroup per row and COLS = 32 of its columns. ACROSS = 8 invocations take four columns each,
+// and DOWN = 32 invocations of the same columns share the splits. Each invocation finds the maximum of
+// its own values; then four of the 32 combine eight values each, and one invocation combines these
+// four. The text is short and has few barriers, because at this size latency and the first fetch of
+// instructions take most of the time.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}
@@ -47,7 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((block != 0u) & (block * ${ACROSS}u >= columns)) { return; }
   let column = block * ${ACROSS}u + (li & ${ACROSS - 1}u);
   let column_near = min(column, max(columns, 1u) - 1u);
-  // If rows of dst and lse follow one another, this needs no division. Else row_step is 0.
+  // If rows of dst lie row_step apart, their position needs no division. Otherwise row_step is 0.
   var to = p.dst_off + row * p.row_step;
   var lse_at = p.lse_off + row;
   var head = 0u;

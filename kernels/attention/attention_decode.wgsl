@@ -50,8 +50,8 @@
 // lane turns the logit into a weight and sends it to all lanes. No barrier is needed until the groups
 // are combined, unless subgroups are smaller than a group: then lanes exchange by workgroup memory.
 //
-// Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
-// last; stores are guarded.
+// Bounds, for unchecked compilation: keys and depths are clamped to their counts, rows to the last
+// row; stores are guarded.
 ${decode_split.functions(decode_layout)}
 
 ${decode_split.main(decode_layout)}

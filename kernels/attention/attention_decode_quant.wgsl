@@ -36,8 +36,9 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// How the work is split: attention_decode.wgsl. A lane reads its own 8 numbers of a block, one word of
-// 4 bits or two of 8, and the scale that it shares with its neighbours.
+// How the work is split: attention_decode.wgsl. A lane reads its own 8 numbers of a block (one word of
+// numbers of 4 bits, or two words of numbers of 8 bits) and the scale that it shares with its
+// neighbours.
 ${decode_split.functions(decode_layout)}
 
 ${decode_split.main(decode_layout)}

@@ -15,7 +15,7 @@
 //   "MMA != 'cooperative_matrix' or (D == 'f32' and LENGTHS == '')",  # for naga's verdict only
 // ]
 // fragments = "'f16'"
-// inputs.q = { dtype = "u32", vec = "VEC", axes = "b h s d", doc = "(batch, heads, queries, depth) in words of two halves, rows of whole units of 16 bytes; so are k and v" }
+// inputs.q = { dtype = "u32", vec = "VEC", axes = "b h s d", doc = "(batch, heads, queries, depth) in words of two halves; rows are whole 16-byte units; the same for k and v" }
 // inputs."k v" = { dtype = "u32", vec = "VEC", axes = "b h t d" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }

@@ -48,7 +48,7 @@
 //
 // The number of instructions in the loops besides multiply-adds, and the size of the text, decide
 // the speed. So the vectors of one invocation lie in an axis with a literal index, and one index
-// into workgroup memory, which is clamped once, serves all of them (for k and v alike).
+// into workgroup memory, which is clamped once, serves all of them (for k and for v).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
 // and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;

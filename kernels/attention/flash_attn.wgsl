@@ -4,11 +4,11 @@
 //
 // q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv), any strides; each KV head serves H / Hkv
 // neighbouring query heads; D up to 576, Dv up to 512. Sums are f32. Query i stands at key
-// p = i + T - S: `causal` hides the keys behind p, `window` those outside of p - left .. p + right.
+// p = i + T - S: `causal` hides the keys behind p, `window` the keys outside of p - left .. p + right.
 // cap(s) is softcap * tanh(s / softcap). A key is masked if it is hidden or its logit is -inf; its
 // values do not matter. A row without a key is 0, and its lse is -inf; a logit of NaN or +inf makes
-// its row NaN. Values of keys that no query of a block of rows sees count as 0; if only some of
-// them see a value that is not finite, it may reach the others."""
+// its row NaN. Rows are computed in blocks. The value of a key that no row of a block sees counts as 0;
+// if some rows of a block see a value that is not finite, it may also reach the block's other rows."""
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
 // configs.keys128 = { ROWS = 4, KEYS = 128, LANES = 8, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(k)" }
@@ -20,15 +20,15 @@
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t", doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
-// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b", doc = "(B,): how many keys of each batch count, from the first on, as if k and v (and mask) ended there; clamped to 0 .. T, and read on the device." }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b", doc = "(B,): the number of keys of each batch that count, as if k, v and mask ended after these keys; clamped to 0 .. T, and read on the device." }
 // outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): logarithm of the sum of exp(logit), the sink's included." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, H, S, Dv)" }
 // options.scale = { type = "float | None", doc = "Factor of q k^T; None is 1 / sqrt(D)." }
-// options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "True or 'bottom-right': the last query sees the last key; 'top-left': the first sees the first (torch)." }
+// options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "True or 'bottom-right': query i sees the keys up to i + T - S; 'top-left': up to i (torch)." }
 // options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): keys before and after p; None is open." }
 // options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: the factor of the mask by head; 8 is usual, 0 is no ALiBi (slope 1)." }
 // options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is no bound." }
-// options.precision = { type = "Literal['fast', 'high'] | None", doc = "Of matrix units: 'fast' sums float16 values in one piece, 'high' within the bound of float32 sums, as None does." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "On matrix units: 'fast' sums float16 values in one piece; 'high' and None keep the bound of float32 sums." }
 // bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // include sizes
@@ -51,14 +51,14 @@
 
 // A few query rows against all keys (decoding), for calls that attention_decode does not support:
 // heads more than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to
-// ROWS rows that share a KV head and a split of the keys, so that k and v are read once. Three
-// phases: scores (LANES invocations a key, so PASS keys at a time), softmax of the split, sum of
-// the values (an invocation owns columns of v and every so many keys). attention_combine adds the
-// splits: here dst and lse are scratch, with one result of each for every split.
+// ROWS rows that share a KV head and a split of the keys, so that k and v are read once. There are three
+// phases: scores (LANES invocations for each key, so PASS keys at a time), softmax of the split, and the
+// sum of the values (an invocation takes some columns of v, and keys at a fixed distance).
+// attention_combine combines the splits: here dst and lse are scratch and have a part for each split.
 //
-// Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
-// last; scores beyond the split are not read; stores are guarded, or repeat the result of the
-// clamped row.
+// Bounds, for unchecked compilation: keys and depths are clamped to their counts, rows to the last
+// row; scores beyond the split are not read; stores are guarded, or repeat the result of the clamped
+// row.
 //% set L = direct_loader
 ${L.memory()}
 
@@ -90,7 +90,7 @@ ${L.functions()}
     }
 //% endmacro
 
-// Over all invocations, for each row: value0, value1 and so on; all get the result.
+// Reduces value0, value1 and so on, one for each row, over all invocations; all of them get the result.
 //% macro all_reduce(value, op)
   red[li] = vec4<f32>(${value}0, ${value}1, ${value}2, ${value}3);
   workgroupBarrier();
@@ -167,7 +167,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var pass0 = 0u; pass0 < count; pass0 += ${L.PASS}u) {
     let k_at = k_start + min(key0 + pass0 + (li >> ${L.LANE_BITS}u), ${key_range.COUNT} - 1u) * p.k_st;
     ${multiply_qk()}
-    // Over the invocations of a key.
+    // Adds the parts of the invocations that share a key.
     red[li] = vec4<f32>(s0, s1, s2, s3);
     workgroupBarrier();
     if (which < ${L.ROWS}u) {
@@ -221,7 +221,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${multiply_pv()}
   }
 
-  // o / l, over the invocations that own the same columns; lse.
+  // o / l, with o summed over the invocations that have the same columns; and lse.
   let columns = (p.value_depth + 3u) / 4u;
   let part_row = (split * p.matrices + matrix) * rows + row0;
 //% for n in range(L.ROWS * L.HALVES)

@@ -2,12 +2,12 @@
 // doc = """
 // Gradients of flash_attn: dq, dk and dv of sum(do * flash_attn(q, k, v, ...)), summed in f32.
 //
-// Give the arguments of the forward call, with its result `o` and its `lse` (which holds the sinks'
-// share). The weights are computed again from q, k and lse, a bounded window of queries and keys at
-// a time: memory grows with S and T, not with their product. Without float atomics: the same call
-// gives the same bits. A query that sees no key has gradients of 0 and adds 0 to others, whatever
-// its row of `do` contains; the same holds for a key that no query sees. Gradients of mask and
-// sinks are not computed."""
+// Give the arguments of the forward call, its result `o` and its `lse` (which includes the sinks). The
+// weights are computed again from q, k and lse, for a bounded window of queries and keys at a time:
+// memory grows with S and T, not with their product. Equal calls give equal bits, because no floats
+// are added by atomics. A query that sees no key has a gradient of 0 and adds 0 to other gradients,
+// whatever its row of `do` contains; the same holds for a key that no query sees. Gradients of mask
+// and sinks are not computed."""
 // source = "Dao et al. 2022, FlashAttention (weights from lse, delta = sum of do * o)"
 // when = ["False"]
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }

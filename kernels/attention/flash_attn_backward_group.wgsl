@@ -13,7 +13,7 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One invocation per element. No partial sums: the sum is 0.
+// One invocation per element of dst. If `group` is 0, there are no partial sums and the sum is 0.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

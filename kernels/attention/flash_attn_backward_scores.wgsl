@@ -31,7 +31,7 @@
 // hides is not written, because it is never read.
 //
 // Bounds, for unchecked compilation: panels and windows consist of whole tiles; indices of the mask
-// are clamped to the last key and query; those of workgroup memory are lane numbers.
+// are clamped to the last key and query; indices of workgroup memory are lane numbers.
 //% set BM, BN, BK, TM, TN, LM, LN = CFG.BM, CFG.BN, CFG.BK, CFG.TM, CFG.TN, CFG.LM, CFG.LN
 //% set A_TILE = {"x": "a", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": BN, "BK": BK, "threads": CFG.threads}
 //% set B_TILE = {"x": "b", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": BM, "BK": BK, "threads": CFG.threads}
@@ -41,7 +41,7 @@ ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 struct Probability {
   p: vec4<f32>,  // weights of four keys
-  d: vec4<f32>,  // and their derivatives by q.k, without the factor dP - delta
+  d: vec4<f32>,  // derivatives of the weights by q.k, without the factor dP - delta
 }
 
 fn mask_value(i: u32) -> f32 {
@@ -86,8 +86,8 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
   return Probability(e, select(e * derivative, vec4<f32>(), hidden));
 }
 
-// P = e^(x - lse), with x from the sums c; if there is a soft cap, its derivatives are kept in
-// `grads` until the second half.
+// P = e^(x - lse), with x from the sums c. With a soft cap, its derivatives are stored in `grads`
+// until the second half reads them.
 //% macro store_weights()
   let step = p.across * ${BN // 4}u;
   let row0 = tile_row * ${BM}u + at_row * 4u;  // in the window

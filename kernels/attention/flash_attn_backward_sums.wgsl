@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "One gradient, as far as a window adds to it: dst[m, :] (+)= sum over k of b[k, m] * a[k, :], for some heads."
+// doc = "The part of a gradient that one window gives: dst[m, :] (+)= sum over k of b[k, m] * a[k, :], for some heads."
 // part_of = "flash_attn_backward"
 // configs.tile32 = { BM = 32, BN = 32, BK = 16, TM = 4, TN = 4, LM = 4, LN = 8, threads = 64 }
 // configs.tile128x64 = { BM = 128, BN = 64, BK = 16, TM = 8, TN = 4, LM = 4, LN = 8, threads = 256 }
@@ -18,10 +18,11 @@
 // ///
 
 // One workgroup computes a tile of one head's gradient. k runs over the tiles of the window that
-// `scores` has written: those with lowest <= k - m <= highest somewhere.
+// flash_attn_backward_scores has written: tiles in which some k - m lies from lowest to highest.
 //
 // Bounds, for unchecked compilation: panels of b are whole tiles, columns of a are clamped to its
-// last vector, k stays inside the window; stores are guarded; indices of workgroup memory are lanes.
+// last vector, k stays inside the window; stores are guarded; indices of workgroup memory are lane
+// numbers.
 //% set BM, BN, BK, TM, TN, LM, LN = CFG.BM, CFG.BN, CFG.BK, CFG.TM, CFG.TN, CFG.LM, CFG.LN
 //% set LOG = 5 if BM == 32 else 7
 //% set A_TILE = {"x": "a", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": BN, "BK": BK, "threads": CFG.threads}

@@ -31,10 +31,11 @@
 // transposes in registers: eight lanes read 128 bytes of a position, and four lanes store 64 bytes
 // of a depth. First the tiles of q, then those of k, then those of v, which are not transposed.
 //
-// Kinds: 0 and 1 are f32 and f16 with any strides, read element by element; 2 and 3 are f32 and f16
-// with four neighbouring depths in a whole vector.
+// Kinds of tensors: 0 and 1 are f32 and f16 with any strides, read element by element; 2 and 3 are f32
+// and f16 with four neighbouring depths in a vector.
 
-// The bits of elements i .. (kinds 2 and 3: four of them from i[0] on) of a tensor, rows 0 to 3.
+// The bits of the elements i of a tensor, for rows 0 to 3; for kinds 2 and 3, of four elements from i[0]
+// on.
 //% macro load(x)
   if (kind == 2u) {
 //% for r in range(4)

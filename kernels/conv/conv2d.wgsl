@@ -7,8 +7,8 @@
 // as 0 outside of the image. Shapes are for layout "NCHW"; with "NHWC" x is (N, H, W, C) and dst
 // (N, OH, OW, O), and w does not change. `residual` broadcasts to dst by numpy's rules. Any
 // strides: a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom,
-// left, right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW alike; neither may be 0 or
-// less."""
+// left, right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW likewise; both must be 1 or
+// more."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
 // operations = "2 * dst.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["implicit_gemm", "implicit_gemm_3x3", "conv_stem", "conv_depthwise", "conv_direct", "conv_pack", "winograd_pack", "winograd_output"]
@@ -21,8 +21,8 @@
 // options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x; 'same' keeps the image's size." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
-// options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
+// options.groups = { type = "int", default = 1, doc = "The number of groups; an output channel reads only the input channels of its own group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high'] | None", doc = "Of matrix units: 'fast' sums products of float16 in one piece, 'high' within the bound of float32 results." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "On matrix units: 'fast' sums products of float16 in one piece, 'high' within the bound of float32 results." }
 // ///

@@ -20,9 +20,9 @@
 // grid = "across * cdiv(it.rows, split_depth)"
 // ///
 
-// Rows of the index space are pixels of all images (or four of them, V), columns are channels.
-// One workgroup sums 2^lane_bits channels over one split of the pixels: neighbouring invocations
-// take neighbouring channels, or with lane_bits = 0 neighbouring pixels; then a tree adds up their
+// Rows of the index space are pixels of all images (or vectors of V pixels), columns are channels.
+// One workgroup sums 2^lane_bits channels over one split of the pixels. Neighbouring invocations
+// take neighbouring channels, or neighbouring pixels if lane_bits is 0; then a tree adds up their
 // sums.
 //% set UNROLL, WG = CFG.UNROLL, CFG.threads
 //% set kind = "f32" if V == 1 else "vec4<f32>"

@@ -5,7 +5,7 @@
 // dst[o, c, i, j] is the sum over images n and pixels (y, x') of dy[n, o, y, x'] x[n, c, y s + i d
 // - top, x' s + j d - left].
 //
-// dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
+// dst has the shape of conv2d's w; x and the options are those of the forward call. Sums are f32,
 // in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
 // configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8, PAD = 4 }
@@ -27,7 +27,7 @@
 // options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
-// options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
+// options.groups = { type = "int", default = 1, doc = "The number of groups; an output channel reads only the input channels of its own group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy and x." }
 // params."rows cols channels kernel_w depth split_depth members across down" = { type = "u32" }
 // include pixels
@@ -39,19 +39,19 @@
 // grid = "cdiv(depth, split_depth) * members * across * down"
 // ///
 
-// A product over pixels k of all images: output channels x (taps and channels of a window). One
-// workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in workgroup
-// memory; meanwhile the next tiles are loaded into registers. A column is
-// tap * channels + channel; in form "fours" four neighbours are channels of one tap.
+// A matrix product over the pixels k of all images. Its rows are output channels, its columns taps and
+// channels of a window: column tap * channels + channel; in form "fours" four neighbouring columns are
+// channels of one tap. One workgroup computes BM x BN sums of one group over one split of k, from tiles
+// of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
 //
-// Neighbouring invocations load neighbouring pixels (channels of one pixel, where they are read as
-// vectors), so they store to different rows of the tiles: a row has four unused floats at its end,
-// so that these stores do not fall on one bank.
+// Neighbouring invocations load neighbouring pixels (or channels of one pixel, if channels are read as
+// vectors), so they store to different rows of the tiles. A row has four unused floats at its end, so
+// that these stores do not fall on one bank.
 //
-// Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x is
-// inside the image or that of its first pixel; k is clamped to `k_prologue` in the first tile and
-// below the split's end in the others; stores are guarded; indices into workgroup memory are lane
-// numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x
+// outside of the image is replaced by the index of the first pixel; k is clamped to `k_prologue` in the
+// first tile and below the split's end in the others; stores are guarded; indices into workgroup memory
+// are lane numbers below the sizes of the arrays.
 //% set PER = CFG.threads // CFG.BK
 //% set X_LOADS = CFG.BN // 4 // PER
 //% set Y_LOADS = CFG.BM // 4 // PER
@@ -92,7 +92,7 @@
 //% endfor
 //% endmacro
 
-// Loads at the pixel `at`; of x at its first pixel where the window reaches out of the image.
+// Loads at the pixel `at`; where the window reaches out of the image, x is loaded at its first pixel.
 //% macro load_next(var="")
 //% set end = "0" if var else ""
   let row_y${end} = at.y * p.stride_h;
@@ -128,7 +128,7 @@
 //% endfor
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k: zero beyond. The others hold BK.
+// Loads the first tile, which holds `k_prologue` k and zeros beyond; the other tiles hold BK k.
 //% macro load_prologue()
   let within = lane_k < k_prologue;
   var at = pixel(k_first + min(lane_k, k_prologue - 1u));

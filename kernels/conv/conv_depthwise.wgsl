@@ -26,11 +26,12 @@
 // grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if CFG.LAST else dst.shape[1]) * cdiv(dst.shape[3], CFG.R) * cdiv(dst.shape[4], CFG.W), CFG.threads)"
 // ///
 
-// One invocation computes R x W pixels: in form "rows" of one channel, W = 4 neighbours being a vector;
-// in form "channels" (LAST: channels lie next to each other) of four channels. Strides count vectors.
+// One invocation computes R x W pixels. In form "rows" the pixels are of one channel, and W = 4
+// neighbours are a vector. In form "channels" (LAST: channels lie next to each other) they are of four
+// channels. Strides count vectors.
 //
-// In form "rows" dst is as wide as the image and the middle tap is at the pixel itself: a vector of
-// memory with one element more on each side serves three taps.
+// In form "rows" dst is as wide as the image, and the middle tap of a pixel is the pixel itself. So one
+// vector of memory, with one more element on each side, serves three taps.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // stores are guarded; items beyond the last end early.

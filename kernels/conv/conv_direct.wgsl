@@ -30,7 +30,7 @@
 
 // One invocation computes R pixels of one column for OB output channels of a group. Neighbouring
 // invocations take neighbouring columns, or channels if these are contiguous (channels_last). With K3
-// the kernel is 3 x 3 and both steps are 1, so that rows of the image serve several pixels.
+// the kernel is 3 x 3 with strides of 1, so that a row of the image serves several pixels.
 //
 // Bounds, for unchecked compilation: a load outside the image reads its first pixel instead; rows of
 // the weights are clamped; stores are guarded.

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The transpose of conv2d with step 2 to three channels: the four residues of a pixel together."
+// doc = "The transpose of conv2d with stride 2 to three channels: one invocation computes all four residues of its pixels."
 // part_of = "conv2d_backward_input"
 // configs.taps3 = { K = 3, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // configs.taps4 = { K = 4, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
@@ -28,8 +28,8 @@
 // part has its own channels: a stage is SPLIT channels. At the end the sums of the parts meet in
 // workgroup memory, in order.
 //
-// Because the padding before the image is odd, pixel 2 q + r of an axis meets tap 2 t + 1 - r at
-// row q + r - t, counted from the row of pixel 0: OFFSETS rows for both residues.
+// The padding before the image is odd, so pixel 2 q + r of an axis is multiplied with tap 2 t + 1 - r
+// at row q + r - t, counted from the row of pixel 0: OFFSETS rows for both residues.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
@@ -111,7 +111,7 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// Adds the products of one row of the image: its vectors, then all taps that meet it, by residues.
+// Adds the products of one row of the image with all taps that use this row, residue by residue.
 //% macro multiply(d)
     let q${d}_0 = a_tile[part][at + ${d * ROW_VECTORS}u];
     let q${d}_1 = a_tile[part][at + ${d * ROW_VECTORS + 1}u];
@@ -133,8 +133,8 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// The sums of all parts for channel o, with the epilogue, to dst: each part finishes half a row of
-// its strips.
+// Adds up the sums of all parts for channel o and stores them with the epilogue; each part finishes half
+// a row of its strips.
 //% macro combine_and_store(o)
   workgroupBarrier();
 //% for r in range(4)

@@ -15,12 +15,12 @@
 
 // One invocation writes one k of four output channels. Four neighbouring invocations have the same
 // k and successive channels, so that they write whole sectors of dst. Further neighbours take
-// neighbouring k in the order of the weights in memory. A k is three digits (n0: radix of the
+// neighbouring k in the order of the weights in memory. A k has three digits (n0 is the radix of the
 // lowest); e0, e1, e2 are the steps of the digits in w, and d0, d1, d2 their steps in rows of dst.
-// Channels after the last channel repeat it.
+// Channels beyond the last channel repeat the last channel.
 //
-// Bounds, for unchecked compilation: rows are clamped to their count; items beyond the last, and
-// those that pad the channels to four vectors, end early.
+// Bounds, for unchecked compilation: rows are clamped to their count; items beyond the last item, and
+// items that pad the channels to four vectors, end early.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -12,9 +12,9 @@
 // grid = "cdiv(it.total << lane_bits, WG)"
 // ///
 
-// 2^lane_bits invocations for each element of dst share its splits, in the order of dst: reads in
-// steps of a sector hit the cache later, but stores of single halves would not. No splits: the
-// sum is 0.
+// 2^lane_bits invocations for each element of dst share its splits. Elements are taken in the order of
+// dst: strided reads find their sectors in the cache later, but strided stores of single halves would
+// not. Without splits the sum is 0.
 var<workgroup> partial: array<f32, WG>;
 
 @compute @workgroup_size(WG)

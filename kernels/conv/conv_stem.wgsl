@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d of few input channels by windows of known size: the image as it is in workgroup memory."
+// doc = "conv2d of few input channels by windows of known size: workgroup memory holds a part of the image, not windows."
 // part_of = "conv2d"
 // configs.16x128_k3s1 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 3, S = 1, CS = 4 }
 // configs.16x128_k3s2 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 3, S = 2, CS = 2 }
@@ -27,16 +27,16 @@
 // ///
 
 // One workgroup computes BM output channels of 8 x 16 pixels of one image. An invocation has 4
-// neighbouring pixels of TM channels. A stage is up to CS input channels: the taps of BM channels,
-// and every pixel that the windows (K x K taps, S pixels apart) meet, once. The columns of an image
-// row are split by their residue modulo S, so that the vectors of one row serve all taps of that
-// row for every step S. The loads of the next stage are under way while one is multiplied.
+// neighbouring pixels of TM channels. A stage has up to CS input channels: the taps of BM output
+// channels, and every pixel of the windows (K x K taps, S pixels apart) once. The columns of an image
+// row are split by their residue modulo S, so that the vectors of one row serve all taps of that row
+// for every stride S. The next stage is loaded while a stage is multiplied.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
 // and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
 // lane numbers below the sizes of the arrays.
 //% set K, S, CS = CFG.K, CFG.S, CFG.CS
-// Rows of the image under the pixels; vectors of one residue in each.
+// The number of image rows that the pixels need, and the number of vectors of one residue in a row.
 //% set IMAGE_ROWS, ROW_VECTORS = (CFG.PIXEL_ROWS - 1) * S + K, (CFG.PIXEL_COLS + (K + S - 1) // S + 2) // 4
 //% set A_CHANNEL, B_CHANNEL = S * IMAGE_ROWS * ROW_VECTORS, CFG.TM * K * K
 //% set A_COUNT, B_COUNT = CS * A_CHANNEL, CS * B_CHANNEL
@@ -177,7 +177,7 @@ ${epilogue.functions(("bias",))}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // (group, image, row of blocks, block, channels): quotients that do not wait for each other.
+  // (group, image, row of blocks, block, channels): quotients that do not depend on each other.
   let block = g / p.down;
   let block_row = g / p.row_groups;
   let picture = g / p.image_groups;
@@ -191,7 +191,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${b_loader_init()}
   ${load_next()}
 
-  // A quad of neighbours meets two vectors of the weights and two of the image.
+  // Four neighbouring invocations use two vectors of the weights and two of the image.
   let at_row = (li & 1u) | ((li >> 1u) & 2u);
   let strip = ((li >> 1u) & 1u) | ((li >> 3u) << 1u);
   let px = strip & 3u;

@@ -2,8 +2,8 @@
 // doc = """
 // Transposed convolution: dst = act(scale * (the input gradient of conv2d at x) + bias).
 //
-// w is (C, O / groups, KH, KW), as for the convolution that takes dst's shape to x's. Sums are f32.
-// OH = (H - 1) s - top - bottom + d (KH - 1) + 1 + output_padding, OW alike; neither may be 0 or less.
+// w is (C, O / groups, KH, KW), as for the convolution from dst's shape to x's. Sums are f32.
+// OH = (H - 1) s - top - bottom + d (KH - 1) + 1 + output_padding, OW likewise; both must be 1 or more.
 // Pairs are (rows, columns), four paddings (top, bottom, left, right)."""
 // source = "torch.nn.functional.conv_transpose2d (meaning)"
 // operations = "2 * x.size * (w.size // max(w.shape[0], 1))"
@@ -17,7 +17,7 @@
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int]", default = 0, doc = "Rows and columns cut off around dst." }
 // options.output_padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns added at the end of dst, fewer than stride or dilation." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
-// options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
+// options.groups = { type = "int", default = 1, doc = "The number of groups; an output channel reads only the input channels of its own group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
 // ///

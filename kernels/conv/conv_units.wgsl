@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Images as matrix units read them: padded, the channels of a pixel next to each other."
+// doc = "Packs images for matrix units: padded, with the channels of a pixel next to each other."
 // part_of = "conv2d"
 // axes."XP YP" = [1, 2]
 // axes.V = { values = [4], pick = "4" }
@@ -13,14 +13,14 @@
 // grid = "x_groups + cdiv(y_items, 256)"
 // ///
 
-// One or two images in one dispatch. An invocation writes a unit of eight channels of one pixel, or of
-// two whose halves are one word (XP, YP = 2): rows `top` and columns `left` of the image on, zero
-// outside of it and behind its last channel. Neighbouring invocations take `near` units first, then
-// pixels, then the other units. So images whose neighbouring pixels or channels are contiguous are
-// read in whole sectors, and dst is written in whole sectors.
+// One dispatch packs one or two images. An invocation writes a unit of eight channels of one pixel, or
+// the units of two pixels whose halves are one word (XP, YP = 2). The image begins at row `top` and
+// column `left`; units are zero outside of it and beyond its last channel. Neighbouring invocations
+// take `near` units first, then pixels, then the other units. So images whose neighbouring pixels or
+// channels are contiguous are read in whole sectors, and dst is written in whole sectors.
 //
-// Bounds, for unchecked compilation: channels are clamped to their count; a pixel outside of the image
-// is its first one; items beyond the last end early; so do pixels beyond a row of dst.
+// Bounds, for unchecked compilation: channels are clamped to their count; instead of a pixel outside of
+// the image its first pixel is read; items beyond the last item and pixels beyond a row of dst end early.
 //% macro pack(x, P, group, start)
   let item = ${group} * 256u + li;
   if (item >= p.${x}_items) { return; }

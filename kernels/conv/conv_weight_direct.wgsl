@@ -15,8 +15,8 @@
 // grid = "cdiv(depth, split_depth) * members * rows * channels * cdiv(taps, CFG.TAPS)"
 // ///
 
-// One workgroup sums TAPS taps (all taps of a 3 x 3 kernel) of one pair of channels over one split
-// of pixels: its invocations take pixels in turn, then a tree adds up their sums.
+// One workgroup computes the sums of TAPS taps (all taps of a 3 x 3 kernel) of one pair of channels over
+// one split of pixels: its invocations take pixels in turn, then a tree adds up their sums.
 //% set TAPS, WG = CFG.TAPS, CFG.threads
 var<workgroup> shared_sums: array<array<f32, ${WG}>, ${TAPS}>;
 
@@ -29,7 +29,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let chunks = (p.taps + ${TAPS - 1}u) / ${TAPS}u;
   let pair = g / chunks;
   let first_tap = (g - pair * chunks) * ${TAPS}u;
-  let line = pair / p.channels;  // of one split, one group, one output channel
+  let line = pair / p.channels;  // counts splits, groups and output channels
   let channel = pair - line * p.channels;
   let part = line / p.rows;
   let row = line - part * p.rows;

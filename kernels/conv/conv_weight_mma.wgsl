@@ -23,16 +23,16 @@
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
-// A product over pixels k of all images: output channels x (taps and channels of a window). One
-// workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in workgroup
-// memory; meanwhile the next tile is loaded into registers. Pixels are rows of both tiles, units of
-// eight channels run across them, so that no window has to be aligned.
-// After each p.slice k the sums are added up in plain f32.
+// A matrix product over the pixels k of all images. Its rows are output channels, its columns taps and
+// channels of a window. One workgroup computes BM x BN sums of one group over one split of k, from tiles
+// of BK k in workgroup memory; meanwhile the next tile is loaded into registers. Pixels are the rows of
+// both tiles, and units of eight channels run across them, so no window has to be aligned. After each
+// p.slice k the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: units across the tiles are clamped to their counts, and the packed
-// image has all windows; loads of whole chunks stay below the split's end, the others are clamped and
+// image has all windows; loads of whole chunks stay below the split's end, other loads are clamped and
 // masked; stores are guarded; indices into workgroup memory are lane numbers below the sizes of the
-// arrays, cut where the compiler cannot see it.
+// arrays, and clamped where the compiler cannot see it.
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": true, "ACROSS": CFG.BM // mma.UNIT, "ROWS": CFG.BK, "BASE": 0}
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": true, "ACROSS": CFG.BN // mma.UNIT, "ROWS": CFG.BK, "BASE": CFG.BK * (B_TILE.ACROSS + 1)}
 ${mma_product.memory(B_TILE, A_TILE)}

@@ -39,12 +39,12 @@
 // row), from tiles of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
 // With split-K (dst is scratch then), a split is one more member of the grid.
 //
-// FORM: "any", k by k; "taps", tiles of BK channels of one tap; "vec", the same where channels lie
-// next to each other (lib/image_loader).
+// FORM: "any" loads k by k; "taps" loads tiles of BK channels of one tap; "vec" does this in vectors of
+// neighbouring channels (lib/image_loader).
 //
-// Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
-// image is inside it or that of its first pixel; k is clamped to `k_prologue` in the first tile and
-// below the split's end in the others; stores are guarded; indices into workgroup memory are lane
+// Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
+// the image is replaced by the index of its first pixel; k is clamped to `k_prologue` in the first tile
+// and below the split's end in the others; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
 //% set PACKED = BV == 4
 //% set A_TILE = {"FORM": FORM, "U": 4 * CFG.BN // CFG.threads, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
@@ -54,8 +54,8 @@ ${epilogue.functions(("bias",))}
 ${image_loader.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
 
-// Loads the next tiles. Each form has the faster variant by measurement: a branch, or loading the
-// last tile again at the end.
+// Loads the next tiles. At the end each form does what was measured to be faster: it skips the load by a
+// branch, or loads the last tile again.
 //% macro load_next()
 //% if FORM != "vec"
     if (left > 1u) {
@@ -72,7 +72,7 @@ fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k *
 //% endif
 //% endmacro
 
-// Stores the sums: pixel by pixel, where DV is 4 in vectors of channels.
+// Stores the sums pixel by pixel; if DV is 4, in vectors of channels.
 //% macro store_tile()
 //% for j in range(CFG.TN // 4)
 //% for e in range(4)

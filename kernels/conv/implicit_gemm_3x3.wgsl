@@ -21,16 +21,16 @@
 // ///
 
 // One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row). A stage is one channel: 9 k. An invocation that loads from the image has one tap row for the
-// whole loop: a vector of 4 neighbouring pixels serves the middle tap, and with one more element on
-// each side it serves the outer taps too (AV = 2: a vector is two pairs, which may lie in different
-// rows). The stores of the next stage and the loads of the stage after it stand between the k of
-// the stage that is being multiplied, so that one barrier for each stage is enough. With split-K
-// (splits of the channels; dst is scratch then), a split is one more member of the grid.
+// row). A stage is one channel, which has 9 k. An invocation that loads from the image has one tap row
+// for the whole loop: a vector of 4 neighbouring pixels serves the middle tap, and with one more element
+// on each side it serves the outer taps too (AV = 2: a vector is two pairs, which may lie in different
+// rows). The next stage is stored, and the stage after it is loaded, between the multiply-adds of the
+// current stage, so that one barrier for each stage is enough. With split-K (splits of the channels; dst
+// is scratch then), a split is one more member of the grid.
 //
-// Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
-// image is inside it or that of its first pixel; channels end with the split; stores are guarded;
-// indices into workgroup memory are lane numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
+// the image is replaced by the index of its first pixel; channels end with the split; stores are
+// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set Q, LAST = CFG.BN // 4, 4 // AV - 1
 //% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
 // The k of a stage after which the next values are stored, and loaded; measured to be faster if
@@ -122,7 +122,7 @@ ${epilogue.functions(("bias",))}
       let low = vec3<f32>(mid.x, select(0.0f, mid.y, a_joined), mid.z);
       let high = vec3<f32>(mid.y, select(0.0f, mid.z, a_joined), mid.w);
 //% endif
-      // Stands before the branch, which saves 3 % of the time with f16.
+      // Computed before the branch, which saves 3 % of the time with f16.
       let left_tap = vec4<f32>(select(0.0f, f32(a_l), a_left), low);
       let right_tap = vec4<f32>(high, select(0.0f, f32(a_r), a_right));
       if (a_stores) {

@@ -38,7 +38,7 @@
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed image
 // has all of their windows; loads stay below the split's end; stores are guarded; indices into workgroup
-// memory are lane numbers below the sizes of the arrays, cut where the compiler cannot see it.
+// memory are lane numbers below the sizes of the arrays, and clamped where the compiler cannot see it.
 //% set WIDE = COLUMNS == "pixels"
 //% set CHANNELS, PIXELS = (CFG.BM, CFG.BN) if WIDE else (CFG.BN, CFG.BM)
 //% set ACROSS = CFG.BK // mma.UNIT

@@ -6,7 +6,7 @@
 // axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.DV = [1, 2, 4]
 // when = ["DV in (1, M)"]
-// inputs.m = { dtype = "f32", axes = "t p o", doc = "((M + 2)^2, tiles in whole vectors of four, O alike)" }
+// inputs.m = { dtype = "f32", axes = "t p o", doc = "((M + 2)^2, tiles, O), tiles and O padded to whole vectors of four" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "n o h w", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "n o h w", doc = "(N, O, OH, OW)" }
@@ -21,11 +21,11 @@
 // ///
 
 // An invocation computes the M x M pixels of one tile of one output channel. Neighbours take neighbouring
-// tiles, or channels if these are contiguous (channels_last). DV = M: rows of the tile are vectors of dst.
-// The products have the factor of the call.
+// tiles, or channels if these are contiguous (channels_last). If DV is M, rows of the tile are vectors of
+// dst. The products already include the factor of the call.
 //
 // Bounds, for unchecked compilation: tiles and channels are below their counts; pixels of the residual
-// are clamped to dst's; stores are guarded.
+// are clamped to the last row and column of dst; stores are guarded.
 //% set N, DOWN = M + 2, 4 // M
 ${epilogue.functions()}
 

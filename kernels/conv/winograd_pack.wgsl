@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The image and the weights of a 3 x 3 convolution as Winograd's products read them."
+// doc = "The image and the weights of a 3 x 3 convolution, transformed for Winograd's products."
 // part_of = "conv2d"
 // source = "Lavin and Gray 2016, Fast algorithms for convolutional neural networks"
 // axes.M = [2, 4]
@@ -20,15 +20,16 @@
 // grid = "image_groups + cdiv(cdiv(w.shape[0], 8) * 8 * w.shape[1], 128)"
 // ///
 
-// Of the image an invocation transforms one tile of one channel: M x M pixels of the output depend on
+// An invocation for the image transforms one tile of one channel: M x M pixels of the output depend on
 // M + 2 rows and columns, which begin at `y_first` and `x_first` for the first tile. Neighbours take
-// neighbouring tiles, or channels if these are contiguous (channels_last). Of the weights it transforms
-// the taps of one output channel and one channel; eight neighbours take eight output channels, for
-// whole sectors of u. Tiles and output channels that pad the vectors repeat the last one.
+// neighbouring tiles, or channels if these are contiguous (channels_last). An invocation for the weights
+// transforms the taps of one output channel and one channel; eight neighbours take eight output channels,
+// so that they write whole sectors of u. Tiles and output channels that pad the vectors repeat the last
+// tile or channel.
 //
 // Bounds, for unchecked compilation: tiles and output channels are clamped to their counts, pixels
 // outside of the image are read at its first row or column and replaced by zero; items beyond the last
-// end early.
+// item end early.
 //% set N = M + 2
 ${epilogue.functions(("x", "w"))}
 

@@ -1,11 +1,11 @@
 // /// kernel
 // doc = """
-// Copy a tensor and convert it, any strides on both sides.
+// Copy a tensor and convert it. Both tensors may have any strides.
 //
-// Same shape, or the same number of elements (in C order). The same dtype is copied bit for bit;
-// float to f16 and bf16 rounds to nearest even (overflow: inf); float to int truncates and
-// saturates (NaN: 0); int to narrower int wraps; to bool is x != 0 (NaN: True). int64 converts to
-// and from int32 only. No arithmetic type is involved: conversions are exact integer operations."""
+// Both have the same shape, or the same number of elements (copied in C order). If the dtypes are equal,
+// bits are copied. float to f16 and bf16 rounds to nearest even (overflow: inf); float to int truncates
+// and saturates (NaN: 0); int to narrower int wraps; to bool is x != 0 (NaN: True). int64 converts to
+// and from int32 only. Conversions are computed in integers, so every device gives the same bits."""
 // axes."S D" = [1, 2, 4, 8, 16]
 // when = ["S == D or (S <= 4 and D <= 4) or S * D == 32 and S != 2 and S != 16"]
 // axes.WG = { values = [256], pick = "256" }
@@ -19,8 +19,8 @@
 // source = "ggml's CPY, numpy's astype"
 // ///
 
-// Four elements per invocation, a workgroup apart, for strides that no other body of cpy takes. A
-// plan may pass wider elements than the dtype's (contiguous bytes that are copied as they are).
+// Four elements per invocation, a workgroup apart, for strides that no other body of cpy takes. A plan
+// may pass contiguous bytes that are only copied as elements wider than the dtype.
 ${convert.functions()}
 
 @compute @workgroup_size(WG)

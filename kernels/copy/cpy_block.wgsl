@@ -14,14 +14,14 @@
 // grid = "cdiv(it.batches, WG >> (row_bits + col_bits)) * cdiv(dst.shape[-2], SIDE << row_bits) * cdiv(dst.shape[-1], SIDE << col_bits)"
 // ///
 
-// One workgroup moves 256 blocks of SIDE x SIDE elements of one dtype, one an invocation: it reads
-// SIDE vectors along the source's rows, transposes them in registers, and writes as many along the
-// destination's. A tile has 2^row_bits x 2^col_bits blocks: 16 x 16 if the matrix has that many
-// rows and columns of blocks, else the tile is as wide or as high as the matrix. If that gives
-// fewer than 256 blocks, several matrices of the batch are moved together. Sizes and steps are
-// multiples of SIDE. Of 32 neighbours, eight write along a row of
-// the destination and four read along one of the source: whole sectors on both sides. Tiles that lie
-// next to each other in the destination come one after the other.
+// One workgroup moves 256 blocks of SIDE x SIDE elements of one dtype. Each invocation moves one block:
+// it reads SIDE vectors along rows of the source, transposes them in registers, and writes SIDE vectors
+// along rows of the destination. A tile has 2^row_bits x 2^col_bits blocks: 16 x 16 if the matrix has
+// that many rows and columns of blocks, else the tile is as wide or as high as the matrix. If the tile
+// has fewer than 256 blocks, several matrices of the batch are moved together. Sizes and steps are
+// multiples of SIDE. Of 32 neighbouring invocations, eight write along a row of the destination and four
+// read along a row of the source: whole sectors on both sides. Tiles that lie next to each other in the
+// destination come one after the other.
 //% set LOG = 2 if SIDE == 4 else 3
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Copy contiguous bytes, whatever the two phases within a word."
+// doc = "Copy contiguous bytes, which may begin at any byte of a word in the source and in the destination."
 // part_of = "cpy"
 // axes.VEC = { values = [1, 4], pick = "4 if dst.padded and src.padded else 1" }
 // axes.SHIFT = { values = [false, true], pick = "VEC == 1 or (src.offset - dst.offset) % 16 != 0" }
@@ -12,8 +12,8 @@
 // grid = "cdiv(dst.offset % (4 * VEC) + dst.nbytes, 4 * VEC * WG)"
 // ///
 
-// One invocation per vector of the destination, which it alone writes. Both views arrive as bytes.
-// With SHIFT each destination word is cut out of two neighbouring source words.
+// One invocation per vector of the destination; no other invocation writes the vector. Both views count
+// bytes. With SHIFT each destination word is cut out of two neighbouring source words.
 ${words.functions()}
 
 //% if SHIFT

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Copy rows of contiguous bytes, whatever the two phases within a word."
+// doc = "Copy rows of contiguous bytes, which may begin at any byte of a word in the source and in the destination."
 // part_of = "cpy"
 // axes.S = { values = [1, 4], pick = "src.dtype.itemsize" }
 // axes.WG = { values = [256], pick = "256" }
@@ -12,7 +12,7 @@
 // grid = "tiles * cdiv(it.rows, WG >> lane_bits)"
 // ///
 
-// 2^lane_bits lanes share a row, and each moves four words of the destination that lie as many apart.
+// 2^lane_bits lanes share a row, and each moves four words of the destination that lie 2^lane_bits apart.
 // S = 1: the views count bytes. A word is cut out of two neighbouring source words; a word at the
 // end of a row, which other invocations may write too, is merged by atomics.
 //% if S == 1

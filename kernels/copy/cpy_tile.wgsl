@@ -24,8 +24,8 @@ ${convert.functions()}
 
 //% set cell = "u32" if D <= 4 else "vec2<u32>" if D == 8 else "vec4<u32>"
 //% set rounds = 2 ** BITS // WG
-// Padding would need more than 16 KiB. So the elements of column c are permuted by XOR with c,
-// shifted by a number of the plan; then neither a row nor a column uses a bank twice.
+// Padding would need more than 16 KiB. So the elements of column c are permuted by XOR with c, shifted by
+// a number from the plan. Then neither a row nor a column uses a bank twice.
 var<workgroup> tile: array<${cell}, ${2 ** BITS}>;
 
 fn cell_of(r: u32, c: u32) -> u32 {

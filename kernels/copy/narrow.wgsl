@@ -2,8 +2,8 @@
 // doc = """
 // int64 as int32.
 //
-// A number that 32 bits do not hold raises IndexRangeError at the next synchronisation, once; dst gets its
-// lowest 32 bits."""
+// A number that does not fit into 32 bits raises IndexRangeError once, at the next synchronisation; dst
+// gets its lowest 32 bits."""
 // axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", dtypes = ["int64"], bind = "'vec2<u32>'", expand = "dst" }
 // outputs.dst = { dtype = "i32" }

@@ -2,8 +2,8 @@
 // doc = """
 // Numbers at equal steps: element i in C order is start + i * step.
 //
-// Integers wrap. In float32 i and step are rounded, then their product, then the sum: i is exact up
-// to 2^24."""
+// Integers wrap. In float32 i and step are rounded, then their product, then the sum. i is exact up to
+// 2^24."""
 // source = "numpy.arange"
 // axes.T = ["f32", "u32"]
 // axes.V = [1, 4]
@@ -18,7 +18,7 @@
 // grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
 // ///
 
-// One invocation makes four neighbours. Bytes: each element is written once.
+// One invocation computes four neighbouring elements. Bytes: each element is written once.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let q = group_id(wg) * 256u + li;

@@ -2,7 +2,7 @@
 // doc = """
 // Set every element of a view to one scalar, converted to the view's dtype as numpy does.
 //
-// Any strides; elements between the strides keep their value."""
+// The view may have any strides; memory between its elements does not change."""
 // axes.SIZE = { values = [1, 2, 4, 8], pick = "dst.dtype.itemsize" }
 // axes.WG = { values = [256], pick = "256" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if SIZE < 4 else 'u32' if SIZE == 4 else 'vec2<u32>'" }

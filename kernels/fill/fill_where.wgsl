@@ -2,8 +2,8 @@
 // doc = """
 // Set the elements of a view where a mask is True to one scalar, converted to the view's dtype as numpy does.
 //
-// Any strides. Elements where the mask is False are not written, so their bits stay, also the bits
-// of NaN."""
+// The view may have any strides. Elements where the mask is False are not written, so even the bits of
+// a NaN stay."""
 // axes.SIZE = { values = [1, 2, 4, 8], pick = "dst.dtype.itemsize" }
 // axes.WG = { values = [256], pick = "256" }
 // inputs.mask = { dtype = "bool", expand = "dst" }
@@ -38,6 +38,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   }
 //% endfor
-  // The other half of a pattern of eight bytes is read by one size only.
+  // Only elements of eight bytes read the other half of a pattern.
   _ = p.value_hi;
 }

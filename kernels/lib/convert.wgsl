@@ -8,7 +8,7 @@
 fn f16_bits_of_f32(bits: u32) -> u32 {
   let sign = (bits >> 16u) & 0x8000u;
   let a = bits & 0x7fffffffu;
-  // Normal halves first, with one comparison: most numbers are.
+  // Normal halves come first, after one comparison, because most numbers are normal halves.
   if (a - 0x38800000u < 0x477ff000u - 0x38800000u) {
     return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);
   }
@@ -99,7 +99,7 @@ fn saturate_to(bits: u32, kind: u32) -> u32 {
   return min(m, high);
 }
 
-// The integer that a source stands for, as 32 bits in two's complement.
+// The integer value of a source element, as 32 bits in two's complement.
 fn int_source(bits: u32, kind: u32) -> u32 {
   if (kind == 5u) { return bitcast<u32>(bitcast<i32>(bits << 16u) >> 16u); }
   if (kind == 7u) { return bitcast<u32>(bitcast<i32>(bits << 24u) >> 24u); }

@@ -31,7 +31,7 @@ ${_exp("accurate_exp")}
 fn accurate_exp(x: V) -> V { return exp(x); }
 //% endmacro
 
-// e^x / 2, which is still finite for some x where e^x is not.
+// e^x / 2, which is finite for some x for which e^x overflows.
 //% macro half_exp()
 ${_exp("half_exp", -1)}
 //% endmacro

@@ -1,7 +1,7 @@
 // Logarithms and powers: helpers of operations, see numeric.wgsl.
 
-// Parts of logarithms: x = 2^e (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1, and log(1 + f) -
-// f; and log(x) if x is no positive number.
+// Parts of logarithms: e and f of x = 2^e (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1; and
+// log(1 + f) - f. Also log(x) for an x that is not a positive number.
 //% macro log_parts()
 fn log_bits(x: V) -> U { // of 2^149 x if x is subnormal
   let bits = bitcast<U>(x);
@@ -51,7 +51,7 @@ fn accurate_log(x: V) -> V {
 //% endmacro
 
 // log(1 + x): the exponent e of 1 + x, and f = x 2^-e + (2^-e - 1), which does not depend on the
-// rounding of 1 + x. Computed with 4 2^-e, because 2^-128 is no normal number.
+// rounding of 1 + x. It is computed with 4 2^-e, because 2^-128 is not a normal number.
 //% macro accurate_log1p()
 fn accurate_log1p(x: V) -> V {
   let sum = 1.0f + x;
@@ -74,8 +74,8 @@ fn log1p_of_unit(x: V) -> V {
 }
 //% endmacro
 
-// a^b as C says. log2 of |a| = 2^e (1 + f) is e + 2 / ln 2 (s + s^3 / 3 + ...), s = f / (2 + f);
-// large terms are kept in parts of twelve bits, so that b log2 |a| is exact to 2^-25.
+// a^b, with C's rules. log2 of |a| = 2^e (1 + f) is e + 2 / ln 2 (s + s^3 / 3 + ...) with s = f / (2 + f).
+// Large terms are kept in parts of twelve bits, so that the error of b log2 |a| is at most 2^-25.
 //% macro accurate_pow()
 fn accurate_pow(a: V, b: V) -> V {
   let size = bitcast<U>(a) & U(0x7fffffffu);

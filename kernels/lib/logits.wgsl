@@ -58,7 +58,7 @@ fn is_bad(l: f32) -> bool {
   high_u = max(high_u, bitcast<VU>(l${k}));
 //% endfor
 //% if not MASK
-  m_v = select(max(m_v, V(LOWEST)), none, out0);  // every key is allowed, be its logit -inf
+  m_v = select(max(m_v, V(LOWEST)), none, out0);  // every key is allowed, even if its logit is -inf
 //% endif
   let bad = any(high_s >= VI(0x7f800000)) | any(high_u > VU(MINUS_INF));
 //% if VEC == 4
@@ -74,8 +74,8 @@ fn is_bad(l: f32) -> bool {
 ${"(" ~ v ~ ".x + " ~ v ~ ".y) + (" ~ v ~ ".z + " ~ v ~ ".w)" if VEC == 4 else v}
 //% endmacro
 
-// r0 ..: the values from which the results follow once the sum is known: e^(l - m), or l for the
-// logarithm.
+// r0 ..: the values from which `store` computes the results when the sum is known: e^(l - m), or l for
+// the logarithm.
 //% macro unnormalized(N)
   let logarithm = p.log != 0u;
 //% for k in range(N)

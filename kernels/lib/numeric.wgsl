@@ -36,7 +36,7 @@ fn with_sign(x: V, s: V) -> V {
 }
 //% endmacro
 
-// Is x below 0? Never for a NaN.
+// True if x is below 0; false for NaN.
 //% macro is_negative()
 fn is_negative(x: V) -> B {
   let bits = bitcast<U>(x);
@@ -88,7 +88,7 @@ fn truncated_rest(a: V, b: V) -> V {
   var m = (x & U(0x007fffffu)) | select(U(), implicit, x >= implicit);
   let d = max((y & U(0x007fffffu)) | select(U(), implicit, y >= implicit), U(1u));
   var left = bitcast<I>(ex) - bitcast<I>(ey);
-  let divisor = select(d, U(0xffffffffu), left < I());  // |a| < |b|: a is the rest
+  let divisor = select(d, U(0xffffffffu), left < I());  // |a| < |b|: a is the remainder
   loop {
     let step = clamp(left, I(), I(8));
     m = (m << bitcast<U>(step)) % divisor;

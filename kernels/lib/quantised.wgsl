@@ -41,8 +41,8 @@ struct Scales {
   word${k}: u32,
 //% endfor
 }
-// Loads the words without unpacking them: an operation on loaded words would wait for the load, so
-// words that are loaded ahead of their use are left as they are.
+// Loads the words and does not unpack them: an operation on loaded words would wait for the load, but
+// they are loaded ahead of their use.
 fn load_words(b: u32, s: u32, n: u32) -> Scales {
   let at = p.scales_off + b * p.scales_bs + s * p.scales_gs + ${"n" if quant.SHARE == 1 else "n / %du" % quant.SHARE};
   return Scales(
@@ -78,7 +78,7 @@ fn halves_of(word: u32) -> vec2<f32> { return unpack2x16float(word); }
 ${quant.scales()}
 //% endmacro
 
-// x shifted to the right, to the left if n is negative.
+// x shifted to the right by n bits, or to the left if n is negative.
 //% macro shifted(x, n)
 ${"(" ~ x ~ " >> " ~ n ~ "u)" if n > 0 else "(" ~ x ~ " << " ~ (-n) ~ "u)" if n < 0 else x}
 //%- endmacro
@@ -118,8 +118,8 @@ ${quant.decoded(stored(w, t)) if quant.decoded is defined else stored(w, t)}
 (vec4<f32>(vec4<u32>(${a} & 0xffffu, ${a} >> 16u, ${b} & 0xffffu, ${b} >> 16u))${" - %d.0f" % quant.BIAS if quant.BIAS else ""})
 //%- endmacro
 
-// Four signed bytes, numbers plus WORD_BIAS: the two even numbers, then the two odd numbers of
-// couple t and of the couple half a word of `low` further on. i is 0 to 7.
+// Four signed bytes, each a number plus WORD_BIAS: the two even numbers, then the two odd numbers, of
+// couple t and of the couple that lies half a word of `low` further on. i is 0 to 7.
 //% macro word(w, i)
 //% set step = 8 // BITS
 //% set t = (i // step) * 2 * step + i % step

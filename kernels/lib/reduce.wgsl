@@ -63,7 +63,8 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
 //% endif
 //% endmacro
 
-// The same where a row fills the workgroup, with subgroup operations of any size.
+// Replaces `value` by the reduction over the whole workgroup, if a row fills it, by operations of
+// subgroups of any size.
 //% macro subgroups(value, op)
 //% set call = "subgroupAdd" if op == "+" else "subgroupMax"
   {

@@ -46,8 +46,8 @@ ${s ~ first if N == 1 else f ~ "(" ~ tree(f, s, N // 2, first) ~ ", " ~ tree(f, 
 ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2, first + N // 2) ~ ")"}
 //%- endmacro
 
-// The rounded mean first, then differences from it, their mean and their squares, so that numbers
-// cancel before they are squared.
+// Computes the rounded mean first, then differences from it, their mean and their squares, so that
+// numbers cancel before they are squared.
 //% macro moments(N, V)
 //% for u in range(N)
   let v${u} = ${"x0" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ ", n > " ~ u ~ "u)"};
@@ -61,7 +61,7 @@ ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2
 //% endmacro
 
 // A key of a float takes three operations if there is no NaN and the largest value is not zero.
-// Otherwise both zeros get the same key, and NaN gets the largest key, also if the order is
+// Otherwise both zeros get the same key, and NaN gets the largest key, even if the order is
 // flipped.
 //% macro positions(N, V, U)
 //% set I = U.replace("u32", "i32")
@@ -93,7 +93,7 @@ ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2
   return S(k_top, i + step * k_at);
 //% endmacro
 
-// The largest of k0, k1, ... as k_top, and as k_at the number of the first that has it.
+// Declares k_top, the largest of k0, k1, ..., and k_at, the number of the first key that equals it.
 //% macro first_of(k, N, U)
 //% for left in [4, 2, 1] if left < N
 //% for j in range(left)

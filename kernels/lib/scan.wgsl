@@ -1,6 +1,7 @@
 // Running sums (or products: p.product) in one order of the lanes, through workgroup memory.
 //
-// Sum is the type of the sums. LANES invocations, a power of four, hold a row; WG / LANES rows a group.
+// Sum is the type of the sums. LANES invocations, a power of four, hold a row; a workgroup holds
+// WG / LANES rows.
 
 //% macro functions()
 alias Sum = ${"u32" if T == "u32" else "f32"};
@@ -8,7 +9,7 @@ fn combine(a: Sum, b: Sum) -> Sum { return select(a + b, a * b, p.product == 1u)
 fn neutral() -> Sum { return Sum(p.product); }
 //% endmacro
 
-// Each invocation has N vectors of VEC elements; `total`: the sum of a row is needed, too.
+// Each invocation has N vectors of VEC elements. `total`: the sum of a row is needed, too.
 //% macro memory(LANES, WG, N)
 var<workgroup> lane_a: array<Sum, ${WG}>;
 //% if LANES > 4
@@ -52,7 +53,8 @@ var<workgroup> chunk_sums: array<Sum, ${WG * (N + 1)}>;
 //% endfor
 //% endmacro
 
-// All loads first, at clamped positions; what lies beyond the end of a row follows all that is stored.
+// All loads come first, at clamped positions. Elements beyond the end of a row come after all stored
+// elements, so they change no stored sum.
 //% macro load(LANES, N, VEC, first)
 //% for k in range(N)
   let c${k} = ${first} + lane + ${k * LANES}u;
@@ -60,7 +62,8 @@ var<workgroup> chunk_sums: array<Sum, ${WG * (N + 1)}>;
 //% endfor
 //% endmacro
 
-// y0 .. yN become the running sums of the row from `carry` on; `total` its sum without that.
+// y0 .. yN become the running sums of the row, beginning with `carry`; `total` becomes the row's sum
+// without `carry`.
 //% macro tile(LANES, N, VEC, carry, total="")
 //% for k in range(N)
 //% if VEC == 4

@@ -38,7 +38,8 @@ ${mem}[${i}]
 //% endif
 //% endmacro
 
-// The same where two invocations may store the same element: one of their values stays whole.
+// Stores element i in a shared word. If two invocations store the same element, it gets all bits of one
+// of their values.
 //% macro replace(mem, size, i, value)
 //% if size == 2
 {
@@ -53,7 +54,7 @@ ${mem}[${i}]
 //% endif
 //% endmacro
 
-// Stores the bits of a mask in a word whose other bits other invocations may store at the same time.
+// Stores the bits that a mask selects; other invocations may store the word's other bits at the same time.
 //% macro store_masked(mem, word, mask, bits)
 {
   let at = ${word};
@@ -66,9 +67,8 @@ ${mem}[${i}]
 }
 //% endmacro
 
-// Stores the bits of four neighbours, elements 4 q to 4 q + 3 of the index space (or of a row, with its
-// function of positions and its length): at once (V == 4), or one by one, without elements past the
-// end.
+// Stores the bits of elements 4 q to 4 q + 3 of the index space (or of a row, whose function of positions
+// and whose length are given): at once if V == 4, otherwise one by one, without elements past the end.
 //% macro store_four(S, V, q, bits, place="dst_index(", end="p.total")
 //% if V == 4
 //% if S == 4

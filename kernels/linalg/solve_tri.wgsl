@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// Solve a @ dst = b, where each a is a lower triangle: elements above its diagonal do not count.
+// Solve a @ dst = b for lower triangular a: elements above the diagonal are not used.
 //
-// By substitution from the first row, in f32. With `unit` the diagonal counts as ones. A zero on
-// the diagonal makes infinities or NaN."""
+// Computed by forward substitution, in f32. With `unit` the diagonal counts as ones. A zero on the
+// diagonal gives infinities or NaN."""
 // source = "ggml solve_tri, torch linalg.solve_triangular"
 // inputs.a = { dtype = "f32", doc = "(..., n, n)" }
 // inputs.b = { dtype = "f32", doc = "(..., n, k)" }
@@ -61,7 +61,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       if (r > k) { value -= left[(r << 4u) + k] * right[(k << 4u) + c]; }
     }
     if ((first + r < p.rows) & (own_col < p.cols)) { dst_store(dst_at(x, row, col), value); }
-    storageBarrier();  // the rows behind read it
-    workgroupBarrier();  // before the next tiles
+    storageBarrier();  // later rows read it
+    workgroupBarrier();  // the next tiles overwrite these
   }
 }

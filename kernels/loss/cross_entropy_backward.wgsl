@@ -2,10 +2,9 @@
 // doc = """
 // Gradient of cross_entropy by its logits: dst = k * (softmax(x) * sum(t) - t), computed in f32.
 //
-// t are the targets of a row with weights and smoothing; k is dy: of a row for reduction 'none', of
-// the whole loss otherwise, and divided by `total` for 'mean'. The row of a class that does not
-// count is 0. `stats` and `total` are outputs of `cross_entropy`; the other arguments are its
-// arguments."""
+// t are the targets of a row with weights and smoothing. k is dy of the row for reduction 'none', else
+// dy of the whole loss, divided by `total` for 'mean'. The gradient of an ignored row is 0. `stats` and
+// `total` are outputs of `cross_entropy`; the other arguments are the same as there."""
 // bodies = ["cross_entropy_grad"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes)" }
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64", "float32", "float16"], bind = "'u32'", doc = "(...), or (..., classes) of x's dtype" }

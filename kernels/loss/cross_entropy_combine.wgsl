@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let lane = li % ${LANES}u;
   let own_row = g * ${WG // LANES}u + li / ${LANES}u;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let base = states_row(row);
   var state = State(LOWEST, 0.0f, 0.0f, 0.0f, 0.0f, 0u);
   for (var i = lane; i < p.pieces; i += ${LANES}u) {

@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let own_class = min(goal.found, p.classes - 1u);
   let counts = goal.inside & !goal.ignored;
   let part = p.hard * class_weight(own_class);
-  // `part` in the component of the class, 0 in the others.
+  // `part` in the component of the class, 0 in the other components.
 //% if VEC == 4
   let own = select(V(), V(part), vec4<u32>(0u, 1u, 2u, 3u) == vec4<u32>(own_class & 3u));
 //% else

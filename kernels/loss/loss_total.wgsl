@@ -1,10 +1,10 @@
 // /// kernel
-// doc = "The sum, or the mean, of losses, or the sums of pieces of them."
+// doc = "The sum or the mean of losses, or the sums of pieces of the losses."
 // part_of = "cross_entropy"
 // configs.terms = { threads = 256 }
 // axes.SIZE = { values = "configs", pick = "'terms'" }
-// inputs.losses = { dtype = "f32", doc = "(count, 2), contiguous: a loss, and what it counts in a mean" }
-// outputs.total = { dtype = "f32", optional = true, doc = "(): what the mean divides by" }
+// inputs.losses = { dtype = "f32", doc = "(count, 2), contiguous: a loss, and its weight in a mean" }
+// outputs.total = { dtype = "f32", optional = true, doc = "(): the divisor of the mean" }
 // outputs.dst = { dtype = "f32", doc = "(): the result; or for pieces (pieces, 2)" }
 // params.count = { type = "u32", value = "losses.shape[0]" }
 // params."depth is_partial is_mean" = { type = "u32" }

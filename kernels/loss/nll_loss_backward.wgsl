@@ -2,8 +2,8 @@
 // doc = """
 // Gradient of nll_loss by its input: -k * weight[class] at the class of each row, and 0 elsewhere.
 //
-// k is dy: of a row for reduction 'none', of the whole loss otherwise, and divided by `total` for
-// 'mean'. The row of a class that does not count is 0. The other arguments are those of `nll_loss`."""
+// k is dy of the row for reduction 'none', else dy of the whole loss, divided by `total` for 'mean'. The
+// gradient of an ignored row is 0. The other arguments are the same as in `nll_loss`."""
 // bodies = ["cross_entropy_grad"]
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(...)" }
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "() or (...), of dst's dtype" }

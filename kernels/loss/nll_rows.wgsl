@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The loss of rows of logarithms of probabilities: the one of the row's class."
+// doc = "The loss of rows of logarithms of probabilities, from the logarithm of each row's class."
 // part_of = "nll_loss"
 // configs.rows = { threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The rows of mul_mat_id in the order of their experts, and its tiles: expert, first row, count."
+// doc = "The rows of mul_mat_id sorted by expert, and its tiles: expert, first row, number of rows."
 // part_of = "mul_mat_id"
 // configs.one = { threads = 256, EXPERTS = 1024 }
 // axes.SHARE = "configs"
@@ -22,8 +22,8 @@
 // ///
 
 // One workgroup counts the rows of `experts` experts from `first_expert` on, sums up the counts, and
-// gives each row its place. The order of an expert's rows is not fixed; the product does not depend on
-// it. Tiles that are not needed have no rows.
+// gives each row its place. The order of an expert's rows is not fixed, but the product does not depend
+// on it. Unused tiles have no rows.
 var<workgroup> counts: array<atomic<u32>, ${CFG.EXPERTS}>;
 
 @compute @workgroup_size(${CFG.threads})

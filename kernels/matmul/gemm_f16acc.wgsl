@@ -26,12 +26,12 @@
 // vector inside the loop would halve the rate. One vector load brings eight columns or four rows.
 // After each 16 p.blocks of k the f16 sums are added to f32 sums and set to 0.
 //
-// The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
-// takes twice the registers, so that fewer workgroups share a multiprocessor.
+// The f16 sums change their sign at every k. Otherwise a driver sums even and odd k apart, which takes
+// twice the registers, so that fewer workgroups share a multiprocessor.
 //
 // The order of the multiply-adds: four rows (one vector), alternately down and up, for two columns
-// at a time; then the other four rows. Stores and loads early in a tile are faster than in its
-// middle.
+// at a time; then the other four rows. Stores and loads at the beginning of a tile are faster than in
+// its middle.
 //
 // Bounds, for unchecked compilation: as in gemm_tile.
 struct Eight { low: vec4<f16>, high: vec4<f16> }
@@ -61,7 +61,7 @@ ${epilogue.of_rows()}
   var b_v: vec4<f16>;
 //% endmacro
 
-// Loads one of the first two tiles, which hold `k_prologue` k: zero beyond.
+// Loads one of the first two tiles, which hold `k_prologue` k and zeros beyond.
 //% macro load_prologue(s)
   {
     let far = min(i_k + ${CFG.BK * s}u, k_prologue - 1u);
@@ -111,7 +111,7 @@ ${epilogue.of_rows()}
     }
 //% endmacro
 
-// The product of two tiles; the loads and stores of the next two.
+// The product of two tiles, and the loads and stores of the next two tiles.
 //% macro two_tiles()
 //% for s in range(2)
 //% for k in range(CFG.BK)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Tiles of mul_mat_id with quantised weights: weights become f32 on their way to workgroup memory."
+// doc = "Tiles of mul_mat_id with quantised weights, which are stored to workgroup memory as f32."
 // part_of = "mul_mat_id"
 // configs.16x64 = { BM = 16, BN = 64, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // axes.TYPE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "nbits4", "nbits8", "nbits4_16", "nbits8_16"]
@@ -28,14 +28,14 @@
 // One workgroup computes BM rows of one expert x BN columns of dst, as gemm_quant does, with rows of b
 // and dst that expert_tiles has sorted.
 //
-// Bounds, for unchecked compilation: rows of loads are clamped to the tile's count, columns to theirs;
-// groups are whole; stores are guarded; indices into workgroup memory are lane numbers below the sizes of
-// the arrays.
+// Bounds, for unchecked compilation: rows of loads are clamped to the tile's count, columns to their
+// count; groups are whole; stores are guarded; indices into workgroup memory are lane numbers below the
+// sizes of the arrays.
 //% set GROUPS = quant.BLOCK // 32
 ${id_tile.memory()}
 ${quantised.functions()}
 
-// Half `half` of the group to workgroup memory.
+// Stores half `half` of the group to workgroup memory.
 //% macro store_stage(half)
 //% for i in range(4)
     {

@@ -22,9 +22,9 @@
 // grid = "across * tiles.shape[0]"
 // ///
 
-// As gemm_id: an invocation takes 16 k of one column of the weights at a time.
+// The work is split as in gemm_id; an invocation takes 16 k of one column of the weights at a time.
 //
-// Bounds, for unchecked compilation: as gemm_id; k is a multiple of 16.
+// Bounds, for unchecked compilation: as in gemm_id; k is a multiple of 16.
 ${id_tile.memory()}
 //% set UNITS = 4 if A == "f32" else 2
 

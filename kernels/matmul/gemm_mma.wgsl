@@ -32,13 +32,13 @@
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x
 // WN, from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers.
-// Operands are read eight halves at a time, along k or (AT, BT) along their own axis. SLICES: after
-// each `slice` k, the sums are added in plain f32.
+// Operands are read eight halves at a time, along k or (AT, BT) along the other axis. SLICES: after each
+// `slice` k, the sums are added in plain f32.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
-// whole chunks stay below the split's end, the others are clamped to its last k and masked; stores are
-// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays, cut where the
-// compiler cannot see it, so that it needs no checks.
+// whole chunks stay below the split's end, other loads are clamped to its last k and masked; stores are
+// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays, and clamped
+// where the compiler cannot see it, so that it adds no checks.
 //% set UNITS, BK_UNITS = mma.UNIT, CFG.BK // mma.UNIT
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": BT, "ACROSS": CFG.BM // UNITS if BT else BK_UNITS, "ROWS": CFG.BK if BT else CFG.BM, "BASE": 0}
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Products of mul_mat_quant on matrix units: weights become halves on their way, f32 sums."
+// doc = "Products of mul_mat_quant on matrix units: weights are stored to workgroup memory as halves; sums are f32."
 // part_of = "mul_mat_quant"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.32x128 = { BM = 32, BN = 128, BK = 32, WM = 32, WN = 32, threads = 128 }
@@ -44,7 +44,7 @@
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; groups are
 // whole and lie below the split's end; stores are guarded; indices into workgroup memory are lane numbers
-// below the sizes of the arrays, cut where the compiler cannot see it, so that it needs no checks.
+// below the sizes of the arrays, and clamped where the compiler cannot see it, so that it adds no checks.
 //% set UNITS, BK_UNITS = mma.UNIT, CFG.BK // mma.UNIT
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": BK_UNITS, "ROWS": CFG.BM, "BASE": 0}
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)

@@ -42,10 +42,10 @@
 // are multiplied. At the end the sums of the subgroups are added up.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, groups to
-// those of the split; stores are guarded; indices into workgroup memory are lane numbers below the sizes
-// of the arrays, cut where the compiler cannot see it.
+// the groups of the split; stores are guarded; indices into workgroup memory are lane numbers below the
+// sizes of the arrays, and clamped where the compiler cannot see it.
 //% set WARPS, COLS = CFG.threads // 32, CFG.BN // 32
-// The groups of a round (DEPTH) belong to one block if a block has several groups.
+// The number of groups in a round (DEPTH). They belong to one block if a block has several groups.
 //% set DEPTH = 4 if quant.PARTS == 1 and quant.HIGH == 0 and CFG.BN > 32 else 2
 //% set GROUPS = quant.BLOCK // 32
 // STRIDE: 16-byte units from one row of a group to the next. ZONE: units of a subgroup's part,
@@ -93,7 +93,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let first_group = k_first >> 5u;
   let end_group = (k_first + k_count) >> 5u;
   let last_group = end_group - 1u;
-  // Rounds of DEPTH groups: the number that each subgroup runs, and this subgroup's own.
+  // Rounds of DEPTH groups: the number of rounds that each subgroup runs, and this subgroup's first round.
   let first_round = first_group / ${DEPTH}u;
   let rounds = (end_group + ${DEPTH - 1}u) / ${DEPTH}u - first_round;
   let each = (rounds + ${WARPS - 1}u) / ${WARPS}u;
@@ -193,7 +193,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let m = col0 + along * 4u;
 //% for i in range(CFG.BM // mma.M)
 //% if i
-  workgroupBarrier();  // the rows before have been read
+  workgroupBarrier();  // the previous rows have been read
 //% endif
 //% for j in range(CFG.BN // mma.N)
   ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % (QUADS + 1))}

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Tiles of mul_mat_quant: weights become f32 on their way to workgroup memory."
+// doc = "Tiles of mul_mat_quant: weights are stored to workgroup memory as f32."
 // part_of = "mul_mat_quant"
 // configs.32x64 = { BM = 32, BN = 64, BK = 16, threads = 64, TM = 8, TN = 4, LM = 4, LN = 8 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 64, TM = 8, TN = 8, LM = 4, LN = 8 }
@@ -13,9 +13,9 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes BM rows (from b) x BN columns (from the weights) of dst, TM x TN sums an
-// invocation. Each invocation takes a column's group of 32 k at a time and stores its numbers in
-// two halves of BK = 16 k; the next loads are under way while the halves are multiplied.
+// One workgroup computes BM rows (from b) x BN columns (from the weights) of dst, and each invocation
+// TM x TN sums of them. Each invocation takes a column's group of 32 k at a time and stores its numbers
+// in two halves of BK = 16 k; the next group is loaded while the halves are multiplied.
 //
 // Workgroup memory holds elements, not vectors: several invocations must not write components of one
 // vector.
@@ -24,7 +24,7 @@
 // below the split's end; stores are guarded; indices into workgroup memory are lane numbers below the
 // sizes of the arrays.
 //% set EACH = 4 if B == "f32" else 8
-// Loads of b in a half: the number of invocations for a row, and of rows in a round.
+// Loads of b in a half: the number of invocations for a row, and the number of rows in a round.
 //% set ACROSS = CFG.BK // EACH
 //% set ROWS = CFG.threads // ACROSS
 //% set LOADS = [CFG.BM // ROWS, 1] | max

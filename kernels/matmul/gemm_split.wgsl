@@ -28,10 +28,10 @@
 // the high plane, then the same k of the low plane.
 //
 // x is high + low / 2048. Fragment c sums high times high, and fragment d sums high times low, so
-// that the matrix unit does not cut small terms to the last place of large terms. Low times low is
-// left out. The sums are stored through workgroup memory, where they are multiplied by the powers
-// of two by which the planes were scaled. After each p.slice k, the sums of high times high are
-// added in plain f32 in the invocation's own memory.
+// that the matrix unit does not truncate small terms to the last place of large terms. Low times low is
+// left out. The sums are stored through workgroup memory, where the scaling of the planes by powers of
+// two is undone. After each p.slice k, the sums of high times high are added in plain f32 in the
+// invocation's own memory.
 //
 // Bounds, for unchecked compilation: as in gemm_mma.
 //% set UNITS, BK2 = mma.UNIT, 2 * CFG.BK
@@ -142,7 +142,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let b_power${i}_${half} = exponent_of(b_top_load(b_top_at(b_tops, min(row${i}_${half}, p.rows - 1u), 0u)));
 //% endfor
 //% for j in range(CFG.WN // mma.N)
-  workgroupBarrier();  // the operands, or the sums before, have been read
+  workgroupBarrier();  // the operands, or the previous sums, have been read
   ${mma.store("c%d_%d" % (i, j), "strip", "%du" % ROW_UNITS)}
   ${mma.store("d%d_%d" % (i, j), "strip + %du" % (16 * ROW_UNITS), "%du" % ROW_UNITS)}
   workgroupBarrier();

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Large products of mul_mat: tiles of 64 rows and 128 columns of dst, two tiles of operands in turn."
+// doc = "Large products of mul_mat: tiles of 64 rows and 128 columns of dst; workgroup memory has two tiles of each operand."
 // part_of = "mul_mat"
 // configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = { values = ["f32", "u32"], pick = "dtype(a)" }
@@ -49,9 +49,9 @@
 // indices into workgroup memory are lane numbers below the sizes of the arrays.
 //
 // The order of the multiply-adds matters. Each shares an operand with the previous multiply-add, and
-// all should share it on the same side; the compiler picks the side by where the factors were loaded.
-// For f32 with k as the row it is best to go down the columns and back and to load rows first. For
-// other cases, go along the rows and back and load columns first (B_K_LAST loads rows as elements).
+// this should always be the same operand; the compiler picks it by the order of the loads. For f32 with
+// k as the row it is best to go down the columns and back and to load rows first. In all other cases it
+// is best to go along the rows and back and to load columns first (B_K_LAST loads rows as elements).
 //% set WORDS = A == "u32"
 //% set B_K_LAST = BV == 4 and not BT
 //% set DOWN_COLUMNS = not WORDS and not B_K_LAST
@@ -101,7 +101,8 @@ ${epilogue.of_rows()}
   let b_k = li >> 4u;
   let b_base0 = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + b_i, (p.rows + 3u) / 4u - 1u);
 //% else
-  // Four neighbouring rows at one k; eight lanes take eight groups of rows, for the banks.
+  // Four neighbouring rows at one k; eight lanes take eight groups of rows, so that they use different
+  // banks.
   let b_i = (li & 7u) | ((li >> 3u) & 8u);
   let b_k = (li >> 3u) & 7u;
 //% for i in range(4)
@@ -130,7 +131,7 @@ ${epilogue.of_rows()}
 //% endfor
 //% endmacro
 
-// Loads one of the first two tiles, which hold `k_prologue` k: zero beyond.
+// Loads one of the first two tiles, which hold `k_prologue` k and zeros beyond.
 //% macro load_prologue(s)
   {
 //% for u in range(A_LOADS)

@@ -31,11 +31,11 @@
 // ///
 
 // 2^lane_bits invocations (lanes) share COLS rows of a and divide k among them. If a's last axis is m
-// (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS rows of b,
-// and repeats the last row of b if dst has fewer. If k is contiguous, neighbouring invocations are lanes.
-// With AT neighbouring invocations take neighbouring rows, the lanes of a row lie further apart,
-// and rows of b go through workgroup memory. A = u32: a is read as words of two halves, 16 bytes in
-// each load.
+// (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS rows of b;
+// if dst has fewer rows, the last row of b is repeated. If k is contiguous, neighbouring invocations are
+// lanes of the same rows. With AT neighbouring invocations take neighbouring rows, the lanes of a row lie
+// further apart, and rows of b go through workgroup memory. A = u32: a is read as words of two halves,
+// 16 bytes in each load.
 //% set S, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
 //% set OUT = 2 if WORDS and AT else 1
@@ -194,7 +194,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
 //% endfor
 //% endmacro
 
-// The sums of all lanes for row s of dst and columns m<h>, with the epilogue, to dst.
+// Adds up the sums of all lanes for row s of dst and columns m<h>, and stores them with the epilogue.
 //% macro reduce_and_store(s, h)
 //% if s + h > 0
     workgroupBarrier();  // the last sums have been read

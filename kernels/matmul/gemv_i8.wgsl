@@ -23,13 +23,13 @@
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share four rows of a and split k; each multiplies them with all
-// ROWS rows of b, which are contiguous along k; if dst has fewer rows, the last row of b is
-// repeated. If k is contiguous in a, neighbouring invocations are lanes of the same rows; if
-// neighbouring rows of a are neighbours in memory (rows_run), neighbouring invocations take
-// neighbouring rows, and the lanes of a row lie further apart. AV: a load is 16 bytes along k, or 4
-// bytes of four rows at one k (then a's last axis is m), or one byte, for any strides. A step is 16
-// k in the first form and 4 k in the others.
+// 2^lane_bits invocations (lanes) share four rows of a and divide k among them. Each lane multiplies its
+// rows with all ROWS rows of b, which are contiguous along k; if dst has fewer rows, the last row of b is
+// repeated. If k is contiguous in a, neighbouring invocations are lanes of the same rows. If neighbouring
+// rows of a are neighbours in memory (rows_run), neighbouring invocations take neighbouring rows, and the
+// lanes of a row lie further apart. AV: a load is 16 bytes along k, or 4 bytes of four rows at one k
+// (then a's last axis is m), or one byte, for any strides. A step is 16 k in the first form and 4 k in
+// the other forms.
 //% set ROWS, WG = CFG.ROWS, CFG.threads
 //% set STEP = 16 if AV == 16 else 4
 //% set UNROLL = 1 if ROWS > 1 or AV == 1 else 2 if AV == 16 else 4

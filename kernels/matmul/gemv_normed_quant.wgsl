@@ -27,10 +27,10 @@
 // ///
 
 // The work is split as in gemv_quant: a workgroup takes 2^col_bits columns, and its runs of
-// invocations divide k. Each invocation also adds up the squares of its part of x; the runs of a
-// column together have the sum of the whole row.
+// invocations divide k. Each invocation also adds up the squares of its part of x; the sums of all
+// runs of a column together are the sum of the whole row.
 //
-// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
+// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last group;
 // stores are guarded; indices into workgroup memory are below its size by construction.
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32

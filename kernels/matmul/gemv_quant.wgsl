@@ -24,12 +24,12 @@
 // if dst has fewer rows, the last row of b is repeated. Then the sums of the invocations of a
 // column are added up, for four columns at a time.
 //
-// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
+// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last group;
 // stores are guarded; indices into workgroup memory are below its size by construction.
 //% set S, WG = CFG.ROWS, CFG.threads
 //% set GROUPS = quant.BLOCK // 32
-// The number of groups in a round; they belong to one block if a block has several groups. With
-// more groups the texts of types with bits in two planes would be long.
+// The number of groups in a round; they belong to one block if a block has several groups. With more
+// groups in a round, the texts of types with bits in two planes would be long.
 //% set PER = (4 if S == 1 and quant.HIGH == 0 else 2) if GROUPS > 1 else 2 if S < 8 else 1
 var<workgroup> partial: array<array<f32, ${WG}>, ${S}>;
 

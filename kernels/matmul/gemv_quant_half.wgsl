@@ -31,13 +31,14 @@
 // grid = "it.batches * across"
 // ///
 
-// As gemv_quant, in packed halves. An invocation has two columns, which lie half of the workgroup's
-// columns apart, so a vector of b serves both. The weights are converted once for all rows.
+// The work is split as in gemv_quant, and products are packed halves. An invocation has two columns,
+// which lie half of the workgroup's columns apart, so a vector of b serves both. The weights are
+// converted once for all rows.
 //
 // If a sum of eight products is beyond 65,504, the result is infinite or NaN. An invocation that
 // has such a sum computes its columns again in f32, so no result is lost.
 //
-// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last;
+// Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last group;
 // stores are guarded; indices into workgroup memory are below its size by construction.
 //% set S, WG, R = CFG.ROWS, CFG.threads, 2
 //% set GROUPS = quant.BLOCK // 32
@@ -73,7 +74,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var acc${s}_${c} = 0.0f;
 //% endfor
 //% endfor
-  // Runs of whole rounds, of one length but for the last ones.
+  // Runs consist of whole rounds and have the same length, except for the last runs.
   let rounds = (groups + ${PER - 1}u) / ${PER}u;
   let runs = ${WG * R}u >> p.col_bits;
   let each = (rounds + runs - 1u) / runs;

@@ -13,7 +13,7 @@
 // inputs.scales = { dtype = "u32", index = false, readonly = true, axes = "b g w n" }
 // inputs.high = { dtype = "u32", index = false, readonly = true, axes = "b g p n", optional = true, when = "TYPE in ('q5_0', 'q5_1', 'q3_k', 'q5_k', 'q6_k')" }
 // inputs.b = { dtype = "u32", index = false, readonly = true, vec = "BV", doc = "(K / 32, 8): bytes of rows_i8" }
-// inputs.sums = { dtype = "f32", index = false, readonly = true, vec = "BV", doc = "(K / 32, 4): their scales and sums" }
+// inputs.sums = { dtype = "f32", index = false, readonly = true, vec = "BV", doc = "(K / 32, 4): the scales and sums of these bytes" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
@@ -27,9 +27,9 @@
 // grid = "cdiv(dst.shape[-1], 1 << col_bits)"
 // ///
 
-// As gemv_quant, but b has one row, whose numbers are bytes with a scale for each group. So a group
-// takes eight packed dot products of integers, which are exact. A weight is scale (q - WORD_BIAS -
-// zero) + offset; its constant parts are multiplied with the sum of b's bytes.
+// The work is split as in gemv_quant, but b has one row, whose numbers are bytes with a scale for each
+// group. So a group takes eight packed dot products of integers, which are exact. A weight is
+// scale (q - WORD_BIAS - zero) + offset; the parts without q are multiplied with the sum of b's bytes.
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = 4 if GROUPS > 1 and quant.HIGH == 0 else 2

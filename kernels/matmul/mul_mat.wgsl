@@ -31,7 +31,7 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'high' bounds the sums of matrix units for float16 results as for float32; 'split' may multiply float32 on matrix units as sums of two halves." }
+// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'high' gives sums of matrix units for float16 results the bound of float32 results; 'split' may multiply float32 on matrix units as sums of two halves." }
 // include product
 // params.down = { type = "u32" }
 // include epilogue
@@ -41,8 +41,8 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK k in workgroup
-// memory; meanwhile the next tiles are loaded into registers. Rows of dst come from b, columns
+// One workgroup computes a tile of dst, and each invocation TM x TN of its sums, from tiles of BK k in
+// workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from b, columns
 // from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch then, its
 // first axis the splits), each split is one more batch that starts further along k.
 //

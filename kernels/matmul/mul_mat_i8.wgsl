@@ -2,10 +2,10 @@
 // doc = """
 // Matrix product of bytes, batched: dst[..., n, m] = sum_k a[..., m, k] * b[..., n, k], exact in int32.
 //
-// Sums wrap modulo 2^32 (for uint8 to two's complement, too); they do not wrap with K up to 131,071
-// for int8 and 33,025 for uint8. A float dst gets a_scale[..., m] * b_scale[..., n] * sum + bias:
-// the sum is rounded to f32, then multiplied with the factors, in any order, and then the bias is
-// added. Batch axes of `a` repeat to those of `b` as in mul_mat. K = 0 gives sums of 0."""
+// Sums wrap modulo 2^32, to two's complement for uint8 too. They do not wrap with K up to 131,071 for
+// int8 and 33,025 for uint8. A float dst gets a_scale[..., m] * b_scale[..., n] * sum + bias: the sum is
+// rounded to f32, then multiplied with the factors, in any order, and then the bias is added. Batch axes
+// of `a` repeat to the batch axes of `b` as in mul_mat. K = 0 gives sums of 0."""
 // source = "ggml mul_mat (order of operands); torch._int_mm and torch._scaled_mm (meaning)"
 // configs.32 = { BM = 32, BN = 32, BK = 8, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64 = { BM = 64, BN = 64, BK = 8, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
@@ -38,8 +38,8 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK words of four
-// k in workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from
+// One workgroup computes a tile of dst, and each invocation TM x TN of its sums, from tiles of BK words of
+// four k in workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from
 // b, columns from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch
 // then, its first axis the splits), each split is one more batch that starts further along k.
 //

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Rows of floats as bytes for gemv_quant_i8: each 32 numbers with a scale of their own."
+// doc = "Rows of floats as bytes for gemv_quant_i8: each group of 32 numbers has a scale."
 // part_of = "mul_mat_quant"
 // configs.groups64 = { threads = 64 }
 // axes.BITS = [2, 4, 8]

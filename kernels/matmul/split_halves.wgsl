@@ -1,12 +1,12 @@
 // /// kernel
-// doc = "f32 matrices as two planes of halves, as gemm_split multiplies them."
+// doc = "Converts f32 matrices to two planes of halves, for gemm_split."
 // part_of = "mul_mat"
 // configs.32x64 = { BM = 32, BN = 64, threads = 256 }
 // axes.TILE = { values = "configs", pick = "'32x64'" }
 // axes.DV = { values = [4], pick = "4" }
 // inputs.x = { dtype = "f32", readonly = true, doc = "(..., N, K), or (..., K, M) with k_rows" }
 // inputs.top = { dtype = "f32", readonly = true, doc = "The largest |x| of each row, or of each column with k_rows, broadcast to x" }
-// outputs.dst = { dtype = "u32", vec = "DV", doc = "(..., N, K), or (..., K, M), in words of two halves, K twice as long: 16 of the high plane, then of the low one; zeros to whole 16 k and whole units of 8 columns" }
+// outputs.dst = { dtype = "u32", vec = "DV", doc = "(..., N, K), or (..., K, M), in words of two halves, with K twice as long: 16 k of the high plane, then the same k of the low plane; padded with zeros to a multiple of 16 k and to whole units of 8 columns" }
 // iterate = "tiles"
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }
@@ -21,13 +21,13 @@
 //
 // A number is multiplied with the power of two of its row. high is the product rounded to 11 bits
 // (to nearest, ties away from zero). low is the remainder times 2048, which gives 11 more bits. The
-// error of both together is below 2^-23 of the number, or 2^-39 of the row's largest number. high
-// is at least 2^-14, the smallest normal half, unless the
-// number is zero: so products with inf are inf, and no half is subnormal. Everything is computed
-// with integers, because conversions to halves differ between drivers.
+// error of both together is below 2^-23 of the number, or 2^-39 of the row's largest number. high is at
+// least 2^-14, the smallest normal half, unless the number is zero. So products with inf are inf, and no
+// half is subnormal. Everything is computed with integers, because conversions to halves differ between
+// drivers.
 ${planes.exponents()}
 
-// The bits of high, and of low above them.
+// The bits of high, with the bits of low above them.
 fn split(x: f32) -> u32 {
   let word = bitcast<u32>(x);
   let size = word & 0x7fffffffu;

@@ -20,8 +20,8 @@
 // grid = "cdiv(it.total << lane_bits, V * CFG.threads)"
 // ///
 
-// 2^lane_bits invocations for each element of dst, or for each vector of four where dst is contiguous;
-// they share its splits, and neighbours take neighbouring elements. No splits (K = 0): the sum is 0.
+// 2^lane_bits invocations for each element of dst, or for each vector of four if dst is contiguous, share
+// its splits, and neighbours take neighbouring elements. Without splits (K = 0) the sum is 0.
 //% set T = "vec4<f32>" if V == 4 else "f32"
 var<workgroup> partial: array<${T}, ${CFG.threads}>;
 

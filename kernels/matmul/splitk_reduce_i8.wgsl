@@ -16,7 +16,7 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One invocation per element of dst. No splits (K = 0): the sum is 0.
+// One invocation per element of dst. Without splits (K = 0) the sum is 0.
 //% if D != "i32"
 ${packed.bias()}
 //% endif
@@ -27,7 +27,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (i >= p.total) { return; }
   let first = p.partials_off + i;
   var sum = 0i;
-  // Four loads on their way at once: one alone leaves half of the bandwidth unused.
+  // Four loads at once, because a single load leaves half of the bandwidth unused.
   for (var s = 0u; s < p.splits; s += 4u) {
 //% for u in range(4)
     let v${u} = partials_load(first + min(s + ${u}u, p.splits - 1u) * p.total);

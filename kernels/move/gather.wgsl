@@ -1,10 +1,10 @@
 // /// kernel
 // doc = """
-// Read elements from the places along one axis that an index gives: dst[i, j, k] = src[i, index[i, j, k], k].
+// Read elements from the positions along one axis that an index gives: dst[i, j, k] = src[i, index[i, j, k], k].
 //
-// dst has the shape of index; src has as many axes, and along all but `axis` at least their sizes. The
-// elements are copied bit for bit. An index outside [0, m) writes nothing and raises
-// IndexRangeError once, at the next synchronisation; negative indices do not count from the end."""
+// dst has the shape of index. src has as many axes, with sizes at least as large except along `axis`.
+// The bits of elements are copied. For an index outside [0, m) nothing is written, and IndexRangeError
+// is raised once, at the next synchronisation; negative indices do not count from the end."""
 // source = "torch gather, numpy take_along_axis"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = { values = [256], pick = "256" }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A hash table of the places that an index names, each with one more than its last element."
+// doc = "A hash table of the places that an index names; a slot has the number of its place's last element, plus one."
 // part_of = "last_index"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
@@ -12,8 +12,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation. The table is filled with zeros before and has more slots than there
-// are elements.
+// One element per invocation. The table is filled with zeros first and has more slots than there are
+// elements.
 ${places.functions()}
 
 @compute @workgroup_size(WG)

@@ -1,10 +1,10 @@
 // /// kernel
 // doc = """
-// Of equal indices along one axis the last index: kept[i, j, k] = index[i, j, k], and -1 where
-// index[i, l, k] is the same for an l above j (axis 1).
+// Keep the last of equal indices along an axis: kept[i, j, k] = index[i, j, k], or -1 if index[i, l, k]
+// is equal for an l above j (axis 1).
 //
-// It is -1 for an index outside [0, limit) too, which raises IndexRangeError at the next synchronisation,
-// once. Writes to the places that `kept` names meet each place at most once."""
+// An index outside [0, limit) becomes -1 too, and raises IndexRangeError once, at the next
+// synchronisation. Writes to the places that `kept` names write to each place at most once."""
 // source = "numpy: of assignments to one place the last one stays; hashing with linear probing: Knuth 6.4"
 // bodies = ["last_pairs", "last_claim", "last_keep", "bincount_clear"]
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The indices that a table of places has as the last of their place; others become -1."
+// doc = "Keeps the index of each element that is the last of its place in the hash table; other indices become -1."
 // part_of = "last_index"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }

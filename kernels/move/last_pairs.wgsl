@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Each index compared with those behind it along an axis: the last of equal ones stays, others become -1."
+// doc = "Compares each index with the later indices along an axis: the last of equal indices is kept, the others become -1."
 // part_of = "last_index"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
@@ -12,8 +12,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation. `inner` elements lie between neighbours along the axis, `length` of which
-// follow each other; in memory they are `pitch` elements apart.
+// One element per invocation. Neighbours along the axis are `inner` elements apart, and the axis has
+// `length` elements; in memory neighbours are `pitch` elements apart.
 ${indices.functions()}
 
 @compute @workgroup_size(WG)

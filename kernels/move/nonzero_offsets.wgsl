@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// The number of nonzero elements before each chunk of 4096, in C order, and the number in all.
+// The number of nonzero elements before each chunk of 4096, in C order, and their total number.
 //
 // offsets has cdiv(src.size, 4096) + 1 elements; the last is the count. NaN is not zero, -0.0 is
 // zero."""

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Sum counts up in place: offsets[i] becomes offsets[1] + ... + offsets[i], offsets[0] zero."
+// doc = "Running sums of counts in place: offsets[i] becomes offsets[1] + ... + offsets[i], and offsets[0] becomes 0."
 // part_of = "nonzero_offsets"
 // axes.WG = { values = [256], pick = "256" }
 // outputs.offsets = { dtype = "i32", axes = "n" }
@@ -7,7 +7,7 @@
 // grid = "1"
 // ///
 
-// One workgroup walks along all counts, as many at once as it has invocations.
+// One workgroup goes through all counts, one for each invocation at a time.
 var<workgroup> sums: array<i32, WG>;
 
 @compute @workgroup_size(WG)
@@ -28,6 +28,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
     if (i < p.count) { offsets_mem[at] = before + own; }
     before += sums[WG - 1u];
-    workgroupBarrier();  // before the next stores
+    workgroupBarrier();  // the next stores overwrite the sums
   }
 }

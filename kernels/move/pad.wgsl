@@ -3,11 +3,11 @@
 // Copy a tensor into the inside of a larger tensor and fill the border.
 //
 // Along each axis `before` elements of dst come before the elements of src, the others after them.
-// Mode "constant" fills them with `value`, converted to the dtype as numpy does; "replicate"
+// Mode "constant" fills the border with `value`, converted to the dtype as numpy does; "replicate"
 // repeats the element at the edge, "reflect" mirrors without repeating it, "circular" continues at
 // the other end. A reflected border must have fewer elements than the axis, a circular border at
-// most as many. The elements are copied bit for bit, by one dispatch, and one dispatch for each
-// filled side, or for each side, edge and corner in other modes."""
+// most as many. The bits of elements are copied by one dispatch. Mode "constant" takes one more dispatch
+// for each side, other modes one for each side, edge and corner."""
 // source = "numpy pad, torch.nn.functional.pad"
 // bodies = ["cpy", "cpy_block", "cpy_bytes", "cpy_rows", "cpy_tile", "fill", "memset"]
 // inputs.src = { dtype = "*", bind = "'u32'" }

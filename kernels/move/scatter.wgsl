@@ -1,12 +1,12 @@
 // /// kernel
 // doc = """
-// Write elements to the places along one axis that an index gives: dst[i, index[i, j, k], k] = src[i, j, k].
+// Write elements to the positions along one axis that an index gives: dst[i, index[i, j, k], k] = src[i, j, k].
 //
-// src has the shape of index; dst has as many axes, and along all but `axis` at least their sizes.
-// The elements are copied bit for bit; elements of dst that no index names do not change. An index
-// outside [0, m) writes nothing and raises IndexRangeError at the next synchronisation, once; where
-// several elements go to one place, it gets the element that is furthest along the axis (numpy).
-// That takes passes over the index, which `distinct` leaves out."""
+// src has the shape of index. dst has as many axes, with sizes at least as large except along `axis`.
+// The bits of elements are copied; elements of dst that no index names do not change. For an index
+// outside [0, m) nothing is written, and IndexRangeError is raised once, at the next synchronisation. If
+// several elements go to one place, the element that is furthest along the axis is stored (numpy).
+// Finding it takes passes over the index, which `distinct` leaves out."""
 // source = "torch scatter, numpy put_along_axis"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = { values = [256], pick = "256" }
@@ -15,7 +15,7 @@
 // outputs.dst = { dtype = "*", keeps = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
 // options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
-// options.distinct = { type = "bool", default = false, doc = "True promises, without a check, that no two elements go to one place. If the promise is wrong, the place gets one of them." }
+// options.distinct = { type = "bool", default = false, doc = "True promises that no two elements go to one place; this is not checked. If two do, one of them is stored there." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
 // params.pitch = { type = "u32", value = "dst.strides[-1] // dst.dtype.itemsize % (1 << 32)" }

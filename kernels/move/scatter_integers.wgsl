@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Add integers to the places along one axis that an index gives, by atomic additions."
+// doc = "Add integers to the positions along one axis that an index gives, by atomic additions."
 // part_of = "scatter_add"
 // configs.each16 = { UNROLL = 16, threads = 256 }
 // axes.SHARE = { values = "configs", pick = "'each16'" }

@@ -1,11 +1,11 @@
 // /// kernel
-// doc = "Add the sums of runs of equal keys to dst; what the pieces of a long row cut becomes a shorter row."
+// doc = "Add the sums of runs of equal keys to dst. Runs that are cut between pieces of a long row become a shorter row."
 // part_of = "scatter_add"
 // configs.tile2048 = { PER = 8, threads = 256 }
 // axes."FIRST LAST" = [false, true]
 // axes.TILE = { values = "configs", pick = "'tile2048'" }
 // inputs.keys = { dtype = "u32" }
-// inputs.order = { dtype = "i32", when = "FIRST", optional = true, doc = "Where the values of the keys are; without it where the keys are" }
+// inputs.order = { dtype = "i32", when = "FIRST", optional = true, doc = "The positions of the values of the keys; without it the positions of the keys" }
 // inputs.values = { dtype = "f32" }
 // outputs.next_keys = { dtype = "u32", when = "not LAST", optional = true, doc = "Two for each piece" }
 // outputs.next_values = { dtype = "f32", when = "not LAST", optional = true }
@@ -19,11 +19,10 @@
 // ///
 
 //% set PER, WG = CFG.PER, CFG.threads
-// 2^lane_bits invocations take a row, or a piece of one, PER neighbours each; its keys ascend. A
-// run that ends where it began is added to dst by its invocation. The sum of a run over several
-// invocations comes from a scan that starts again with each run; it adds each invocation's part up
-// to its last key. The first and the last run of a piece may continue in other pieces: both become
-// an element of the next row.
+// 2^lane_bits invocations take a row, or a piece of a row; each takes PER neighbouring keys. Keys
+// ascend. A run that lies in one invocation is added to dst by this invocation. The sum of a run over
+// several invocations comes from a scan that starts again with each run. The first and the last run of a
+// piece may continue in other pieces, so both become an element of the next row.
 
 // Whether a run begins in this invocation, and the bits of the sum of its last run.
 alias Sum = vec2<u32>;
@@ -48,7 +47,7 @@ fn put(row: u32, c: u32, key: u32, sum: f32) {
 }
 //% endif
 
-// A run that ends before the piece does.
+// Ends a run that ends before the piece ends.
 fn end_run(row: u32, piece: u32, first_key: u32, key: u32, sum: f32) {
 //% if LAST
   add(row, key, sum);
@@ -114,7 +113,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if LAST
     add(row, key, total);
 //% else
-    // A single run gives its sum, then a value that adds nothing.
+    // If the piece is a single run, its second element is a sum of 0.
     if (key == first_key) { put(row, 2u * piece, key, total); }
     put(row, 2u * piece + 1u, key, select(total, -0.0f, key == first_key));
 //% endif

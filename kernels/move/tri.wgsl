@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// Keep one side of a diagonal of each matrix and set the rest to one scalar, converted as numpy does.
+// Keep one side of a diagonal of each matrix, and set the other side to a scalar, converted as numpy does.
 //
 // With `upper` false dst[..., i, j] is src[..., i, j] where j <= i + diagonal, and `value` elsewhere; with
-// `upper` true it is src where j >= i + diagonal. The elements are copied bit for bit."""
+// `upper` true it is src where j >= i + diagonal. The bits of elements are copied."""
 // source = "numpy tril and triu, ggml diag_mask_inf and diag_mask_zero"
 // axes.W = [1, 2, 4, 8, 16]
 // axes.WG = { values = [256], pick = "256" }
@@ -14,7 +14,7 @@
 // params.height = { type = "u32", value = "dst.shape[-2]" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
 // params."lane_bits across shift item flip" = { type = "u32" }
-// params.value = { type = "bits", of = "dst", default = 0, doc = "The number for the other side." }
+// params.value = { type = "bits", of = "dst", default = 0, doc = "The number on the other side." }
 // moves_bytes = true
 // iterate = "tiles"
 // uses = ["words"]
@@ -23,8 +23,8 @@
 
 // A column is W bytes: one element or several. 2^lane_bits lanes take neighbouring columns of a
 // row, and a workgroup takes as many rows as its lanes allow. The first `kept` bytes of a column
-// lie at or before the diagonal. These bytes come from src, or with `upper` (flip = ~0) the others
-// do.
+// lie at or before the diagonal. These bytes come from src, or with `upper` (flip = ~0) the other
+// bytes.
 ${words.functions()}
 
 @compute @workgroup_size(WG)

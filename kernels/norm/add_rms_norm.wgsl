@@ -2,8 +2,8 @@
 // doc = """
 // Root mean square normalisation of a sum over the last axis, and the sum: dst = rms_norm(x + residual).
 //
-// One pass if registers hold a row. A transformer block begins with this. The sum is rounded to its
-// dtype when it is written; the normalised sum may be the one before or after this rounding. summed
+// One pass if a row fits into registers. A transformer block begins with this. The sum is rounded to its
+// dtype when it is written; the norm may be computed from the sum before or after this rounding. summed
 // may be residual."""
 // source = "Zhang and Sennrich 2019"
 // bodies = ["norm_rows", "norm_apply"]

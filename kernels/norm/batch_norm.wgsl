@@ -1,7 +1,7 @@
 // /// kernel
 // doc = """
-// Batch normalisation with known statistics: dst = (x - mean) / sqrt(variance + eps) * weight + bias, each of
-// these an element for each channel.
+// Batch normalisation with known statistics: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where
+// mean, variance, weight and bias have an element for each channel.
 //
 // Computed in f32. dst may be x."""
 // source = "Ioffe and Szegedy 2015"

@@ -1,11 +1,11 @@
 // /// kernel
 // doc = """
-// Gradients of group_norm: dst of x, dweight and dbias of weight and bias, where they are given.
+// Gradients of group_norm: dst by x, and dweight and dbias by weight and bias if these are given.
 //
 // With n the norm before weight and bias, and g = dy * weight, dst is (g - mean(g) - n * mean(g *
 // n)) / sqrt(variance + eps), dweight the sum of dy * n over a channel of all images, and dbias the
-// sum of dy. Computed in f32; sums are made by trees in a fixed order: the same call gives the same
-// bits. dst may be dy."""
+// sum of dy. Computed in f32; sums are trees in a fixed order: equal calls give equal bits. dst may be
+// dy."""
 // source = "Wu and He 2018"
 // bodies = ["norm_sums_rows", "norm_apply_backward"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }
@@ -14,7 +14,7 @@
 // outputs.dweight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // outputs.dbias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", alias = "dy" }
-// options.groups = { type = "int", default = 1, doc = "How many groups the channels make, of C / groups each; C for instance normalisation." }
+// options.groups = { type = "int", default = 1, doc = "The number of groups, of C / groups channels each; C for instance normalisation." }
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
 // operations = "16 * x.size"
 // ///

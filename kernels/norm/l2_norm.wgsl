@@ -7,7 +7,7 @@
 // bodies = ["norm_rows", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "x" }
-// options.eps = { type = "float", default = 1e-12, doc = "The least length that is divided by, from 0 up." }
+// options.eps = { type = "float", default = 1e-12, doc = "The smallest divisor, 0 or more: shorter rows are divided by eps." }
 // axis = { moves = ["x"] }
 // operations = "3 * x.size"
 // ///

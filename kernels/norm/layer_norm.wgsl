@@ -2,8 +2,8 @@
 // doc = """
 // Layer normalisation over the last axis: dst = (x - mean) / sqrt(variance + eps) * weight + bias.
 //
-// Mean and variance (over all elements of the row, not one less) are computed in f32, of differences from
-// the rounded mean: a mean that is large compared with the deviation costs no bits. dst may be
+// The variance is divided by the number of elements. Mean and variance are computed in f32 from differences
+// to the rounded mean, so a mean that is large compared with the deviation costs no accuracy. dst may be
 // x."""
 // source = "Ba, Kiros and Hinton 2016; corrected two-pass sums: Chan, Golub and LeVeque 1983"
 // bodies = ["norm_rows", "norm_apply"]

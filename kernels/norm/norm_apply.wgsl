@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "(x - pivot - offset) * factor * weight + bias, where the factor comes of the sum of squares."
+// doc = "(x - pivot - offset) * factor * weight + bias, where the factor is computed from the sum of squares."
 // part_of = "layer_norm"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "dx of a norm from the statistics of x and the sums of weight * dy, alone and times what the norm gives."
+// doc = "dx of a norm, from the statistics of x and two sums: of g = weight * dy, and of g times the norm's result."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -10,7 +10,7 @@
 // inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., cols), or repeated along columns (where SV < VEC)" }
-// inputs.sums = { dtype = "f32", vec = "SV", index = false, doc = "Lie as squares do: the sums of g = weight * dy, and `apart` behind them those of g times what the norm gives." }
+// inputs.sums = { dtype = "f32", vec = "SV", index = false, doc = "The sums of g = weight * dy, in the layout of squares, and `apart` elements behind them the sums of g times the norm's result." }
 // inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), or repeated along columns (where WV < VEC)" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "dy" }
 // iterate = "rows"
@@ -30,10 +30,11 @@
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 //% set S = "vec4<f32>" if SV == 4 else "f32"
-// 2^lane_bits invocations take N vectors each of a row, or of a piece of it; none depends on another.
+// 2^lane_bits invocations take N vectors each of a row, or of a piece of a row; they do not depend
+// on each other.
 ${norm.inverse(S)}
 
-// Computes `level` and `along` from the sums. They are means, except for l2; there a length not
+// The factor by which sums become `level` and `along`. These are means, except for l2; there a length not
 // above eps has no gradient.
 fn share(squares: ${S}) -> ${S} {
   if (p.l2 == 1u) { return select(${S}(), ${S}(1.0f), sqrt(squares) >= ${S}(p.eps)); }
@@ -49,7 +50,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let first = (g - tile * p.pieces) * (${N}u * lanes) + lane;
   let own_row = tile * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let x_base = x_row(row);
   let dy_base = dy_row(row);
 //% for k in range(N)
@@ -66,7 +67,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% macro sums_of(k)
   let share_${k} = share(squares_load(p.squares_off + statistic_${k}));
   let along_${k} = sums_load(p.sums_off + statistic_${k} + p.apart) * share_${k};
-  var level_${k} = ${S}();  // without a mean it has no gradient
+  var level_${k} = ${S}();  // 0 for norms that subtract no mean
   if (p.has_pivot == 1u) { level_${k} = sums_load(p.sums_off + statistic_${k}) * share_${k}; }
 //% endmacro
 //% if SV == 1 and VEC == 4

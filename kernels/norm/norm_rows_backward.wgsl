@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Gradients of norms over rows in registers: dx, and sums over some rows of those of weight and bias."
+// doc = "Gradients of norms over rows that fit into registers: dx, and sums over some rows of the gradients of weight and bias."
 // part_of = "layer_norm_backward"
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
@@ -44,8 +44,8 @@
 // LANES invocations hold one row of x and of dy in registers, N vectors each: two reads and one write.
 // A workgroup takes one row after the other, in steps of the number of workgroups, and adds up
 // their gradients of weight and bias, column by column (if registers have room for them); another
-// dispatch adds the sums of all workgroups. Rows that one workgroup holds at once meet in workgroup
-// memory.
+// dispatch adds the sums of all workgroups. Workgroup memory adds up the rows that one workgroup holds at
+// the same time.
 ${reduce.memory(LANES, WG, false, "vec4<f32>" if NORM == "layer" else "vec2<f32>")}
 //% if NORM == "rms"
 ${norm.inverse("f32")}
@@ -84,7 +84,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
     let own_row = r * p.per_group + inside;
     let live = own_row < p.rows;
-    let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+    let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
 //% endif
     let x_base = x_row(row);
     let dy_base = dy_row(row);

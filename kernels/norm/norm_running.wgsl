@@ -1,11 +1,11 @@
 // /// kernel
-// doc = "What batch_norm_training keeps of the statistics of a batch."
+// doc = "The running statistics of batch_norm_training, and the statistics that its gradient needs."
 // part_of = "batch_norm_training"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.pivot = { dtype = "f32", axes = "c", doc = "(C,): the mean is pivot + offset" }
 // inputs."offset squares" = { dtype = "f32", axes = "c", doc = "(C,)" }
 // outputs."running_mean running_variance" = { dtype = "f32", in_place = true, axes = "c", doc = "(C,)" }
-// outputs.saved = { dtype = "f32", axes = "w c", doc = "(3, C): mean, what its rounding left, squares" }
+// outputs.saved = { dtype = "f32", axes = "w c", doc = "(3, C): mean, rounding error of the mean, squares" }
 // params.channels = { type = "u32", value = "pivot.shape[0]" }
 // params."has_running has_saved" = { type = "u32" }
 // params."degrees momentum" = { type = "f32" }

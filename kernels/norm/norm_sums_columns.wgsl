@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Sums down columns for the gradients of a norm: of dy, and of dy times what the norm gives."
+// doc = "Sums down columns for the gradients of a norm: of dy, and of dy times the norm's result."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -10,7 +10,7 @@
 // inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., rows, cols), or repeated along columns (where SV < VEC)" }
-// outputs.sums = { dtype = "f32", vec = "VEC", doc = "(..., 2 * pieces, cols): dy, dy times what the norm gives" }
+// outputs.sums = { dtype = "f32", vec = "VEC", doc = "(..., 2 * pieces, cols): dy, dy times the norm's result" }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "x.shape[-2]" }
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }
@@ -27,9 +27,9 @@
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 //% set S = "vec4<f32>" if SV == 4 else "f32"
-// A workgroup takes 2^across_bits neighbouring columns (or vectors of four) and a piece of `depth` rows,
-// which the lanes of a column share: each takes N rows at a time, whose loads are on their way at once,
-// and the lanes' sums meet in workgroup memory.
+// A workgroup takes 2^across_bits neighbouring columns (or vectors of four) and a piece of `depth` rows.
+// The lanes of a column divide the rows among them: each loads N rows at a time, and workgroup memory adds
+// the sums of the lanes.
 ${norm.inverse(S)}
 var<workgroup> shared_dy: array<${V}, ${WG}>;
 var<workgroup> shared_dyn: array<${V}, ${WG}>;

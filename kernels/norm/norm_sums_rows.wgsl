@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Sums along rows for the gradients of a norm: of g = weight * dy and g times what the norm gives, and of dy alone."
+// doc = "Sums along rows for the gradients of a norm: of g = weight * dy, of g times the norm's result, of dy, and of dy times the norm's result."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -9,8 +9,8 @@
 // inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs."pivot offset" = { dtype = "f32", index = false, optional = true, doc = "Lies as squares do." }
 // inputs.squares = { dtype = "f32", doc = "(..., 1)" }
-// inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), repeated along columns where WV < VEC" }
-// outputs.sums = { dtype = "f32", doc = "(..., 4 * pieces): g, g times what the norm gives, dy, dy times that" }
+// inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), repeated along columns if WV < VEC" }
+// outputs.sums = { dtype = "f32", doc = "(..., 4 * pieces): g, g times the norm's result, dy, dy times the norm's result" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }
 // params."lane_bits pieces depth" = { type = "u32" }

@@ -29,7 +29,7 @@
 // params.step = { type = "i32", default = 1, doc = "The number t of this step; 1 is the first." }
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.eps = { type = "f32", default = 1e-8, doc = "Added to the root of the second moment." }
-// params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient; for adamw_step, param shrinks by the share lr * weight_decay." }
+// params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient; for adamw_step, lr * weight_decay is the share by which param shrinks." }
 // params.decoupled = { type = "u32", default = false }
 // wrappers.adamw_step = { decoupled = true, doc = """
 // One step of AdamW: Adam with decoupled weight decay, moments and param in place, computed in f32.
@@ -68,7 +68,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var first = exp_avg_mem[at_first];
   var second = exp_avg_sq_mem[at_second];
 
-  var beta1 = vec3<f32>(p.decay1, p.rest1, p.log1);  // itself, 1 - itself, its logarithm
+  var beta1 = vec3<f32>(p.decay1, p.rest1, p.log1);  // beta1, 1 - beta1, ln(beta1)
   var beta2 = vec3<f32>(p.decay2, p.rest2, p.log2);
   var lr = p.lr;
   var eps = p.eps;
@@ -93,8 +93,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   } else if (weight_decay != 0.0f) {
     g += weight_decay * w;
   }
-  // Two forms, so that no small term is lost: near 1 the difference has no bias, near 0 it would
-  // lose a small g.
+  // Two forms of the running average. For beta1 near 1 the form with the difference has no bias; for
+  // beta1 near 0 it would lose a small g.
   if (beta1.y < 0.5f) {
     first += beta1.y * (g - first);
   } else {

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Count a step of an optimiser, and write the numbers of `optimizer_step` that the count gives.
+// Count a step of an optimiser, and write the numbers of `optimizer_step` that depend on the count.
 //
 // With t the step that begins, from 1 on: settings[11] is 1 / (1 + (t - 1) settings[9]) for adagrad,
 // 1 / (1 - beta1^t) for amsgrad; settings[12] is 1 / sqrt(1 - beta2^t) for amsgrad and nadam. For
@@ -9,9 +9,9 @@
 // step."""
 // source = "torch.optim"
 // axes.RULE = ["adagrad", "amsgrad", "nadam"]
-// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: where it is not 0, it is no step." }
-// outputs.count = { dtype = "i32", in_place = true, index = false, doc = "One element: how many steps were taken." }
-// outputs.settings = { dtype = "f32", in_place = true, index = false, axes = "w", doc = "(15,), as of `optimizer_step`." }
+// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: if it is not 0, the step does not count." }
+// outputs.count = { dtype = "i32", in_place = true, index = false, doc = "One element: the number of steps so far." }
+// outputs.settings = { dtype = "f32", in_place = true, index = false, axes = "w", doc = "(15,), as in `optimizer_step`." }
 // options.rule = { type = "str", default = "amsgrad", doc = "The rule, by name." }
 // params.has_skip = { type = "u32", value = "1 if skip else 0" }
 // uses = ["exponentials"]

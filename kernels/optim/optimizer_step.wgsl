@@ -2,9 +2,9 @@
 // doc = """
 // One step of an optimiser by its rule: states and param in place, computed in f32.
 //
-// Rules and what `settings` says of them are in the design of the family: "ema" (param becomes a
-// running average of grad), "lion", "adagrad", "rmsprop" (also with "_centered", "_momentum" or
-// both behind it, in this order), "amsgrad" and "nadam"."""
+// The rules are "ema" (param becomes a running average of grad), "lion", "adagrad", "rmsprop" (also with
+// "_centered", "_momentum" or "_centered_momentum" behind it), "amsgrad" and "nadam". The design page of
+// the family has their formulas and the meaning of `settings`."""
 // source = "Chen et al. 2023 (Lion, optax.lion); Duchi et al. 2011 (Adagrad), Tieleman and Hinton 2012 (RMSprop), Reddi et al. 2018 (AMSGrad), Dozat 2016 (NAdam): torch.optim"
 // axes.RULE = ["ema", "lion", "adagrad", "rmsprop", "rmsprop_momentum", "rmsprop_centered", "rmsprop_centered_momentum", "amsgrad", "nadam"]
 // axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }
@@ -12,12 +12,12 @@
 // axes.VEC = { values = [1, 4], pick = "4 if it.vec(4) else 1" }
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element: the learning rate, in place of settings[6]." }
-// inputs.settings = { dtype = "f32", index = false, axes = "w", doc = "(15,): a first decay, 1 less it and its logarithm; the same of a second one; learning rate, eps, weight decay; momentum, or the decay of a rate; 1 where weight decay is no part of the gradient; and four numbers that `optimizer_count` writes." }
-// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: where it is not 0, nothing changes." }
-// outputs.first = { dtype = "f32", vec = "VEC", when = "RULE != 'ema'", optional = true, like = "param", in_place = true, doc = "Of all rules but ema." }
-// outputs.second = { dtype = "f32", vec = "VEC", when = "RULE in ('rmsprop_momentum', 'rmsprop_centered', 'rmsprop_centered_momentum', 'amsgrad', 'nadam')", optional = true, like = "param", in_place = true, doc = "Of rules with two states." }
-// outputs.third = { dtype = "f32", vec = "VEC", when = "RULE in ('rmsprop_centered_momentum', 'amsgrad')", optional = true, like = "param", in_place = true, doc = "Of rules with three." }
-// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
+// inputs.settings = { dtype = "f32", index = false, axes = "w", doc = "(15,): a first decay, 1 minus the decay, and its logarithm; the same three for a second decay; learning rate, eps, weight decay; momentum, or the decay of the learning rate; 1 if weight decay is decoupled from the gradient; and four numbers that `optimizer_count` writes." }
+// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: if it is not 0, nothing changes." }
+// outputs.first = { dtype = "f32", vec = "VEC", when = "RULE != 'ema'", optional = true, like = "param", in_place = true, doc = "The first state; all rules but ema have it." }
+// outputs.second = { dtype = "f32", vec = "VEC", when = "RULE in ('rmsprop_momentum', 'rmsprop_centered', 'rmsprop_centered_momentum', 'amsgrad', 'nadam')", optional = true, like = "param", in_place = true, doc = "The second state, for rules with two or more." }
+// outputs.third = { dtype = "f32", vec = "VEC", when = "RULE in ('rmsprop_centered_momentum', 'amsgrad')", optional = true, like = "param", in_place = true, doc = "The third state, for rules with three." }
+// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "The parameter." }
 // options.rule = { type = "str", default = "ema", doc = "The rule, by name." }
 // iterate = "nd"
 // vectors = "VEC"
@@ -36,8 +36,8 @@
 fn setting(i: u32) -> f32 { return settings_load(p.settings_off + i * p.settings_ws); }
 
 //% if RULE in ("ema", "lion", "amsgrad", "nadam") or "centered" in RULE
-// An average moves to a value by the share 1 - keep. Near 1 the difference has no bias, near 0 it
-// would lose a small value.
+// A running average: `keep` times the old value plus 1 - keep (`share`) times the new value. For `keep`
+// near 1 the form with the difference has no bias; for `keep` near 0 it would lose a small new value.
 fn blend(old: ${value}, next: ${value}, keep: f32, share: f32) -> ${value} {
   if (share < 0.5f) { return old + share * (next - old); }
   return keep * old + share * next;
@@ -104,7 +104,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let at_second = second_index(i);
   let mean = blend(second_mem[at_second], g, setting(0u), setting(1u));
   second_store(at_second, mean);
-  // Rounding may leave less than 0.
+  // The difference is clamped, because rounding may make it negative.
   var step = g / (sqrt(max(first - mean * mean, ${value}())) + setting(7u));
 //% else
   var step = g / (sqrt(first) + setting(7u));

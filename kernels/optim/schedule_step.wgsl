@@ -1,16 +1,17 @@
 // /// kernel
 // doc = """
-// A number of the next step of a schedule: count grows by `advance`, and value becomes that of count.
+// The next number of a schedule: count grows by `advance`, and value becomes the schedule's number at
+// count.
 //
-// The last row of table whose first number is at most count gives the value: start, kind, first,
-// last, length, logarithm. With u = (count - start) / length, held to [0, 1], it is for kind 0
-// first + (last - first) u; for kind 1 the same along half a cosine, last + (first - last)
-// (1 + cos(pi u)) / 2; for kind 2 first e^(logarithm (count - start))."""
+// A row of table is a segment: start, kind, first, last, length, logarithm. The last row whose start is
+// at most count gives the value. With u = (count - start) / length, clamped to [0, 1], the value of kind
+// 0 is first + (last - first) u, of kind 1 last + (first - last) (1 + cos(pi u)) / 2 (half a cosine), and
+// of kind 2 first e^(logarithm (count - start))."""
 // inputs.table = { dtype = "f32", index = false, axes = "n k", doc = "(segments, 6), starts in order, the first of them 0." }
 // outputs.count = { dtype = "i32", in_place = true, index = false, doc = "One element." }
 // outputs.value = { dtype = "f32", index = false, doc = "One element." }
 // params.rows = { type = "u32", value = "table.shape[0]" }
-// params.advance = { type = "u32", default = true, doc = "Does the count grow?" }
+// params.advance = { type = "u32", default = true, doc = "True if the count grows." }
 // uses = ["exponentials"]
 // bytes = "table.nbytes + 12"
 // operations = "40"
@@ -27,7 +28,7 @@ fn entry(row: u32, column: u32) -> f32 {
   return table_load(p.table_off + row * p.table_ns + column * p.table_ks);
 }
 
-// sin(pi x) for |x| to 1/2: the driver's own is within 2^-11.
+// sin(pi x) for |x| up to 1/2; the error of the driver's own sine is up to 2^-11.
 fn half_turn(x: f32) -> f32 {
   let y = 3.14159265f * x;
   let s = y * y;

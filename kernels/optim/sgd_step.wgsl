@@ -2,8 +2,8 @@
 // doc = """
 // One step of stochastic gradient descent: momentum and param in place, computed in f32.
 //
-// With g = grad + weight_decay * param it is param -= lr g; with a buffer of momentum, which is 0
-// before the first step, buffer = momentum buffer + g and param -= lr buffer, or with nesterov
+// With g = grad + weight_decay * param the step is param -= lr g. With a momentum buffer, which is 0
+// before the first step, it is buffer = momentum buffer + g and param -= lr buffer, or with nesterov
 // param -= lr (g + momentum buffer)."""
 // source = "Sutskever, Martens, Dahl and Hinton 2013; torch.optim.SGD"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }

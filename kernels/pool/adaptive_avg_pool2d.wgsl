@@ -2,7 +2,7 @@
 // doc = """
 // The mean of each of OH x OW windows that an image is divided into; sums are f32.
 //
-// Window o has the rows from o H / OH, rounded down, to (o + 1) H / OH, rounded up; columns alike."""
+// Window o has the rows from o H / OH, rounded down, to (o + 1) H / OH, rounded up; columns likewise."""
 // source = "torch.nn.functional.adaptive_avg_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
 // include image

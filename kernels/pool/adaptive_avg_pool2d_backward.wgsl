@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// The gradient of adaptive_avg_pool2d by its image: the sum of dy / elements of the windows around an element.
+// The gradient of adaptive_avg_pool2d by its image: for each element of the image, the sum over its windows of dy divided by the window's number of elements.
 //
 // Sums are f32, in the order of rows: two runs give the same bits."""
 // source = "torch.nn.functional.adaptive_avg_pool2d"

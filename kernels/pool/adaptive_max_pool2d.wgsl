@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// The largest element of each of OH x OW windows that an image is divided into, and where it is.
+// The largest element of each of OH x OW windows that an image is divided into, and its position.
 //
-// Window o has the rows from o H / OH, rounded down, to (o + 1) H / OH, rounded up; columns alike. NaN is
-// larger than any number. `index` has the first of several largest elements."""
+// Window o has the rows from o H / OH, rounded down, to (o + 1) H / OH, rounded up; columns likewise. NaN is
+// larger than any number. If several elements are largest, `index` has the position of the first."""
 // source = "torch.nn.functional.adaptive_max_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
 // include image

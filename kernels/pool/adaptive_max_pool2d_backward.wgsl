@@ -6,7 +6,7 @@
 // source = "torch.nn.functional.adaptive_max_pool2d"
 // bodies = ["pool_backward_block", "pool_backward_windows"]
 // include result_gradient
-// inputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dy", doc = "Of the forward call." }
+// inputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dy", doc = "The `index` of the forward call." }
 // include image_gradient
 // operations = "dy.size"
 // ///

@@ -1,11 +1,11 @@
 // /// kernel
 // doc = """
-// The largest element of each window of images, and where it is.
+// The largest element of each window of images, and its position.
 //
-// Pairs are (rows, columns). OH is (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down,
-// or up, where the last window begins in the image or in the padding before it; OW alike. The padding
-// counts as -inf. NaN is larger than any number. `index` has the first of several largest elements,
-// or -1 if dilation leaves a window without elements."""
+// Pairs are (rows, columns). OH is (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down; or
+// rounded up, if the last window then begins in the image or in the padding before it; OW likewise. The
+// padding counts as -inf. NaN is larger than any number. If several elements are largest, `index` has the
+// position of the first; it is -1 if dilation leaves a window without elements."""
 // source = "torch.nn.functional.max_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
 // include image

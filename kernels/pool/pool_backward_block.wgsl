@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The gradient of pools of the usual windows, 2 x 2 and 3 x 3: blocks of the image."
+// doc = "The gradient of pools with the usual windows, 2 x 2 and 3 x 3: each invocation computes a block of the image."
 // part_of = "max_pool2d_backward"
 // configs.k2s2p0 = { K = 2, S = 2, PAD = 0, R = 2 }
 // configs.k3s2p1 = { K = 3, S = 2, PAD = 1, R = 2 }
@@ -26,8 +26,8 @@
 // grid = "cdiv(it.batches * cdiv(dst.shape[-2], CFG.R) * cdiv(dst.shape[-1], 4), 256)"
 // ///
 
-// One invocation gathers R rows of four neighbours of the image, from all windows around them.
-// Which window may contain which element is known in the text, because R and 4 are multiples of the
+// One invocation computes R rows of four neighbouring elements of the image, from all windows around
+// them. The text knows which window may contain which element, because R and 4 are multiples of the
 // stride. All loads come first, at clamped windows; windows that do not exist add nothing. Bytes:
 // dst is written once; dy and index are read once, if the caches hold the windows that blocks
 // share.

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The gradient of pools of any windows: one element of the image, or that of four channels."
+// doc = "The gradient of pools with any windows: one element of the image, or of four channels, for each invocation."
 // part_of = "max_pool2d_backward"
 // axes.OP = ["max", "avg"]
 // include types
@@ -40,7 +40,7 @@ ${pool.quotient()}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
   if (i >= p.items) { return; }
-  // (n, y, x, c) or (n, c, y, x), the last one first.
+  // (n, y, x, c) or (n, c, y, x), where the last digit runs fastest.
   let channels_first = p.channels_first == 1u;
   let size_a = select(p.width, p.channels, channels_first);
   let size_b = select(p.height, p.width, channels_first);

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Pools of the usual windows, 2 x 2 and 3 x 3, whose columns lie next to each other: blocks of results."
+// doc = "Pools with the usual windows, 2 x 2 and 3 x 3, of contiguous columns: each invocation computes a block of results."
 // part_of = "max_pool2d"
 // configs.k2s2 = { K = 2, S = 2, PAD = 0, R = 2 }
 // configs.k3s2 = { K = 3, S = 2, PAD = 1, R = 2 }
@@ -28,14 +28,14 @@
 // ///
 
 // One invocation computes R rows of D neighbouring results. With V = 4 their windows lie in one vector
-// of x and an element on each side of it, and neighbouring invocations load neighbouring vectors.
-// Otherwise it computes one column. All loads come first, at clamped positions. A clamped load repeats an
-// element of its own window, so a maximum does not change. Sums skip clamped loads.
+// of x and one element on each side of the vector, and neighbouring invocations load neighbouring vectors.
+// Otherwise an invocation computes one column. All loads come first, at clamped positions. A clamped load
+// repeats an element of its own window, so a maximum does not change. Sums skip clamped loads.
 // Bytes: x is read once, if the caches hold the rows that blocks share, and dst is written once.
 //% set K, S, R, PAD = CFG.K, CFG.S, CFG.R, CFG.PAD
 //% set ROWS, COLS = (R - 1) * S + K, (D - 1) * S + K
 
-// f(f(a, b), c), or a + b + c, for K names with numbers from `first` on.
+// f(f(a, b), c), or a + b + c, where a, b, c are `name` with K numbers from `first` on.
 //% macro chain(f, name, first, tail)
 //% set ns = namespace(text=name ~ first ~ tail)
 //% for i in range(first + 1, first + K)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Pools of any windows, also such that divide an image evenly: one result, or that of four channels."
+// doc = "Pools with any windows, and adaptive pools: one result, or the results of four channels, for each invocation."
 // part_of = "max_pool2d"
 // axes.OP = ["max", "index", "avg"]
 // include types
@@ -39,7 +39,7 @@ fn first_inside(start: i32, dilation: i32) -> i32 {
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
   if (i >= p.items) { return; }
-  // (n, oy, ox, c) or (n, c, oy, ox), the last one first.
+  // (n, oy, ox, c) or (n, c, oy, ox), where the last digit runs fastest.
   let channels_first = p.channels_first == 1u;
   let size_a = select(p.cols, p.channels, channels_first);
   let size_b = select(p.rows, p.cols, channels_first);

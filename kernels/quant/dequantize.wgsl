@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// Numbers of quantised weights: dst[..., n, k] = scale q (+ offset), as ggml computes them in f32.
+// The numbers of quantised weights: dst[..., n, k] = scale q (+ offset), as ggml computes them in f32.
 //
-// The planes are those of `pack_blocks`. The numbers of all types are exact products, or one sum of two
-// of them, rounded once; float16 is rounded to nearest even from there."""
+// The planes are as in `pack_blocks`. For every type a number is an exact product, or the sum of two exact
+// products, rounded once to f32; float16 is then rounded to nearest even."""
 // source = "ggml's dequantize_row"
 // include quantised
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }

@@ -2,9 +2,9 @@
 // doc = """
 // Rows of quantised weights that an index gives, dequantised: dst[..., :] = weights[index[...], :].
 //
-// The planes are those of `pack_blocks`, of one matrix. An index outside [0, rows) writes nothing and
-// raises IndexRangeError once, at the next synchronisation; negative indices do not count from the
-// end."""
+// The planes are as in `pack_blocks`, for one matrix. For an index outside [0, rows) nothing is written,
+// and IndexRangeError is raised once, at the next synchronisation; negative indices do not count from
+// the end."""
 // source = "ggml GET_ROWS, torch embedding"
 // include quantised
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }
@@ -17,7 +17,7 @@
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(...)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., K)" }
 // options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
-// options.rows = { type = "int", default = 0, doc = "Rows of the matrix, which may be less than the planes have." }
+// options.rows = { type = "int", default = 0, doc = "The number of rows of the matrix; the planes may have more." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // iterate = "rows"
 // params.groups_k = { type = "u32" }

@@ -4,11 +4,11 @@
 // and values as blocks, by ggml's rule, to the rows that positions name.
 //
 // The heads of x are queries, keys and values; queries go to dst. The cache is (..., heads of keys and
-// values, rows, width) of the type `quant`, in the planes of `pack_blocks`. Keys are quantised as f32,
-// without rounding to x's dtype before. Without a table nothing is rotated: rows are written as they
-// are. If two tokens have one position, that row has numbers of both. A position outside [0, rows)
-// writes nothing, counts as 0 for queries, and raises IndexRangeError at the next synchronisation,
-// once."""
+// values, rows, width) of the type `quant`, in the planes of `pack_blocks`. Keys are quantised from f32,
+// and not first rounded to x's dtype. Without a table nothing is rotated, and rows are only quantised. If
+// two tokens have the same position, its row has numbers of both. For a position outside [0, rows)
+// nothing is written to the cache, queries are rotated as at position 0, and IndexRangeError is raised
+// once, at the next synchronisation."""
 // source = "Su et al. 2021; ggml's rope_ext and SET_ROWS"
 // axes.TYPE = ["q4_0", "q8_0"]
 // axes.LV = [4]
@@ -17,14 +17,14 @@
 // pick.LV = "4"
 // pick.T = "dtype(x)"
 // inputs.x = { dtype = "T", vec = "V", readonly = true, over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
-// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides[positions.ndim + 2 - x.ndim:] + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
+// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides[positions.ndim + 2 - x.ndim:] + (0,))", doc = "(..., tokens), whose leading axes repeat to the axes of x before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", readonly = true, index = false, optional = true, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
 // outputs.scales = { dtype = "*", dtypes = ["uint32"], bind = "'atomic<u32>'", keeps = true, over = "scales.with_layout(x.shape[1:], scales.strides[1:-3] + (0, 0))", doc = "(batches, width / 32, 1, rows / 2)" }
 // outputs.low = { dtype = "u32", vec = "LV", keeps = true, over = "low.with_layout(x.shape[1:], low.strides[1:-3] + (0, 0))", doc = "(batches, width / 32, parts, rows, 4)" }
 // outputs.dst = { dtype = "T", vec = "V", over = "dst.with_layout(x.shape[1:], dst.strides[1:])", doc = "(..., heads of queries, tokens, width)" }
-// options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "Pair i is columns 2 i and 2 i + 1, or ('neox') i and pairs + i." }
-// options.quant = { type = "str", default = "q8_0", doc = "The type of the cache by its name." }
-// options.room = { type = "int", default = 0, doc = "Rows of the cache, which may be less than the planes have." }
+// options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "'normal': pair i is columns 2 i and 2 i + 1; 'neox': columns i and pairs + i." }
+// options.quant = { type = "str", default = "q8_0", doc = "The name of the type of the cache." }
+// options.room = { type = "int", default = 0, doc = "The number of rows of the cache; the planes may have more." }
 // options.check = { type = "bool", default = true, doc = "False skips positions out of range, without an error." }
 // iterate = "rows"
 // params.pairs = { type = "u32" }

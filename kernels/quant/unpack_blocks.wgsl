@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Quantised blocks as they are in a file, from the planes that products read: the inverse of pack_blocks."""
+// Convert planes back to quantised blocks in the order of a file: the inverse of pack_blocks."""
 // include quantised
 // configs.words256 = { threads = 256 }
 // axes.SHARE = "configs"

@@ -1,8 +1,8 @@
 // /// kernel
 // doc = """
-// `value` where `rand`'s float32 number of the same seed or state is below p, else 0.
+// `value` where the float32 number of `rand` with the same seed or state is below p, else 0.
 //
-// The mask of dropout is p = keep, value = 1 / keep. `value` is converted to the dtype of dst as by
+// A mask for dropout has p = keep and value = 1 / keep. `value` is converted to the dtype of dst as by
 // `cpy`, to bool as value != 0; p is rounded to float32."""
 // source = "Salmon, Moraes, Dror and Shaw 2011"
 // axes.S = [1, 2, 4]
@@ -11,7 +11,7 @@
 // outputs.dst = { dtype = "*", dtypes = ["bool", "float32", "float16", "bfloat16", "uint8"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S * V == 4 else 'atomic<u32>'" }
 // params.has_state = { type = "u32", value = "1 if state else 0" }
 // params."first kind" = { type = "u32" }
-// params.p = { type = "f32", arg = true, doc = "The probability of `value`; from 1 on always, from 0 down (and NaN) never." }
+// params.p = { type = "f32", arg = true, doc = "The probability of `value`; 1 or more is always, 0 or less (or NaN) is never." }
 // params.value = { type = "f32", default = 1.0, doc = "The value of elements that are not 0." }
 // params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true

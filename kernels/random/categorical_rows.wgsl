@@ -1,12 +1,12 @@
 // /// kernel
-// doc = "Draw a piece of each row by the sums of their weights, then a column of it."
+// doc = "Draw a piece of each row by the sums of the pieces' weights, then a column of the piece."
 // part_of = "categorical"
 // configs.pieces256 = { threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(logits)" }
 // axes.SIZE = { values = "configs", pick = "'pieces256'" }
 // inputs.logits = { dtype = "T" }
 // inputs.tokens = { dtype = "i32", optional = true }
-// inputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): as categorical_sums leaves them; up to `threads` pieces" }
+// inputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): the output of categorical_sums; up to `threads` pieces" }
 // inputs.state = { dtype = "u32", optional = true, index = false, axes = "w", doc = "(6,)" }
 // outputs.dst = { dtype = "i32", doc = "(..., 1)" }
 // iterate = "rows"
@@ -20,10 +20,10 @@
 // grid = "it.rows"
 // ///
 
-// One workgroup per row. First an invocation takes a piece of the row; then it takes `each /
-// threads` neighbouring columns of one piece. A rounded running sum need not ascend. So a draw
-// takes the first place that has a weight and a running sum above the drawn number, or else the
-// last place with a weight.
+// One workgroup per row. First each invocation takes a piece of the row; then it takes `each / threads`
+// neighbouring columns of the drawn piece. Rounded running sums do not always ascend. So a draw takes the
+// first place with a weight whose running sum is above the drawn number, or else the last place with a
+// weight.
 //% set WG = CFG.threads
 ${logits.functions(1)}
 ${philox.functions()}
@@ -72,8 +72,8 @@ fn weight(base: u32, c: u32, end: u32, m: f32) -> f32 {
   return select(0.0f, exp_shifted((x - m) / p.temperature), c < end);
 }
 
-// kept_NAME: the sum over this invocation's columns of a piece that take part. A column takes part
-// if the sum before it in the piece is below `limit`.
+// kept_NAME: the sum over this invocation's columns of a piece that can be drawn. A column can be drawn if
+// the sum before it in the piece is below `limit`.
 //% macro kept_of(name, piece, limit)
   let start_${name} = ${piece} * p.each + lane * own;
   let end_${name} = min(p.cols, (${piece} + 1u) * p.each);
@@ -103,7 +103,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     atomicStore(&last_kept, 0u);
   }
 
-  // For pieces: their weights on a common scale, and the last piece that takes part.
+  // The weights of all pieces on a common scale, and the last piece that can be drawn.
   let is_piece = lane < p.pieces;
   let at = p.stats_off + (row * p.pieces + min(lane, p.pieces - 1u)) * 2u;
   let own_max = stats_load(at);
@@ -120,7 +120,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((piece_weight > 0.0f) & (all | (pieces_before < share))) { atomicMax(&last_kept, lane); }
   ${drawn("cut")}
 
-  // The columns of that piece that take part, and from these the sum of all columns that take part.
+  // The columns of the last piece that can be drawn, and from these the sum of all columns that can be drawn.
   let cut_before = before_pieces[cut];
   let limit = select(share - cut_before, 0x1p+126f, all);
   ${kept_of("cut", "cut", "limit")}

@@ -5,7 +5,7 @@
 // axes.T = { values = ["f32", "f16"], pick = "dtype(logits)" }
 // axes.SIZE = { values = "configs", pick = "'piece256'" }
 // inputs.logits = { dtype = "T" }
-// outputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): maximum, and sum, which is below 0 where there is a NaN or +inf" }
+// outputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): maximum and sum; the sum is below 0 if there is a NaN or +inf" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
 // params."pieces each" = { type = "u32" }

@@ -1,10 +1,10 @@
 // /// kernel
 // doc = """
-// Uniform random numbers in [0, 1): the highest bits of a word each, 24, of float16 11, of bfloat16 8.
+// Uniform random numbers in [0, 1): each is the highest bits of a word, 24 for float32, 11 for float16, 8 for bfloat16.
 //
 // Element i in C order takes word i % 4 of block i // 4 of Philox4x32-10: the same numbers on every
-// device, in every layout. `seed` is the key and the counter begins at 0, or `state` has both; it
-// does not change (`random_advance` advances it)."""
+// device, in every layout. Either `seed` is the key and the counter begins at 0, or `state` has both. The
+// kernel does not change `state` (`random_advance` does)."""
 // source = "Salmon, Moraes, Dror and Shaw 2011: Parallel random numbers, as easy as 1, 2, 3"
 // axes.S = [2, 4]
 // axes.V = [1, 4]

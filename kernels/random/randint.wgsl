@@ -1,10 +1,11 @@
 // /// kernel
 // doc = """
-// Random integers in [low, high): low + floor(u (high - low) / 2^64) of 64 random bits u.
+// Random integers in [low, high): low + floor(u (high - low) / 2^64), where u are 64 random bits.
 //
-// Element i in C order takes words 2 (i % 2), the high one, and 2 (i % 2) + 1 of block i // 2 of
-// Philox4x32-10. The probabilities of any two integers differ by (high - low) / 2^64 of themselves
-// at most. high - low counts modulo 2^32, and 0 stands for 2^32. `seed` and `state` as in `rand`."""
+// Element i in C order takes words 2 (i % 2) (the high word) and 2 (i % 2) + 1 of block i // 2 of
+// Philox4x32-10. The relative difference between the probabilities of two integers is at most
+// (high - low) / 2^64. high - low counts modulo 2^32, and 0 stands for 2^32. `seed` and `state` are as in
+// `rand`."""
 // source = "Salmon, Moraes, Dror and Shaw 2011; Lemire 2019 (the product in place of a remainder)"
 // axes.S = [4]
 // axes.V = [1, 4]
@@ -50,7 +51,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v = draw(2u * (p.first + q));
   let w = draw(2u * (p.first + q) + 1u);
   let range = p.high_lo - p.low_lo;
-  // The range has 64 bits; its higher bits change nothing modulo 2^32.
+  // low and high have 64 bits; their higher bits change nothing modulo 2^32.
   _ = p.high_hi ^ p.low_hi;
   let bits = p.low_lo + vec4<u32>(
     below(v.x, v.y, range), below(v.z, v.w, range), below(w.x, w.y, range), below(w.z, w.w, range),

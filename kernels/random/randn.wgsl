@@ -3,9 +3,9 @@
 // Random numbers of the standard normal distribution, by Box and Muller's method.
 //
 // Elements 2 j and 2 j + 1 in C order come from words 2 j % 4 and 2 j % 4 + 1 of block j // 2 of
-// Philox4x32-10: the first gives the radius, the second the angle. No function of a driver's takes
-// part, and no product is fused with a sum: the same numbers on every device, in every layout,
-// rounded to nearest even in float16 and bfloat16. The largest is 6.7. `seed` and `state` as in
+// Philox4x32-10: the first gives the radius, the second the angle. No function of the driver is used, and
+// no product is fused with a sum, so the numbers are the same on every device and in every layout; float16
+// and bfloat16 are rounded to nearest even. The largest number is 6.7. `seed` and `state` are as in
 // `rand`."""
 // source = "Box and Muller 1958; Salmon, Moraes, Dror and Shaw 2011"
 // axes.S = [2, 4]

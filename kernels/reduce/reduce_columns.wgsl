@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A reduction over the second-last axis, whose columns lie next to each other: columns, or pieces of them."
+// doc = "A reduction over the second-last axis, if columns lie next to each other: whole columns, or pieces of columns."
 // part_of = "sum"
 // configs.batch8 = { N = 8, threads = 256 }
 // axes.OP = "reductions"
@@ -27,10 +27,9 @@
 //% set V, U = ROW.value(T, VEC), "u32" if VEC == 1 else "vec4<u32>"
 // A workgroup takes 2^across_bits neighbouring columns (or vectors of four), so that it reads whole
 // cache lines, and a piece of `depth` rows. The lanes of a column divide the rows among them. Each lane
-// loads N rows at a time, and workgroup memory combines the lanes' states.
-// The columns continue from batch to batch.
-// If one result has several batches (`outs` batches of results), these follow each other, and another
-// dispatch combines them. Bytes: each element is read once.
+// loads N rows at a time, and workgroup memory combines the lanes' states. The columns of all batches are
+// numbered through. If one result has several batches (`outs` is the number of batches of results), these
+// follow each other, and another dispatch combines them. Bytes: each element is read once.
 var<workgroup> shared_states: array<S, ${WG}>;
 ${ROW.functions(T, VEC)}
 ${reductions.batch(ROW, N, V, U)}
@@ -57,7 +56,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let number = column / p.cols;
   let c = column - number * p.cols;
   let base = value_batch(number);
-  let first = number / p.outs * p.rows;  // the batch's first row among those of its results
+  let first = number / p.outs * p.rows;  // the batch's first row among the rows of its results
   let end = min((piece + 1u) * p.depth, p.rows);
 //% macro take(n)
 //% for u in range(N)

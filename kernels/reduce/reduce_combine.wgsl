@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The results of a reduction from the states of pieces, or the states of fewer pieces."
+// doc = "Combines the states of pieces of a reduction into results, or into the states of fewer pieces."
 // part_of = "sum"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.OP = "reductions"

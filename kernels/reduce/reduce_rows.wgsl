@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A reduction over the last axis: rows, or pieces of them."
+// doc = "A reduction over the last axis: whole rows, or pieces of rows."
 // part_of = "sum"
 // configs.batch1 = { N = 1, threads = 256 }
 // configs.batch8 = { N = 8, threads = 256 }
@@ -26,9 +26,9 @@
 //% set N, WG = CFG.N, CFG.threads
 //% set V, U = ROW.value(T, VEC), "u32" if VEC == 1 else "vec4<u32>"
 // 2^lane_bits lanes reduce a row, or a piece of `depth` vectors of it. Each lane loads N vectors at a
-// time, and workgroup memory combines the lanes' states. If one result has several rows (`outs`
-// results), these rows follow each other, and another dispatch combines them.
-// Bytes: each element is read once.
+// time, and workgroup memory combines the lanes' states. If one result has several rows (`outs` is the
+// number of results), these rows follow each other, and another dispatch combines them. Bytes: each
+// element is read once.
 var<workgroup> shared_states: array<Z, ${WG}>;
 ${ROW.functions(T, VEC)}
 ${reductions.batch(ROW, N, V, U)}
@@ -51,7 +51,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let own_row = tile * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
   let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let base = value_row(row);
-  let first = row / p.outs * p.cols;  // the row's first vector among those of its result
+  let first = row / p.outs * p.cols;  // the row's first vector among the vectors of its result
   let end = min((piece + 1u) * p.depth, p.cols);
 //% macro take(n)
 //% for u in range(N)

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Sums of columns at the pixels that they come from: the gradient of im2col by its image.
+// Adds columns to the pixels that they come from: the gradient of im2col by its image.
 //
 // dst[n, c, h, w] is the sum of x[n, (c KH + i) KW + j, y OW + x'] over the taps and windows with y s
 // + i d - p = h and x' s + j d - p = w, in f32, in the order of i and j: two runs give the same bits.
@@ -23,9 +23,9 @@
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation gathers one pixel. Along an axis tap i meets pixel h where h + p - i d is a multiple
-// of s: With g = gcd(s, d) (`common`), such taps exist only if g divides h + p. Then every (s /
-// g)th tap (`next`) is one, from (h + p) / g times the inverse of d / g modulo s / g on.
+// One invocation computes one pixel. Along an axis a window has pixel h at tap i if h + p - i d is a
+// multiple of s. With g = gcd(s, d) (`common`), such taps exist only if g divides h + p. Then they are
+// every (s / g)th tap (`next`), and the first is (h + p) / g times the inverse of d / g, modulo s / g.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;

@@ -3,7 +3,7 @@
 // Windows of images as columns: dst[n, (c KH + i) KW + j, y OW + x] = x[n, c, y s + i d - p, x s + j d - p].
 //
 // Outside of the image x counts as 0. Bits are copied. Pairs are (rows, columns). OH = (H + 2 p - d (KH - 1) - 1) // s
-// + 1, OW alike."""
+// + 1, OW likewise."""
 // source = "torch.nn.functional.unfold; Chellapilla et al. 2006"
 // axes.S = [1, 2, 4]
 // axes.V = [1, 4]
@@ -45,7 +45,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let x${k} = select(x${k - 1} + 1u, 0u, over${k});
   let y${k} = y${k - 1} + select(0u, 1u, over${k});
 //% endfor
-  // All loads first, at clamped positions; a position before the image is a large number.
+  // All loads come first, at clamped positions; as u32, a position before the image is a large number.
 //% for k in range(4)
   let h${k} = y${k} * p.stride_h + ky * p.dilation_h - p.pad_h;
   let w${k} = x${k} * p.stride_w + kx * p.dilation_w - p.pad_w;

@@ -2,24 +2,25 @@
 // doc = """
 // Images of another size: x (..., H, W) sampled at the pixels of dst (..., OH, OW), computed in f32.
 //
-// `mode` nearest takes the pixel next to a position, linear two in each direction, cubic four (a =
-// -0.75); beyond the edge its pixel repeats. The position of row i, columns alike, is by
-// `coordinates`: half_pixel (i + 1/2) H / OH - 1/2; pytorch_half_pixel the same, but 0 where OH is
-// 1; asymmetric i H / OH; align_corners i (H - 1) / (OH - 1), 0 where OH is 1. `nearest` rounds it
-// to a pixel. Positions are exact fractions: 4 H OH and 4 W OW must be below 2^32.
+// `mode` "nearest" takes the pixel next to a position, "linear" two pixels in each direction, "cubic" four
+// (Keys' function with a = -0.75); beyond the edge the pixel at the edge repeats. `coordinates` gives the
+// position of row i (of columns likewise): "half_pixel" (i + 1/2) H / OH - 1/2; "pytorch_half_pixel" the
+// same, but 0 if OH is 1; "asymmetric" i H / OH; "align_corners" i (H - 1) / (OH - 1), or 0 if OH is 1.
+// `nearest` says how mode "nearest" rounds a position to a pixel. Positions are exact fractions: 4 H OH
+// and 4 W OW must be below 2^32.
 //
-// With `antialias` linear is a triangle and cubic Keys' function with a = -0.5; where an axis shrinks
-// the filter is as many times wider, and pixels beyond the edge count nothing."""
+// With `antialias` the filter of "linear" is a triangle, and of "cubic" Keys' function with a = -0.5. If an
+// axis shrinks, the filter is wider by the same factor, and pixels beyond the edge do not count."""
 // source = "ONNX Resize, torch.nn.functional.interpolate (meaning); Keys 1981 (cubic)"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.TAPS = [1, 2, 4]
 // axes.V = { values = [1, 4], pick = "4 if dst.vectorizable(4) else 1" }
 // inputs.x = { dtype = "T", doc = "(..., H, W)" }
 // outputs.dst = { dtype = "T", vec = "V", doc = "(..., OH, OW)" }
-// options.mode = { type = "Literal['nearest', 'linear', 'cubic']", default = "linear", doc = "How many pixels an output sees." }
+// options.mode = { type = "Literal['nearest', 'linear', 'cubic']", default = "linear", doc = "How pixels are sampled." }
 // options.coordinates = { type = "Literal['half_pixel', 'pytorch_half_pixel', 'asymmetric', 'align_corners']", default = "half_pixel", doc = "The positions of pixels." }
-// options.nearest = { type = "Literal['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil']", default = "round_prefer_floor", doc = "How mode nearest rounds." }
-// options.antialias = { type = "bool", default = false, doc = "Widen the filter where an axis shrinks; not for nearest." }
+// options.nearest = { type = "Literal['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil']", default = "round_prefer_floor", doc = "How mode 'nearest' rounds." }
+// options.antialias = { type = "bool", default = false, doc = "Widen the filter if an axis shrinks; not for mode 'nearest'." }
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
@@ -89,7 +90,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let at${k}${h} = ${pixel("whole_x" ~ k, h, "p.width")} * p.x_cs;
 //% endfor
 //% endfor
-  // All loads first.
+  // All loads come first.
 //% for k in range(4)
 //% for j in range(TAPS)
 //% for h in range(TAPS)

@@ -5,21 +5,21 @@
 //
 // The heads of x are queries, keys and values, in this order. The heads of the cache are keys and
 // values, so their number is even. Pairs are rotated as in `rope`. The token at position q goes to
-// row q of the cache; other rows do not change. If two tokens have one position, each element of
-// that row is from one of the two tokens. A position outside of the cache's rows (or from 1048576
-// on) writes no row and counts as 0 for queries, and raises IndexRangeError at the next
-// synchronisation, once. float16 is computed in f32."""
+// row q of the cache; other rows do not change. If two tokens have the same position, each element of
+// its row is from one of the two tokens. For a position outside of the cache's rows (or from 1048576
+// on) no row is written, queries are rotated as at position 0, and IndexRangeError is raised once, at
+// the next synchronisation. float16 is computed in f32."""
 // source = "Su et al. 2021; ggml's rope_ext and SET_ROWS"
 // configs.heads4 = { HEADS = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.V = [1, 4]
 // axes.SHARE = { values = "configs", pick = "'heads4'" }
 // inputs.x = { dtype = "T", vec = "V", over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
-// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
+// inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to the axes of x before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", index = false, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
 // outputs.cache = { dtype = "T", vec = "V", in_place = true, keeps = true, over = "cache.with_layout(x.shape[1:], cache.strides[1:-2] + (0, cache.strides[-1]))", doc = "(..., heads of keys and values, room, width)" }
 // outputs.dst = { dtype = "T", vec = "V", over = "dst.with_layout(x.shape[1:], dst.strides[1:])", doc = "(..., heads of queries, tokens, width)" }
-// options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "Pair i is columns 2 i and 2 i + 1, or ('neox') i and pairs + i." }
+// options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "'normal': pair i is columns 2 i and 2 i + 1; 'neox': columns i and pairs + i." }
 // iterate = "rows"
 // params."pairs halves columns" = { type = "u32" }
 // params.width = { type = "u32", value = "x.shape[-1] // V" }

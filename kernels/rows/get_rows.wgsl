@@ -2,11 +2,11 @@
 // doc = """
 // Read rows from the places that an index gives: dst[..., i, :] = src[..., index[..., i], :].
 //
-// The leading axes of src and of index repeat to those of dst, so a matrix src and an index of any
-// shape make an embedding lookup. The same dtype is copied bit for bit; float32, float16 and bfloat16
-// convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
-// nothing and raises IndexRangeError once, at the next synchronisation; negative indices do not
-// count from the end."""
+// The leading axes of src and of index repeat to the leading axes of dst, so a matrix src and an index of
+// any shape make an embedding lookup. If the dtypes are equal, bits are copied; float32, float16 and
+// bfloat16 convert to each other, rounded to nearest even (overflow: inf). For an index outside [0, m)
+// nothing is written, and IndexRangeError is raised once, at the next synchronisation; negative indices
+// do not count from the end."""
 // source = "ggml GET_ROWS, torch index_select and embedding"
 // configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
 // axes."S D" = [1, 2, 4, 8, 16]
@@ -31,7 +31,7 @@
 // grid = "tiles * cdiv(it.rows, CFG.ROWS * (CFG.threads >> lane_bits))"
 // ///
 
-// How the work is split: lib/rows.wgsl. Rows of src are picked, those of dst are written in order.
+// How the work is split: lib/rows.wgsl. Rows of src are picked, and rows of dst are written in order.
 //% if CAST
 ${convert.functions()}
 ${rows.functions(S, D, V)}

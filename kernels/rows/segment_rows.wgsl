@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Add the sums of a list's runs of rows with equal keys to dst; what its pieces cut becomes a shorter list."
+// doc = "Add the sums of runs of rows with equal keys to dst. Runs that are cut between pieces of the list become a shorter list."
 // part_of = "add_rows"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(values)" }
 // axes.V = [1, 4]
@@ -21,10 +21,10 @@
 // grid = "cdiv(cdiv(keys.shape[0], 32) * dst.shape[1], WG)"
 // ///
 
-// One invocation per piece of 32 rows and column (V of them). The keys ascend; `order` gives the
-// places of the values in the list of the call. A run inside a piece is added to dst; the first and
-// the last run may go on in other pieces, so both become rows of the next list; a single run gives
-// its sum and a zero.
+// One invocation per piece of 32 rows and per V columns. The keys ascend; `order` gives the places of
+// the values in the list of the call. A run inside a piece is added to dst. The first and the last run may
+// continue in other pieces, so both become rows of the next list; a piece with a single run gives its
+// sum and a zero.
 //% set F = "vec4<f32>" if V == 4 else "f32"
 //% set AHEAD = 4
 fn add(key: u32, column: u32, sum: ${F}) {
@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var first_sum = ${F}();
   var runs = 0u;
   for (var i = piece * 32u; i < end; i += ${AHEAD}u) {
-    // Loads of several rows at once, at clamped positions: they need not wait for each other.
+    // Several rows are loaded at once, at clamped positions, so that loads do not wait for each other.
 //% for u in range(AHEAD)
 //% if FIRST
     let at${u} = u32(order_load(p.order_off + min(i + ${u}u, end - 1u) * p.order_ns));
@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (runs > 1u) { add(first_key, column, first_sum); }
   add(key, column, sum);
 //% else
-  // A single run gives its sum, then a value that changes nothing.
+  // If the piece is a single run, its second row is 0.
   let single = runs == 1u;
   if (column == 0u) {
     next_keys_store(p.next_keys_off + 2u * piece * p.next_keys_ns, select(first_key, key, single));

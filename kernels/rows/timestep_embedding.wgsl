@@ -9,7 +9,7 @@
 // axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // inputs.x = { dtype = "T", axes = "n", doc = "(N,)" }
 // outputs.dst = { dtype = "D", axes = "n d", doc = "(N, D)" }
-// options.max_period = { type = "float", default = 10000.0, doc = "1 over the least f, above 0." }
+// options.max_period = { type = "float", default = 10000.0, doc = "The base of the frequencies f, above 0." }
 // params.rows = { type = "u32", value = "dst.shape[0]" }
 // params.cols = { type = "u32", value = "dst.shape[1]" }
 // params.half = { type = "u32", value = "dst.shape[1] // 2" }
@@ -19,8 +19,8 @@
 // ///
 
 // One invocation computes a cosine and a sine of one row, or the 0 of an odd width.
-// 2^x is a polynomial (through Chebyshev's points) for the fraction of x, times a power of two from
-// the exponent's bits.
+// 2^x is a polynomial of the fraction of x (interpolated at Chebyshev's points), times a power of two that
+// is made from the bits of an exponent.
 fn power_of_two(x: f32) -> f32 {
   let n = clamp(floor(x + 0.5f), -126.0f, 127.0f);
   let f = x - n;
@@ -46,8 +46,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     dst_store(first + (p.cols - 1u) * p.dst_ds, 0.0f);
     return;
   }
-  // The angle is a whole number of quarters of a circle, plus t in [-1/2, 1/2] of a quarter.
-  // Polynomials through Chebyshev's points for the sine and cosine of t.
+  // The angle is a whole number of quarters of a circle, plus t in [-1/2, 1/2] of a quarter. The sine and
+  // cosine of t are polynomials, interpolated at Chebyshev's points.
   let quarters = x_load(p.x_off + row * p.x_ns) * power_of_two(-f32(j) * p.decay) * 0.636619772f;
   let whole = floor(quarters + 0.5f);
   let t = quarters - whole;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The sum of each piece that scan_columns walks along."
+// doc = "The sum of each piece of scan_columns."
 // part_of = "cumsum"
 // configs.walk8 = { UNROLL = 8, threads = 256 }
 // axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }
@@ -15,7 +15,7 @@
 // grid = "blocks * cdiv(it.cols, run * (CFG.threads >> lane_bits))"
 // ///
 
-// The invocations of scan_columns.
+// The work is split as in scan_columns.
 ${scan.functions()}
 
 @compute @workgroup_size(${CFG.threads})

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Running sums along an axis whose neighbours lie further apart than those of another one."
+// doc = "Running sums along an axis, if neighbours along another axis lie closer together in memory."
 // part_of = "cumsum"
 // configs.walk8 = { UNROLL = 8, threads = 256 }
 // axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Running sums of the pieces of long rows, from the sum of the pieces before on."
+// doc = "Running sums of the pieces of long rows, each beginning with the sum of the previous pieces."
 // part_of = "cumsum"
 // configs.tile = { N4 = 4, N1 = 8, threads = 256 }
 // axes.T = { values = ["f32", "f16", "u32"], pick = "dtype(x)" }
@@ -28,7 +28,7 @@ ${scan.memory(WG, WG, N)}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // From the end, because the elements that were summed last are still in the cache.
+  // The last piece comes first, because the elements that were summed last are still in the cache.
   let at = p.groups - 1u - g;
   let row = at / p.pieces;
   let piece = at - row * p.pieces;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Running sums of short rows, several of them a workgroup."
+// doc = "Running sums of short rows; a workgroup takes one row or several."
 // part_of = "cumsum"
 // configs.row16 = { LANES = 4, N4 = 1, N1 = 4 }
 // configs.row64 = { LANES = 4, N4 = 4, N1 = 8 }

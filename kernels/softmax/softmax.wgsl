@@ -2,10 +2,10 @@
 // doc = """
 // Softmax over the last axis: softmax(x * scale + slope * mask), computed in f32.
 //
-// `mask` (f32 or f16) repeats to the shape of x: over leading axes by numpy's rules, or by modulo
-// where its size divides x's (ggml). A key whose mask is -inf is skipped for any x; a row without a
-// key is 0 (log_softmax: -inf). A row whose allowed logits are all -inf, or contain NaN or +inf, is
-// NaN. `dst` may be `x`."""
+// `mask` (f32 or f16) repeats to the shape of x: along leading axes by numpy's rules, or repeatedly if its
+// size divides x's size (ggml). A column whose mask is -inf is skipped, whatever x is; a row without
+// other columns is 0 (log_softmax: -inf). A row is NaN if its other logits are all -inf, or if one of them
+// is NaN or +inf. `dst` may be `x`."""
 // source = "Milakov and Gimelshein 2018 (online form, for long rows); ALiBi: Press et al. 2021"
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
@@ -26,7 +26,7 @@
 // subgroups = "SG"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
-// inputs.sinks = { dtype = "f32", optional = true, index = false, doc = "One extra logit per head (axis -3), counted in the sum, without an output." }
+// inputs.sinks = { dtype = "f32", optional = true, index = false, doc = "One extra logit per head (axis -3), which counts in the sum and has no output." }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x" }
 // axis = { moves = ["x", "mask"], last_only = ["sinks", "max_bias"] }
 // iterate = "rows"
@@ -49,7 +49,7 @@
 
 //% set LANES, N = CFG.LANES, CFG.N
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
-// Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
+// If rows lie closer together than columns, neighbouring invocations take neighbouring rows.
 ${logits.functions(VEC)}
 ${mask.alibi_slope("row: u32", "p.first_head + (row / p.head_rows) % p.heads")}
 ${reduce.memory(LANES, WG, SG)}

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Maximum and sum of a long row from those of its pieces, sinks included."
+// doc = "The maximum and sum of a long row from the maxima and sums of its pieces, and from the sinks."
 // part_of = "softmax"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.pieces_stats = { dtype = "f32", doc = "(rows, pieces, 2): maximum, sum" }

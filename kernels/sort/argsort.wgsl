@@ -1,12 +1,12 @@
 // /// kernel
 // doc = """
-// The positions of the elements of each row in order: x[..., dst] is sorted.
+// The positions that sort each row: x[..., dst] is sorted.
 //
-// Stable; order, NaN and -0 as in `sort`."""
+// The sort is stable; order, NaN and -0 are as in `sort`."""
 // source = "Batcher 1968 (bitonic); Satish, Harris and Garland 2009 (radix sort by tiles)"
 // bodies = ["sort_rows", "sort_merge", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", doc = "(..., cols)" }
 // outputs.dst = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "x" }
-// options.descending = { type = "bool", default = false, doc = "Largest first; NaN is last all the same." }
+// options.descending = { type = "bool", default = false, doc = "Largest first; NaN is still last." }
 // moves_bytes = true
 // ///

@@ -2,9 +2,8 @@
 // doc = """
 // The count of each number in x: dst[b] is the number of elements that equal b, for b below dst's length.
 //
-// Counts are int32, by atomic additions of integers, which give the same result in any order. An
-// element outside of [0, length) is not counted and raises IndexRangeError at the next
-// synchronisation, once."""
+// Counts are int32, by atomic additions, whose order does not change the result. An element outside of
+// [0, length) is not counted and raises IndexRangeError once, at the next synchronisation."""
 // source = "numpy.bincount (meaning)"
 // configs.each16 = { UNROLL = 16, threads = 256, SIZE = 2048 }
 // axes.LOCAL = [false, true]

@@ -4,7 +4,7 @@
 // configs.each4 = { UNROLL = 4, threads = 256 }
 // axes.SHARE = { values = "configs", pick = "'each4'" }
 // inputs.keys = { dtype = "u32", index = false, doc = "sorted, padded or not" }
-// inputs.items = { dtype = "u32", index = false, doc = "where they are from" }
+// inputs.items = { dtype = "u32", index = false, doc = "the positions of the keys in x" }
 // inputs.weights = { dtype = "f32", axes = "n" }
 // outputs.dst = { dtype = "f32", axes = "n" }
 // iterate = "none"
@@ -19,7 +19,7 @@
 // run in turn.
 var<workgroup> sums: array<f32, ${WG}>;
 
-// How many keys are below this one.
+// The number of keys below this key.
 fn keys_below(key: u32) -> u32 {
   var low = 0u;
   var high = p.length;
@@ -39,7 +39,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lanes = 1u << p.lane_bits;
   let lane = li & (lanes - 1u);
   let bin = g * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  // An index out of range becomes bin p.bins.
+  // The key of an index out of range is p.bins.
   let begin = keys_below(min(bin, p.bins));
   let end = keys_below(min(bin + 1u, p.bins));
   var sum = 0.0f;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "How often each digit of four bits is in each tile of keys."
+// doc = "The count of each digit of four bits in each tile of keys."
 // part_of = "sort"
 // configs.tile2048 = { PER = 8, threads = 256 }
 // axes.TILE = { values = "configs", pick = "'tile2048'" }

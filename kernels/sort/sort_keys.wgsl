@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The sort key of each element, and its bits where they move with it; rows are filled up to whole tiles."
+// doc = "The sort key of each element, and its bits if they move with the key; rows are filled up to whole tiles."
 // part_of = "sort"
 // configs.each4 = { UNROLL = 4, threads = 256 }
 // axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }

@@ -1,12 +1,12 @@
 // /// kernel
-// doc = "Rows of a few sorted pieces: each element goes to its place in the whole row, if `keep` reaches there."
+// doc = "Merges the sorted pieces of each row: each element goes to its place in the whole row, if the place is below `keep`."
 // part_of = "sort"
 // configs.one = { threads = 256 }
 // axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }
 // axes.POSITIONS = { values = [false, true], pick = "positions is not None" }
 // axes.SHARE = { values = "configs", pick = "'one'" }
 // inputs.x = { dtype = "*", bind = "'u32'", doc = "Sorted in pieces" }
-// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "Where the elements of x are from" }
+// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "The positions of the elements of x in the unsorted row" }
 // outputs.values = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'", optional = true }
 // outputs.index = { dtype = "i32", when = "POSITIONS", optional = true }
 // iterate = "rows"
@@ -21,8 +21,8 @@
 // ///
 
 //% set WG = CFG.threads
-// One element an invocation. Its place is the number of elements before it: in its own piece this
-// is its position, and in the others bisection finds the number, for four pieces at a time. Equal
+// One element for each invocation. Its place is the number of elements before it: in its own piece this
+// is its position, and in the other pieces bisection finds the number, for four pieces at a time. Equal
 // elements of earlier pieces come first, so the result equals that of a stable sort.
 ${order.functions(S)}
 

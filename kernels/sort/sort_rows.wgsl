@@ -1,12 +1,12 @@
 // /// kernel
-// doc = "Sorts rows, or pieces of them, that workgroup memory holds, and gives the first `keep` of each."
+// doc = "Sorts rows, or pieces of rows, that fit into workgroup memory, and stores the first `keep` elements of each."
 // part_of = "sort"
 // configs.block2048 = { SIZE = 2048, threads = 256 }
 // axes.S = { values = [1, 2, 4], pick = "x.dtype.itemsize" }
 // axes.POSITIONS = { values = [false, true], pick = "positions is not None" }
 // axes.BLOCK = { values = "configs", pick = "'block2048'" }
 // inputs.x = { dtype = "*", bind = "'u32'" }
-// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "Where the elements of x are from; without it where they are" }
+// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "The positions of the elements of x in the unsorted row; without it their positions in x" }
 // outputs.values = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'", optional = true }
 // outputs.index = { dtype = "i32", optional = true }
 // iterate = "rows"
@@ -75,7 +75,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let base = (g - block * p.pieces) << p.bits;
   let size = 1u << p.bits;
   let first_row = block * (${SIZE}u >> p.bits);
-  // All loads first, at clamped positions. Elements outside the row are sorted to the end.
+  // All loads come first, at clamped positions. Elements outside the row are sorted to the end.
 //% for k in range(SIZE // WG)
   let e${k} = li + ${k * WG}u;
   let at${k} = base + (e${k} & (size - 1u));
@@ -90,7 +90,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
   let most = 1u << p.keep_bits;
   for (var phase = 1u; phase <= p.bits; phase += 1u) {
-    // Runs of 2^r ascend and descend in turn; a single run of a block ascends.
+    // Runs of 2^r elements ascend and descend in turn; a run that fills the block ascends.
     let r = min(phase, p.keep_bits);
     var left = ${SIZE}u;
     var down = (1u << r) & (size - 1u);

@@ -1,11 +1,11 @@
 // /// kernel
-// doc = "Moves keys, and what goes with them, to their places by one digit of four bits; stable."
+// doc = "Moves keys and their items to their places, sorted by one digit of four bits; the sort is stable."
 // part_of = "sort"
 // configs.tile2048 = { PER = 8, threads = 256 }
 // axes.TILE = { values = "configs", pick = "'tile2048'" }
 // axes.ADDS = [false, true]
 // inputs."keys items" = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
-// inputs.running = { dtype = "u32", index = false, doc = "(rows, 16 * tiles): running sums of the counts; the counts where the workgroup ADDS them" }
+// inputs.running = { dtype = "u32", index = false, doc = "(rows, 16 * tiles): running sums of the counts; with ADDS the counts, which the workgroup sums up" }
 // outputs."keys_out items_out" = { dtype = "u32", index = false }
 // iterate = "none"
 // params."tiles shift by_place last" = { type = "u32" }
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     items${v} = items_mem[first_item + ${v}u];
 //% endfor
   }
-  // Where the digit of each of the first lanes begins; loaded before it is needed.
+  // `begin` of lane d, below 16, is the first place of digit d; it is known before it is needed.
 //% if ADDS
   // 16 lanes take the tiles of a digit in turn and count the keys in all tiles, and in the tiles
   // before this one.

@@ -2,8 +2,8 @@
 
 Some differences between runs (places in memory, choices of the driver, other programs) are the same
 for all passes of a process, so passes cannot measure them. Processes can. A case that looks
-different is measured once more with as many fresh processes, and those alone decide: the chance
-that same code is called slower or faster is the product of the levels of both stages.
+different is measured once more with as many fresh processes, and these processes alone decide. The
+chance that equal code is called slower or faster is the product of the levels of both stages.
 
 With a time limit, undecided cases are measured further, and each case is looked at several times.
 The first stage of a look uses all readings so far, and the second stage only the next batch of as
@@ -268,8 +268,8 @@ class _Processes:
             if not path.is_file():
                 told = (done.stderr or done.stdout).strip().splitlines()
                 raise PyKernelsError(
-                    f"[bench] the bench of {command[0]} ended with {done.returncode}: "
-                    f"{told[-1] if told else 'it said nothing'}"
+                    f"[bench] the bench of {command[0]} ended with exit code {done.returncode}: "
+                    f"{told[-1] if told else 'no output'}"
                 )
             return Report.load(path)
 

@@ -234,8 +234,9 @@ class Loaded:
 
     @property
     def state(self) -> str:
-        """What caches hold of what calls go round: "cold": there are two sets or more with twice
-        the bytes of the last cache; "hot": there is one set; "warm": all other cases."""
+        """How much of the tensors caches may hold. "cold": calls go round two or more sets that
+        together have twice the bytes of the last cache; "hot": there is one set; "warm": all other
+        cases."""
         if len(self.sets) < 2:
             return "hot"
         return "cold" if self.rotated >= 2 * last_cache(self.dev) else "warm"

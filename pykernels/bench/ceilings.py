@@ -190,7 +190,7 @@ def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> f
 
 def _expect(t: Tensor, byte: int, what: str) -> None:
     if not (t[::4093].numpy() == byte).all():
-        raise PyKernelsError(f"[ceilings] the bytes of the {what} are not those that were written")
+        raise PyKernelsError(f"[ceilings] the {what} wrote wrong bytes")
 
 
 def _fill(dev: Device, dst: Tensor, vecs: int) -> Program:

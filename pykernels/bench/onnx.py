@@ -50,7 +50,7 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
         node, case = f(loaded.case), loaded.case
         flow, out = case.tensors[node.flow], case.output
         if (flow.shape, flow.dtype) != (out.shape, out.dtype):
-            raise Skipped("its output cannot be its input again")
+            raise Skipped("its output cannot be its next input")
         if sum(case.tensors[n].nbytes for n in node.inputs) > MOST_MODEL:
             raise Skipped("its inputs are too large for a model file")
         arrays = {n: _input(case.tensors[n], i, node) for i, n in enumerate(node.inputs)}

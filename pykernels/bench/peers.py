@@ -7,7 +7,7 @@ A family's cases give small functions; the decorators here make peers of them:
     @torch_peer   def f(torch, case, t): ... t: CUDA tensors by name; writes t["dst"]
     @naive_peer   def f(case): ...           WGSL and its number of workgroups; bindings in the
     case's order
-    @onnx_peer    def f(case): ...           a Node whose output can be its input again
+    @onnx_peer    def f(case): ...           a Node whose output can be its next input
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # the largest call for numpy
 GRAPH = 1024  # calls in one CUDA graph
-SHORT = 5e-5  # seconds: shorter calls run in a graph, because else the host's time is measured
+SHORT = 5e-5  # seconds: shorter calls run in a graph, because otherwise the host's time counts
 
 
 def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
@@ -167,7 +167,7 @@ def _cuda(torch: Any, case: Case, seed: int) -> dict[str, Any]:
 def scalar(o: Operand) -> str:
     """The WGSL type of an operand of a naive kernel."""
     if o.dtype not in ("float32", "float16"):
-        raise Skipped("written for float32 and float16")
+        raise Skipped("this peer is written for float32 and float16 only")
     return "f16" if o.dtype == "float16" else "f32"
 
 
@@ -177,7 +177,7 @@ def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
     def start(loaded: Loaded) -> Calls:
         case = loaded.case
         if any(o.gap or o.phase for o in case.tensors.values()):
-            raise Skipped("written for whole tensors")
+            raise Skipped("this peer is written for whole tensors only")
         halves = any(o.dtype == "float16" for o in case.tensors.values())
         if halves and "shader-f16" not in loaded.dev.features:
             raise Skipped("the device has no shader-f16")

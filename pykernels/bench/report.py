@@ -49,7 +49,7 @@ class Result:
     rotated: int
     writes_only: bool
     timing: Timing
-    limit: float = 0.0  # least seconds of a call by the ceilings
+    limit: float = 0.0  # the least seconds that the ceilings allow for a call
     peers: dict[str, Timing | str] = field(default_factory=dict)  # or the reason without a time
     parts: tuple[tuple[str, float], ...] = ()  # each dispatch of a call: its text and its seconds
     bodies: tuple[str, ...] = ()  # the texts of a call's dispatches

@@ -236,8 +236,8 @@ class Runner:
         made = getattr(calls.sample, "dispatches", timing.calls * dispatches)
         if made != timing.calls * dispatches:
             raise PyKernelsError(
-                f"[bench] {loaded.case.kernel} made {made} dispatches in "
-                f"{timing.calls} calls of {dispatches}"
+                f"[bench] {loaded.case.kernel} made {made} dispatches in {timing.calls} calls, "
+                f"not {dispatches} in each"
             )
         return timing
 

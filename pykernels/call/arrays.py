@@ -242,7 +242,7 @@ def narrowed(op: str, name: str, array: Array) -> Array:
 @functools.lru_cache(maxsize=256)
 def _name(dtype: np.dtype[Any]) -> str:
     refuse_process()  # numpy imports something for the name, which fails when Python ends
-    return str(dtype)  # takes numpy some microseconds
+    return str(dtype)  # takes some microseconds
 
 
 def _conversion(arg: Arg, array: Array, dtype: str) -> str:

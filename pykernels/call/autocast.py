@@ -103,7 +103,7 @@ def restored(state: Cast | None) -> Iterator[None]:
         _state.set(state)
         yield
     finally:
-        if _state.get() is state:  # else it ends in another context
+        if _state.get() is state:  # else the block ends in another context
             _state.set(before)
 
 

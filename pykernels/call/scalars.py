@@ -81,7 +81,7 @@ def seed_of(op: str, seed: Any) -> int:
     """A seed of 64 bits, with or without a sign, as the int64 that kernels take."""
     seed = integer(op, "seed", seed)
     if not -(1 << 63) <= seed < 1 << 64:
-        raise ArgumentError(f"[{op}] seed must have 64 bits but is {seed}")
+        raise ArgumentError(f"[{op}] seed must fit into 64 bits but is {seed}")
     return int((seed + (1 << 63)) % (1 << 64) - (1 << 63))
 
 

@@ -108,7 +108,7 @@ def collect(
                 if entry["body"] in own
                 and belongs({**built["kernels"][name], "bodies": own}, entry)
                 and _of_dtypes(built, entry, dtypes)
-                and SUBGROUP_MATRIX.name not in entry["features"]  # pages cannot use it
+                and SUBGROUP_MATRIX.name not in entry["features"]  # browsers lack matrix units
             }  # fmt: skip
             used += own
         if live[name] is None and not records:

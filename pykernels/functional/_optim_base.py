@@ -42,7 +42,7 @@ class Optimizer:
     _places: Mapping[str, int]  # position of the first number of a setting
     _size = 0  # count of all numbers; 0: the sum over all settings
     _initial: Mapping[int, float] = {}  # numbers that belong to no setting
-    _counts = False  # is there a count of steps?
+    _counts = False  # True if there is a count of steps
     _views: Mapping[str, int] = {}  # state that is a number among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
     _together = False  # True: one launch updates several parameters
@@ -377,7 +377,7 @@ def load_state(op: str, state: Mapping[str, Any], owned: Mapping[str, Tensor]) -
         )
     if state.keys() != owned.keys():
         wrong = sorted(state.keys() ^ owned.keys())
-        raise ArgumentError(f"[{op}] the state has other names: {', '.join(wrong)}")
+        raise ArgumentError(f"[{op}] names that are missing or unknown: {', '.join(wrong)}")
     found = {name: own.device.tensor(state[name]) for name, own in owned.items()}
     for name, own in owned.items():
         if found[name].shape != own.shape or found[name].dtype != own.dtype:

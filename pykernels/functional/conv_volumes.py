@@ -68,7 +68,7 @@ def conv3d(
     if room < 0 or planes < 1:
         raise ShapeError(
             f"[{op}] the kernel must fit into x with its padding but has {planes} planes, "
-            f"dilation {gaps[0]}, where x has {t.shape[2] + front + back}"
+            f"with dilation {gaps[0]}, and x has {t.shape[2] + front + back} with its padding"
         )
     deep = room // steps[0] + 1
     if front or back:
@@ -147,7 +147,7 @@ def conv_transpose3d(
     full = (t.shape[2] - 1) * steps[0] + (planes - 1) * gaps[0] + 1 + more[0]
     deep = full - front - back
     if deep < 1 or planes < 1 or t.shape[2] < 1:
-        raise ShapeError(f"[{op}] the output would have {deep} planes")
+        raise ShapeError(f"[{op}] the output must have one plane or more but would have {deep}")
     images = t.transpose(0, 2, 1, 3, 4)
     images = images.reshape(n * t.shape[2], *images.shape[2:])
     parts: list[list[tuple[int, Any]]] = [[] for _ in range(steps[0])]
@@ -206,7 +206,7 @@ def three(op: str, name: str, value: Any, least: int = 1) -> tuple[int, int, int
     found = integers(op, name, tuple(value)) if _is_row(value) else (integer(op, name, value),) * 3
     if len(found) != 3 or None in found or min(found) < least:
         raise ArgumentError(
-            f"[{op}] {name} must be one or three integers from {least} up but is {value!r}"
+            f"[{op}] {name} must be one or three integers of {least} or more but is {value!r}"
         )
     return found
 
@@ -231,7 +231,7 @@ def _edges(
     if _is_row(padding) and len(padding) == 6:
         found = integers(op, "padding", tuple(padding))
         if None in found or min(found) < 0:
-            raise ArgumentError(f"[{op}] padding must be integers from 0 up but is {padding!r}")
+            raise ArgumentError(f"[{op}] padding must be integers of 0 or more but is {padding!r}")
         return found[0], found[1], tuple(found[2:])
     planes, rows, columns = three(op, "padding", padding, 0)
     return planes, planes, (rows, columns)

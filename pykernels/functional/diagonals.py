@@ -68,7 +68,7 @@ def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Ar
     places = call.tensor("index", index)
     count = integer("one_hot", "num_classes", num_classes)
     if count < 0:
-        raise ArgumentError(f"[one_hot] num_classes must be from 0 up but is {count}")
+        raise ArgumentError(f"[one_hot] num_classes must be 0 or more but is {count}")
     name: DTypeName = dtype_of(dtype, "[one_hot] dtype").name
     result = call.out((*places.shape, count), name)
     run(_fill.KERNEL, (result,), bits_of("one_hot", 0, name))

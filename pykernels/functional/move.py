@@ -213,13 +213,13 @@ def repeat(
             counts = np.asarray(repeats)
         except ValueError:  # lists of several lengths
             raise ArgumentError(
-                f"[repeat] repeats must be integers from 0 up but are {repeats!r:.60}"
+                f"[repeat] repeats must be integers of 0 or more but are {repeats!r:.60}"
             ) from None
         if counts.ndim:
             return call.leave(_repeat_each(call, src, at, counts))
     count = integer("repeat", "repeats", repeats)
     if count < 0:
-        raise ArgumentError(f"[repeat] repeats must be from 0 up but is {count}")
+        raise ArgumentError(f"[repeat] repeats must be 0 or more but is {count}")
     shape = src.shape
     view = src[along(at + 1, None)]
     view = view.broadcast_to((*shape[: at + 1], count, *shape[at + 1 :]))
@@ -235,7 +235,7 @@ def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
         counts = counts.astype(np.int32)
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ArgumentError(
-            f"[repeat] repeats must be integers from 0 up but are {counts.tolist()!r:.60}"
+            f"[repeat] repeats must be integers of 0 or more but are {counts.tolist()!r:.60}"
         )
     if counts.ndim != 1 or counts.size not in (1, n):
         raise ShapeError(
@@ -262,7 +262,7 @@ def tile(x: Array, reps: int | Sequence[int]) -> Array:
     src = call.tensor("src", x)
     given = integers("tile", "reps", tuple(reps) if isinstance(reps, (tuple, list)) else (reps,))
     if any(n is None or n < 0 for n in given):
-        raise ArgumentError(f"[tile] reps must be from 0 up but are {given}")
+        raise ArgumentError(f"[tile] reps must be 0 or more but are {given}")
     ndim = max(src.ndim, len(given))
     counts = (1,) * (ndim - len(given)) + given
     src = src[(*(None,) * (ndim - src.ndim), ...)]
@@ -387,5 +387,5 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
             f"[pad] pad_width must be integers that repeat to ({ndim}, 2) but is {pad_width!r:.60}"
         ) from None
     if (widths < 0).any():
-        raise ArgumentError(f"[pad] pad_width must be from 0 up but is {pad_width!r:.60}")
+        raise ArgumentError(f"[pad] pad_width must be 0 or more but is {pad_width!r:.60}")
     return [(int(a), int(b)) for a, b in widths]

@@ -51,7 +51,7 @@ def local_response_norm(
     op = "local_response_norm"
     width = integer(op, "size", size)
     if width < 1:
-        raise ArgumentError(f"[{op}] size must be from 1 up but is {width}")
+        raise ArgumentError(f"[{op}] size must be 1 or more but is {width}")
     numbers = {"alpha": real(op, "alpha", alpha), "beta": real(op, "beta", beta)}
     dtype = str(getattr(x, "dtype", type_name(x)))
     if dtype not in FLOATS:

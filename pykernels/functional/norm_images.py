@@ -55,7 +55,7 @@ def instance_norm(
     if not flag(op, "use_input_stats", use_input_stats):
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, out=out)
     if running_mean is not None or running_var is not None:
-        raise ArgumentError(f"[{op}] running statistics go with use_input_stats=False")
+        raise ArgumentError(f"[{op}] running statistics need use_input_stats=False")
     array_of(op, "x", x)
     if x.ndim < 3 or x.size == x.shape[0] * x.shape[1] > 0:
         raise ShapeError(f"[{op}] x must have more than one pixel but has shape {x.shape}")
@@ -105,7 +105,7 @@ def batch_norm(
     if not flag(op, "training", training):
         if running_mean is None or running_var is None:
             raise ArgumentError(
-                f"[{op}] running_mean and running_var must be given, but for training"
+                f"[{op}] running_mean and running_var must be given if training is False"
             )
         call = Call(BATCH, x, running_mean, running_var, weight, bias, out=out)
         t = call.tensor("x", x)

@@ -127,7 +127,7 @@ class Schedule:
         turn = float(real("Schedule", "share", share)) * total - 1
         if not 0 < turn < total - 1:
             raise ArgumentError(
-                f"[Schedule] share must leave two steps or more before and behind but is {share}"
+                f"[Schedule] share must leave two steps or more before and after but is {share}"
             )
         rows = [_row(0, COSINE, begin, top, turn), _row(turn, COSINE, top, end, total - 1 - turn)]
         return cls(rows, device)
@@ -141,7 +141,7 @@ class Schedule:
         begins = [_steps("starts", s) for s in starts]
         if len(begins) != len(numbers) - 1 or begins != sorted({*begins}):
             raise ArgumentError(
-                f"[Schedule] starts must be {len(numbers) - 1} rising numbers of steps but is "
+                f"[Schedule] starts must be {len(numbers) - 1} ascending numbers of steps but is "
                 f"{starts!r:.80}"
             )
         rows = [_row(s, STRAIGHT, v, v) for s, v in zip([0, *begins], numbers, strict=True)]

@@ -326,5 +326,5 @@ def source_of(
     if state is None:
         return (0, 0), device_of(device).random_state
     if device is not None and device is not state.device:
-        raise ArgumentError(f"[{op}] device must be None or that of the state but is {device!r}")
+        raise ArgumentError(f"[{op}] device must be None or the state's device but is {device!r}")
     return (0, 0), state

@@ -110,7 +110,7 @@ def get_rel_pos(x: Array, q: int, k: int) -> Array:
     t = call.tensor("src", x)
     q, k = integer(op, "q", q), integer(op, "k", k)
     if min(q, k) < 1:
-        raise ArgumentError(f"[{op}] q and k must be from 1 up but are {q} and {k}")
+        raise ArgumentError(f"[{op}] q and k must be 1 or more but are {q} and {k}")
     if t.ndim != 2 or t.shape[0] != q + k - 1:
         raise ShapeError(f"[{op}] x must have shape ({q + k - 1}, C) but has {t.shape}")
     step, column = t.strides
@@ -120,7 +120,7 @@ def get_rel_pos(x: Array, q: int, k: int) -> Array:
 def _window(op: str, window: int) -> int:
     window = integer(op, "window", window)
     if window < 1:
-        raise ArgumentError(f"[{op}] window must be from 1 up but is {window}")
+        raise ArgumentError(f"[{op}] window must be 1 or more but is {window}")
     return window
 
 

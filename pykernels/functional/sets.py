@@ -94,7 +94,7 @@ def unique(
         places = picks = nonzero(first, op)[0]
         if by_count:
             ends = _ends(op, call, places, flat.size)
-    else:  # one more, the end of the last value; behind it x.size, which is no position
+    else:  # one more position for the end of the last value; unused ones are x.size
         bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
         places, ends = bounds[:-1], bounds[1:]
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)
@@ -126,7 +126,7 @@ def _size(op: str, size: int | None, fill_value: float | None, x: Tensor) -> int
     most = integer(op, "size", size)
     if most < 0 or (most > 0 and x.size == 0):
         raise ArgumentError(
-            f"[{op}] size must not be negative, and 0 for an x without elements, but is {most}"
+            f"[{op}] size must be 0 or more, and 0 for an x without elements, but is {most}"
         )
     return most
 

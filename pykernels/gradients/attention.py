@@ -62,7 +62,7 @@ def flash_attn(call: Taped) -> None:
         return
     if "mask" in rest:
         call.give(names["mask"], _scores(q, k, v, o, lse, do, mask, options))
-    if "sinks" in rest:  # its weight reduces all others
+    if "sinks" in rest:  # the weight of a sink reduces the weights of all keys
         each = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
         text = "where(lse == -inf, 0, -exp(sinks - lse) * each)"
         rows = elementwise(text, lse=lse, sinks=sinks[:, None], each=each)

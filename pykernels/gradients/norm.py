@@ -179,7 +179,7 @@ def group_norm_backward(call: Taped) -> None:
 
 @reads("dy", "x", "weight")
 def batch_norm_backward(call: Taped) -> None:
-    """The given mean and variance are those of x; they are computed again."""
+    """The rule takes the given mean and variance for x's own, and computes them again from x."""
     _again(call, _by_mean_of(0, *range(2, len(call.shape("x") or ()))), "x", "weight")
 
 
@@ -213,7 +213,7 @@ def _again(call: Taped, plain: Any, *names: str) -> None:
     if "ds" in call.names:
         call.give("ds", call.dy())
     added: dict[str, Any] = {}
-    if "dbias" in outputs:  # whatever the bias is
+    if "dbias" in outputs:  # no gradient depends on the values of the bias
         added["bias"] = call.dy("dbias").device.zeros(call.shape("dbias") or ())
 
     def compute(dy: Any, **given: Any) -> Any:

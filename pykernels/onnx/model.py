@@ -131,7 +131,7 @@ class Model:
         graphs: dict[tuple[Any, ...], Graph] = {}
         for key, program in programs.items():
             if isinstance(program, Stages):
-                raise ModelError("a network with a read between two parts has no plan")
+                raise ModelError("a network that reads values between two programs has no plan")
             graphs[key] = program.graph
         if not graphs:
             raise ModelError("a plan has the programs of calls: call the network once before")
@@ -186,7 +186,7 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # reading may have found inputs whose values it needs
+            key = self._key(values)  # now with the inputs whose values the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, values

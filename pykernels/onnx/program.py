@@ -34,7 +34,7 @@ class Constants:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.shared: dict[tuple[str, ...], Any] = {}  # by the inputs that it was made of
+        self.shared: dict[tuple[str, ...], Any] = {}  # results, by the names of inputs
         self._found: dict[tuple[Any, ...], Tensor] = {}
         self._keys: dict[int, tuple[Array, tuple[Any, ...]]] = {}
 

@@ -56,8 +56,8 @@ def input_shapes(
     proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
 ) -> dict[str, tuple[int, ...]]:
     """The shapes of the inputs: the given shapes, else those of the file. An open dimension gets
-    the size of a given dimension with the same name. Without one it is 1 if it is the first, 224 if
-    it counts rows or columns of an image, and else 16."""
+    the size of a given dimension with the same name. If there is none, a first dimension gets 1,
+    the rows and columns of an image get 224, and other dimensions get 16."""
     values = described(graph_inputs(proto))
     named = {
         d: size

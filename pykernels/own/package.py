@@ -122,12 +122,13 @@ def load_kernels(
     if validate == "require" or not (home / manifest).is_file():
         files = _made(source, validate, lambda line: None).files
         home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.parent) as temporary:  # others may build it, too
+        # Other processes may build the package now, so each process renames a folder of its own.
+        with tempfile.TemporaryDirectory(dir=home.parent) as temporary:
             made = Path(temporary) / "made"
             _written(made, files)
             try:
                 made.rename(home)
-            except OSError:  # it is there already
+            except OSError:  # another process was faster
                 if not (home / manifest).is_file():
                     raise
     spec = importlib.util.spec_from_file_location(

@@ -38,7 +38,7 @@ def waves(groups: int, units: int, partial: Sequence[float]) -> float:
 
 def busiest(groups: int, units: int, even_from: int) -> float:
     """The number of workgroups on the busiest multiprocessor. The load is even if there are
-    `even_from` or more per multiprocessor, because one that is ready early takes more of them."""
+    `even_from` or more per multiprocessor, because a multiprocessor that is early takes more."""
     each = groups / units
     return each if each >= even_from else math.ceil(each)
 

@@ -10,7 +10,7 @@ from pykernels.tensors.layout import View
 
 __all__ = ["Piece", "in_fours", "pieces"]
 
-# Dtypes that hold four elements as one element, by the size of one of the four.
+# Dtypes whose element is four elements of another dtype, by the size of the smaller element.
 _FOURS = {n: DType("uint8", "u8", 4 * n, "u") for n in (1, 2, 4)}
 
 

@@ -37,10 +37,10 @@ def fits_binding(caps: Caps, view: View) -> bool:
 def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int]]) -> list[Part]:
     """The call in as many parts as needed, so that each view of a part fits one binding.
 
-    Each of `axes` may be cut, and names the axis of each view that is cut with it. A view that it
-    does not name is the same in all parts. For the product of a (b, m, k) and w (n, k) to dst
-    (b, m, n) `axes` are {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts are
-    at multiples of 64 if possible, so that vector reads stay possible.
+    Each of `axes` may be cut; it gives, by the names of views, the axis of each view that is cut. A
+    view without such an axis is the same in all parts. For the product of a (b, m, k) and w (n, k)
+    to dst (b, m, n) `axes` are {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts
+    are at multiples of 64 if possible, so that vector reads stay possible.
     """
     found: list[Part] = []
     _halve(caps, Part(dict(views), (0,) * len(axes)), axes, found)
@@ -54,8 +54,8 @@ def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> lis
     """
     if _levels(part, axes) <= levels:
         return [part]
-    # Each part has one index along one axis: the axis whose removal leaves the fewest axes. Of
-    # several such axes it is the shortest.
+    # Each part has one index along one axis: the axis whose removal leaves the fewest axes, or the
+    # shortest of several such axes.
     lengths = [_length(part, axis) for axis in axes]
     left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
     axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))

@@ -61,8 +61,8 @@ def runs(src: View, dst: View) -> tuple[View, View]:
 
 
 def lane_bits(lanes: int, threads: int) -> int:
-    """The exponent of the number of lanes for one row, a power of two with few idle lanes. Of
-    equally good numbers it is the largest."""
+    """The exponent of the number of lanes for one row, a power of two with few idle lanes: the
+    largest of equally good numbers."""
     if lanes <= 8:
         return (lanes - 1).bit_length()
     return max(

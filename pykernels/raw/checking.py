@@ -160,7 +160,7 @@ def checked_launch(
     try:
         context.refuse("debug", "inside a capture or a recorded pass")
     except BufferStateError:
-        return False  # nobody can wait for launches there
+        return False  # a capture or a recorded pass cannot wait for launches
     checked = _checked_kernel(kernel)
     memory = context.facade.tensor(np.zeros(CHECKED_WORDS, np.uint32))
     given = (memory, *tensors)

@@ -161,7 +161,7 @@ def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bo
     try:
         context.refuse("debug", "inside a capture or a recorded pass")
     except BufferStateError:
-        return False  # nobody can wait for launches there
+        return False  # a capture or a recorded pass cannot wait for launches
     found = _variant(kernel, "check")
     if found is None:
         return False

@@ -46,8 +46,8 @@ class _Launch(Step):
         for name, index in first.items():
             if index and name not in self.asked:
                 raise ArgumentError(
-                    f"[{self.op}] {name} begins {index} elements behind a place at which this "
-                    f"device can bind it: give the text's uniform struct a first member "
+                    f"[{self.op}] {name} begins {index} elements after an offset that this device "
+                    f"can bind: give the text's uniform struct a first member "
                     f"{name}{OFFSET}: u32 and add it to each index into {name}, or pass a copy"
                 )
         return struct.pack(f"<{len(self.asked)}I", *[first.get(name, 0) for name in self.asked])
@@ -69,7 +69,7 @@ class RawKernel:
         self.name, self.wgsl, self.entry = name, wgsl, entry
         self.__name__ = name  # the name in tables of functions
         self._text, self._constants = without_debug(name, wgsl), constants
-        self._instrumented = False  # a text that debugging.py made of another one
+        self._instrumented = False  # True for the text that debugging.py makes from another text
         self._interface = found = reflect(name, self._text, entry, constants)
         self.workgroup = found.workgroup
         self.inputs = tuple(b.name for b in found.bindings if not b.written)
@@ -250,7 +250,7 @@ class RawKernel:
         x, y, z = self.workgroup
         if not x or y * z != 1:
             raise ArgumentError(
-                f"[{self.name}] grid is needed: the workgroup is no row of invocations"
+                f"[{self.name}] grid must be given: the workgroup is not a row of invocations"
             )
         n, stride = next(
             (v.nbytes, b.stride)

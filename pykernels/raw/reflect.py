@@ -135,7 +135,9 @@ def _binding(op: str, usage: Usage, r: Resource) -> Binding:
     element = _plain(usage.names, array[1] if array else wgsl)
     layout = usage.sizes.layout(element)
     if layout is None:
-        raise ArgumentError(f"[{op}] the size of {r.name}: {r.type} cannot be told from the text")
+        raise ArgumentError(
+            f"[{op}] the size of {r.name}: {r.type} cannot be determined from the text"
+        )
     size, align = layout
     stride, count = -(-size // align) * align, 0
     if array is None:
@@ -143,7 +145,7 @@ def _binding(op: str, usage: Usage, r: Resource) -> Binding:
     elif array[2] is not None:
         length = known(usage.sizes.number, array[2])
         if length is None:
-            raise ArgumentError(f"[{op}] the length of {r.name}: {r.type} cannot be told")
+            raise ArgumentError(f"[{op}] the length of {r.name}: {r.type} cannot be determined")
         count = length
     atomic = _ATOMIC.fullmatch(element)
     vector = _VECTOR.fullmatch(element)

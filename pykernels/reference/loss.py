@@ -34,7 +34,8 @@ def cross_entropy(
     with np.errstate(all="ignore"):
         top = x.max(-1, keepdims=True)
         logs = x - top - np.log(np.exp(x - top).sum(-1, keepdims=True))
-        # A class that is no target costs nothing; one of weight 0 whose logit is -inf is NaN.
+        # Classes that are not the target add nothing, even if their logit is -inf. If targets are
+        # weights, a class of weight 0 with a logit of -inf makes the loss NaN.
         losses = -(t * logs).sum(-1, where=t != 0 if target.dtype.kind != "f" else True)
         return _reduced(np.where(counted, losses, 0.0), weights, reduction)
 

@@ -66,9 +66,10 @@ def mul_mat_budget(
     add halves in one piece, so 0.16 K 2^-23 sum|a||b| is added.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
-    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp. With precision
-    "fast" 2^-8 sum|a||b| comes on top; with "split" 2^-38 (max|a| sum|b| + max|b| sum|a|), which
-    planes of halves lose of numbers that are small in their row.
+    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp.
+
+    Precision "fast" adds 2^-8 sum|a||b|. Precision "split" adds 2^-38 (max|a| sum|b| + max|b|
+    sum|a|): planes of halves lose this much of numbers that are small in their row.
     """
     repeated = np.abs(_repeat(a, b).astype(np.float64))
     size = np.matmul(np.abs(b.astype(np.float64)), np.swapaxes(repeated, -1, -2))
@@ -165,9 +166,9 @@ def mul_mat_quant_budget(
     precision: str | None = None,
     rounded: bool = False,
 ) -> Array:
-    """The budget of mul_mat, and more: up to eight rows of float16 are summed in packed halves. If
-    matrix units multiply halves (`rounded`, or "fast"), weights and a float32 b are rounded to 11
-    bits, and sums are in one piece."""
+    """The budget of mul_mat, plus the errors of halves: products with up to eight rows of float16
+    are summed in packed halves. If matrix units multiply halves (`rounded`, or "fast"), weights and
+    a float32 b are rounded to 11 bits, and sums are in one piece."""
     w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
     if b.dtype == np.float16 and b.shape[-2] <= 8 and TYPES[quant].halves:
@@ -287,7 +288,7 @@ def _packed(
 def _weights(
     low: Array, scales: Array, shape: tuple[int, ...], high: Array | None, quant: str
 ) -> Array:
-    from .quant import dequantize  # families of kernels are read one by one
+    from .quant import dequantize  # here, so that a family is imported only when it is needed
 
     return dequantize(low, scales, shape, np.float32, high, quant)
 

@@ -1,8 +1,8 @@
 """Norms and their gradients, in float64, and the largest error of f32.
 
 n is the result of a norm before weight and bias; `factor` multiplies the differences from the mean.
-The kernels subtract a rounded mean, and then the mean of the differences: so errors are counted in
-units of differences, and |mean| counts only where its rounding is as large as these.
+The kernels subtract a rounded mean, and then the mean of the differences. So errors are counted in
+units of differences, and |mean| counts only where its rounding is as large as the differences.
 """
 
 from __future__ import annotations
@@ -227,7 +227,8 @@ def batch_norm_training(
 ) -> Any:  # fmt: skip
     """dst, then the new running statistics and the saved statistics, if their arguments are given.
 
-    The saved ones are the mean, the rest of its rounding (0 here), and sums of squared differences.
+    The saved statistics are the mean, the rest of its rounding (0 here), and the sum of squared
+    differences, of each channel.
     """
     s = _double(x)
     axes = _but_channels(s)

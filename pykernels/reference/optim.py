@@ -101,7 +101,7 @@ def adam_step_errors(
     spans = rest1 * 3 * (g + m) if rest1 < 0.5 else 2 * (beta1 * m + rest1 * g)
     off_m = beta1 * off_m + rest1 * off_g + U * (spans + np.abs(new_m)) + TINY
     off_v = beta2 * off_v + rest2 * 2 * g * off_g + 4 * U * new_v + 3 * TINY
-    # spread: two roundings of its argument to one of its own
+    # The error of `spread` is half the error of its argument, plus its own rounding.
     spread = 1 / math.sqrt(1 - beta2**t)
     root = np.sqrt(new_v)
     off_root = np.maximum(

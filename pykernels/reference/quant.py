@@ -269,7 +269,7 @@ def _bytes(words: Array) -> Array:
 
 
 def _values(kind: BlockType, stored: Array, record: Array) -> Array:
-    """scale * q, scale * q + offset (ggml), or scale * (q - zero) (ONNX), in float32."""
+    """scale * q, scale * q - offset (ggml), or scale * (q - zero) (ONNX), in float32."""
     with np.errstate(all="ignore"):
         scale, offset = _scales(kind, record)
         q = _integers(kind, stored).astype(np.float32).reshape(*scale.shape, -1)
@@ -290,7 +290,10 @@ def _integers(kind: BlockType, stored: Array) -> Array:
 
 
 def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
-    """Scales (..., blocks, scales of a block), and numbers to subtract then, or None."""
+    """Scales (..., blocks, scales of a block), and offsets or None.
+
+    Offsets are subtracted from scale * q.
+    """
     name, first = kind.name, record[..., :1]
     if name == "mxfp4":
         bits = np.where(first < 2, 0x200000 << np.minimum(first, 1), first - 1 << 23)

@@ -154,7 +154,7 @@ def categorical(
     logits: Array, tokens: Array | None = None, state: Array | None = None,
     temperature: float = 1.0, top_p: float = 1.0, seed: int = 0,
 ) -> Array:  # fmt: skip
-    """Draws a piece of each row by the sums of weights, then a column of it; weights in float64."""
+    """Draws a piece of each row by the sums of weights, then a column of the piece, in float64."""
     rows = logits.reshape(-1, logits.shape[-1]).astype(np.float64)
     u = (words(4 * len(rows), state, seed).reshape(-1, 4) >> U32(8)) * 2.0**-24
     found = [_drawn(x, float(F32(temperature)), float(F32(top_p)), *u[i, :2])
@@ -189,8 +189,8 @@ def dropout(x: Array, p: float, seed: int = 0) -> Array:
 
 
 def bound_of(name: str, shape: tuple[int, ...], factor: float, mode: str = "fan_in") -> float:
-    """The bound of kaiming_uniform or xavier_uniform of this gain, or the deviation of their
-    normal forms. He et al. 2015, Glorot and Bengio 2010."""
+    """The bound of kaiming_uniform or xavier_uniform of this gain, or the standard deviation of
+    kaiming_normal or xavier_normal. He et al. 2015, Glorot and Bengio 2010."""
     receptive = math.prod(shape[2:])
     fans = {"fan_in": shape[1] * receptive, "fan_out": shape[0] * receptive}
     fan = fans[mode] if name.startswith("kaiming") else sum(fans.values()) / 2

@@ -89,8 +89,9 @@ def add_rows(src: Array, index: Array, dst: Array, skip: int | None = None) -> A
 
 
 def add_rows_budget(src: Array, index: Array, dst: Array, skip: int | None = None) -> Array:
-    """Sums run over pieces of 32 rows, then over 16 pieces at a time, level by level, and dst. In
-    each level an element has at most 32 roundings, each of at most the sum of all magnitudes."""
+    """Sums run over pieces of 32 rows, then over 16 pieces at a time, level by level; dst is one
+    more summand. In each level an element has at most 32 roundings, each of at most the sum of all
+    magnitudes."""
     levels, rows = 1, len(index)
     while rows > 32:
         levels, rows = levels + 1, 2 * -(-rows // 32)

@@ -27,10 +27,10 @@ def softmax(
     holds one more logit per head (axis -3; one head below three axes): it counts in the maximum
     and the sum and has no output.
 
-    An array without axes is a row of one. A row with no key allowed is 0 (its logarithm -inf).
-    Else, if an allowed logit or the sink is NaN or +inf, or if all logits that count are -inf, the
-    row is NaN. A finite sink counts: with it, a row whose allowed logits are all -inf is 0 (its
-    logarithm -inf), not NaN.
+    An array without axes is a row of one element. A row with no key allowed is 0 (its logarithm
+    -inf). Otherwise the row is NaN if an allowed logit or the sink is NaN or +inf, or if all
+    allowed logits and the sink are -inf. With a finite sink, a row whose allowed logits are all
+    -inf is 0 (its logarithm -inf), not NaN.
     """
     if x.ndim == 0:
         row = softmax(x[None], mask, sinks, scale=scale, max_bias=max_bias, log=log)

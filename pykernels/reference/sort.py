@@ -39,7 +39,8 @@ def top_k(x: Array, *, dst: Array, largest: bool = True) -> tuple[Array, Array]:
 
 
 def searchsorted(sorted: Array, values: Array, *, side: Literal["left", "right"] = "left") -> Array:
-    """The number of elements of a row below each value, or (right) not above it, int32."""
+    """For each value, the number of elements of its row below the value (left), or below or equal
+    to the value (right), as int32."""
     rows = np.broadcast_to(sorted, (*values.shape[:-1], sorted.shape[-1]))
     out = np.empty(values.shape, np.int32)
     for at in np.ndindex(*values.shape[:-1]):

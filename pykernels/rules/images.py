@@ -32,7 +32,7 @@ def numbers(op: str, name: str, value: Any) -> Any:
 
 
 def single(op: str, name: str, value: Any) -> Any:
-    """One integer for a signal, also from a sequence of one."""
+    """The integer for a signal, given as an integer or as a sequence of one integer."""
     found = numbers(op, name, value)
     if isinstance(found, tuple):
         raise ArgumentError(f"[{op}] {name} must be one integer but is {value!r}")
@@ -44,7 +44,7 @@ def shape(op: str, name: str, value: Any) -> tuple[int, ...]:
     try:
         return shape_of(value)
     except ShapeError:
-        raise ShapeError(f"[{op}] {name} must be sizes from 0 up but is {value!r:.80}") from None
+        raise ShapeError(f"[{op}] {name} must be sizes of 0 or more but is {value!r:.80}") from None
 
 
 class Images:
@@ -102,7 +102,7 @@ class Images:
         axes = self.axes + 2 - (may_miss and self.single is True)
         if len(value) != axes:
             raise ShapeError(
-                f"[{self.op}] {name} must be {_COUNTS[axes]} sizes from 0 up but is {value!r}"
+                f"[{self.op}] {name} must be {_COUNTS[axes]} sizes of 0 or more but is {value!r}"
             )
         return value
 

@@ -156,7 +156,7 @@ def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -
         whole = expanded(input, target)
         warnings.warn(
             f"[{op}] input has shape {input} and target {target}: both repeat to {whole}, which is "
-            "seldom meant; reshape one of them, or say so with broadcast_to",
+            "rarely intended; reshape one of them, or repeat it with broadcast_to",
             UserWarning,
             stacklevel=5,
         )

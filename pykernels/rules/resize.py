@@ -67,7 +67,7 @@ def factor(op: str, name: str, value: Any) -> int:
     """The number of pixels that become one, in each direction."""
     r = integer(op, "the factor", value)
     if r < 1:
-        raise ArgumentError(f"[{op}] the factor must be from 1 up but is {r}")
+        raise ArgumentError(f"[{op}] the factor must be 1 or more but is {r}")
     return r
 
 

@@ -56,7 +56,7 @@ def embedded(call: Call, x: Tensor, dim: int) -> Made:
 
 
 def whole_numbers(op: str, name: str, value: Any) -> None:
-    """Refuse a table of floats in place of an index, with an error of its own."""
+    """Raise a special error for floats as an index: the caller has exchanged table and index."""
     dtype = str(getattr(value, "dtype", ""))
     if "float" in dtype:
         raise DTypeError(

@@ -113,7 +113,7 @@ def _tell(name: str, backend: str) -> None:
     logger.info("no GPU: the default device is %s (%s)", name, backend)
     warnings.warn(
         f"no GPU was found: the default device is {name} ({backend}), on the CPU. "
-        "PYKERNELS_REQUIRE_GPU=1 refuses it, 0 says that it is meant",
+        "With PYKERNELS_REQUIRE_GPU=1 this is an error, with 0 it is no warning",
         SoftwareDeviceWarning, stacklevel=4,
     )  # fmt: skip
 

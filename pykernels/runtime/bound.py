@@ -111,7 +111,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.entries: dict[Any, Call] = {}
-        self.generation = 0  # how often it was cleared
+        self.generation = 0  # how often the cache was cleared
         self.slots: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, key: Any, call: Call) -> None:

@@ -346,7 +346,7 @@ class Context:
         return storage
 
     def upload(self, data: memoryview) -> Storage:
-        """Memory with these contents."""
+        """A new storage with these contents."""
         self.refuse_in_capture("upload")
         held = self.held() if self.scopes else None
         if held is not None:

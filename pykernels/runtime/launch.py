@@ -76,7 +76,7 @@ def launch(
                 elif context.noted:
                     _pass_on(context, call, tensors)
             except (struct.error, OverflowError):
-                if not scalars and not key[1]:  # our own numbers, not the caller's
+                if not scalars and not key[1]:  # numbers of pykernels itself, not of the caller
                     raise
                 raise _wrong_scalar(key[0], scalars, key[1]) from None
             if context.debug and call is not None:

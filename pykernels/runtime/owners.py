@@ -49,7 +49,7 @@ class _Held:
         self.owner = Owner(self, f"thread {threading.current_thread().name!r}")
 
 
-_running_loop = asyncio._get_running_loop  # a call of it alone costs half
+_running_loop = asyncio._get_running_loop  # takes half the time of `current_task`
 
 
 class _Local(threading.local):

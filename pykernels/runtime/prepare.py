@@ -192,7 +192,7 @@ class _Call:
 
     def _alike(self, operand: _Operand) -> _Operand | None:
         """A temporary with the same strides and phase, so that the same variant runs and the result
-        has the same bits as without a shared buffer. None if it would be too large."""
+        has the same bits as without a shared buffer. None if the temporary would be too large."""
         view, single = operand.view, _once(operand).view
         lo, hi = extent(view.shape, view.strides, view.dtype.itemsize)
         if hi - lo > 4 * single.nbytes + 4096 or overlaps_itself(single):

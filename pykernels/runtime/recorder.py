@@ -287,8 +287,8 @@ class Recorder:
             engine.end("warmup")
 
     def _inspect(self, block: Block, what: str) -> None:
-        """Raise for a caller's buffer that became unusable. This runs once in a batch, and at its
-        end."""
+        """Raise for a caller's buffer that became unusable. A batch calls this once for each
+        buffer, and again at its end."""
         if block not in self._exposed:
             self._pool.buffers.inspect(block.buffer, STORAGE, what)
             self._exposed[block] = None

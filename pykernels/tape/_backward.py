@@ -35,7 +35,7 @@ class Taped:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._at = positions(entry.kernel)
         self._whole: set[str] = set()
-        self.given: list[tuple[Place, Tensor, bool]] = []  # True: includes earlier gradients
+        self.given: list[tuple[Place, Tensor, bool]] = []  # True: with earlier gradients
 
     @property
     def kernel(self) -> Kernel:

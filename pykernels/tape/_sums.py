@@ -59,9 +59,9 @@ def _order(lay: Layout) -> _Order:
 class _Part:
     """The gradient of a window.
 
-    At first it has the shape of `layout`, at `offset`. `bring` puts its axes in order, for windows
-    that read it in another way: `layout` is None from then on, and `strides` are those of the
-    window, in the order of the axes of `grad`. `fresh`: True if nothing else uses its memory.
+    At first `grad` has the shape of `layout`, at `offset`. `bring` puts its axes in order, for
+    windows with another layout. Then `layout` is None, and `strides` are the strides of the window
+    in the order of the axes of `grad`. `fresh`: True if nothing else uses the memory of `grad`.
     """
 
     __slots__ = (

@@ -94,7 +94,7 @@ def flatten(x: Any, start_axis: Any = 0, end_axis: Any = -1) -> Any:
     start = axis_of("flatten", start_axis, len(shape), "start_axis")
     end = axis_of("flatten", end_axis, len(shape), "end_axis")
     if start > end:
-        raise ShapeError(f"[flatten] start_axis {start_axis} must not lie behind {end_axis}")
+        raise ShapeError(f"[flatten] start_axis {start_axis} must not come after {end_axis}")
     return x.reshape((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
@@ -148,7 +148,7 @@ def chunk(x: Any, chunks: Any, axis: Any = 0) -> list[Any]:
     at = axis_of("chunk", axis, len(x.shape))
     count = integer("chunk", "chunks", chunks)
     if count < 1:
-        raise ArgumentError(f"[chunk] chunks must be from 1 up but is {count}")
+        raise ArgumentError(f"[chunk] chunks must be 1 or more but is {count}")
     n: int = x.shape[at]
     size = max(-(-n // count), 1)
     if n > size * MOST_PARTS:

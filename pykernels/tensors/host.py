@@ -30,7 +30,7 @@ def shape_of(shape: object) -> tuple[int, ...]:
     else:
         return dims
     if not all(isinstance(n, (int, np.integer)) and type(n) is not bool and n >= 0 for n in dims):
-        raise ShapeError(f"[shape] sizes must be integers from 0 up but are {shape!r}")
+        raise ShapeError(f"[shape] sizes must be integers of 0 or more but are {shape!r}")
     return tuple(int(n) for n in dims)
 
 

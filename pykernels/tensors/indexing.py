@@ -174,7 +174,7 @@ def _items(op: str, index: Any) -> list[Any]:
             try:
                 item = np.asarray(item, None if np.size(item) else np.int64)
             except ValueError as e:  # lists of several lengths
-                raise ArgumentError(f"[{op}] no index is in {item!r:.60}: {e}") from None
+                raise ArgumentError(f"[{op}] {item!r:.60} cannot be an index: {e}") from None
         if isinstance(item, (bool, np.bool_)):
             raise ArgumentError(f"[{op}] an index must be an integer, not {item!r}")
         if isinstance(item, (np.ndarray, TensorBase)):

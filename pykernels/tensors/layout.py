@@ -338,8 +338,8 @@ class Nd(_Space):
     def vec(self, n: int, may_repeat: Collection[str] = ()) -> bool:
         """True if all tensors may be read and written as vectors of `n` along the innermost level.
 
-        Tensors in `may_repeat` that repeat one element along it are then read by single elements;
-        at least one of them must not repeat.
+        A tensor in `may_repeat` may repeat one element along this level, and is then read by single
+        elements; at least one tensor in `may_repeat` must not repeat.
         """
         if self.dims[0] % n or (may_repeat and all(map(self.repeats, may_repeat))):
             return False

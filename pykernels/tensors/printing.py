@@ -35,7 +35,7 @@ def described(t: Any) -> str:
         t._context.check()
         t._context.refuse("repr", "here")
         values = _values(t)
-    except IndexRangeError:  # it is raised once
+    except IndexRangeError:  # the error is raised only once
         raise
     except PyKernelsError:
         return f"<{told}>"

@@ -52,7 +52,7 @@ def reshaped(lay: Layout, sizes: tuple[int, ...]) -> tuple[Layout | None, tuple[
     for n in dims:
         known *= n if n != -1 else 1
     if dims.count(-1) > 1 or any(n < -1 for n in dims):
-        raise ShapeError(f"[reshape] sizes must be from 0 up, at most one -1, but are {dims}")
+        raise ShapeError(f"[reshape] sizes must be 0 or more, at most one -1, but are {dims}")
     if -1 in dims and known > 0 and lay.size % known == 0:
         dims[dims.index(-1)] = lay.size // known
         known = lay.size

@@ -1,10 +1,10 @@
 """The keys of a tuning table: the numbers of one device, or of a kind of device, by family.
 
 Units: rates are operations a second (a multiply-add is two), copies are bytes a second, times are
-seconds, lengths are elements of the summed axis. A unit is a multiprocessor, which runs whole
+seconds, lengths are elements of the summed axis. `units` counts multiprocessors, which run whole
 workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time of a
-wave with n workgroups on each unit, as a fraction of a full wave: the first entry is 0.0, the last
-is 1.0. `bodies` may be chosen, besides the smallest body, which is always allowed.
+wave with n workgroups on each multiprocessor, as a fraction of a full wave: the first entry is 0.0,
+the last is 1.0. `bodies` may be chosen, besides the smallest body, which is always allowed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Gemv:
     """Skinny products: few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
-    busy_rows: int  # the same for several rows, which hold more sums and whose splits cost more
+    busy_rows: int  # `busy` for several rows, which hold more sums and whose splits cost more
     shortest: int  # smallest length of a split
-    shortest_rows: int  # the same if k does not run along the memory of the larger operand
+    shortest_rows: int  # `shortest` if k does not run along the memory of the larger operand
     most: int  # largest number of splits
     lane_k: int  # the least k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight invocations share a sum if k does not run along memory
@@ -72,7 +72,7 @@ class GemmTile:
     short: int  # smallest length of a last split that is shorter than the others
     uneven: float  # largest idle share of a wave if the last split is shorter than the others
     k_last: Mapping[str, float]  # cost of loading b with k last, as a share, by dtype ("f16")
-    scalars: float  # the same cost of loading b without vectors
+    scalars: float  # cost of loading b with k last, without vectors, as a share
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +102,17 @@ class Int8:
     tiles: Mapping[str, Tile]
     rate: float
     rows_run: float  # cost, as a share, of loading an operand whose rows, not k, run along memory
-    bytes: float  # the same cost of loading an operand byte by byte
+    bytes: float  # cost, as a share, of loading an operand byte by byte
 
 
 @dataclass(frozen=True, eq=False)
 class Matmul:
     bodies: tuple[str, ...]  # such as "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
     dispatch: float  # time of one more dispatch
-    mma_sum: float  # time of the sum over splits on matrix units, beyond that of its bytes
+    mma_sum: float  # time of the sum over splits on matrix units, besides the time of its bytes
     gemv_rows: int  # most rows for which gemv is chosen
-    gemv_area: int  # gemv needs at least this: columns (32 or more) times k, for each row
-    gemv_depth: int  # gemv needs more than this: k, for each row but one
+    gemv_area: int  # gemv needs at least so many columns (32 or more) times k, for each row
+    gemv_depth: int  # gemv needs a k above this number times rows minus 1
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile
@@ -129,7 +129,7 @@ class Stem:
     """conv_stem."""
 
     channels: int  # most input channels of a group
-    waves: int  # workgroups on each unit from which the larger tiles are used
+    waves: int  # workgroups on each multiprocessor from which the larger tiles are used
     yield_depth: int  # implicit_gemm_3x3 is better from this depth of a window on,
     yield_pixels: int  # with at least this number of pixels
 
@@ -138,8 +138,8 @@ class Stem:
 class ImplicitGemm:
     rates: Mapping[str, Mapping[str, float]]  # by tile and form of loading
     start_k: Mapping[str, int]  # cost of starting a workgroup, as a number of k, by form
-    busy_invocations: int  # on each unit; with 1/n of them, work takes n^(1/4) times as long
-    even_from: int  # workgroups on each unit from which the load is even
+    busy_invocations: int  # per multiprocessor; with 1/n of them, work takes n^(1/4) times as long
+    even_from: int  # workgroups on each multiprocessor from which the load is even
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,16 +172,16 @@ class ConvBackwardWeight:
     bodies: tuple[str, ...]  # such as "64x64"
     rates: Mapping[str, float]
     direct_rate: float  # the rate of conv_weight_direct
-    direct_waves: int  # workgroups of conv_weight_direct on each unit that keep the device busy
-    waves: int  # most workgroups on each unit that splits may lead to
+    direct_waves: int  # workgroups of conv_weight_direct that keep a multiprocessor busy
+    waves: int  # most workgroups on each multiprocessor that splits may lead to
     shortest: int  # smallest length of a split
     start_k: int  # cost of starting a workgroup, as a number of k
-    busy_invocations: int  # on each unit; with 1/n of them, work takes n^(1/2) times as long
+    busy_invocations: int  # per multiprocessor; with 1/n of them, work takes n^(1/2) times as long
 
 
 @dataclass(frozen=True, eq=False)
 class ConvBackwardBias:
-    waves: int  # workgroups on each unit that keep the device busy
+    waves: int  # workgroups on each multiprocessor that keep the device busy
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ class Decode:
     """flash_attn and attention_decode: few query rows."""
 
     rows: int  # most query rows of all heads that share a KV head
-    waves: int  # workgroups on each unit that keep the device busy
+    waves: int  # workgroups on each multiprocessor that keep the device busy
     shortest: int  # smallest length of a split
     lanes16x2_splits: int  # splits from which workgroups of 256 invocations are faster,
     lanes16x2_keys: int  # with at least this number of keys in each split
@@ -220,11 +220,11 @@ class Decode:
 class AttentionTile:
     """attention_tile; mappings have keys such as "large/64": tile and padded depth of values."""
 
-    waves: Mapping[str, int]  # workgroups on each unit that keep the device busy
+    waves: Mapping[str, int]  # workgroups on each multiprocessor that keep the device busy
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
     large_keys: int  # least number of keys for a workgroup of a large tile
-    resident: int  # workgroups of the large tiles that run on a unit at the same time
+    resident: int  # workgroups of the large tiles that run on a multiprocessor at the same time
     rate: float
     ends: float  # cost of beginning and ending a split, as a number of tiles
     cache_waves: int  # waves of blocks whose keys stay in the cache
@@ -235,7 +235,7 @@ class AttentionTile:
 class AttentionMma:
     """A tile of attention_mma, for halves on matrix units."""
 
-    waves: int  # workgroups on each unit that keep the device busy
+    waves: int  # workgroups on each multiprocessor that keep the device busy
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
 
@@ -250,7 +250,7 @@ class AttentionBackward:
     bodies: tuple[str, ...]  # "128"
     room: int  # most elements of one matrix of a window
     side: int  # most queries and keys of a window
-    band_side: int  # the same if a band hides keys
+    band_side: int  # `side` if a band hides keys
     least_tiles: int  # with fewer tiles of 128, the small tile is used
     least_side: int  # with up to this number of queries or keys, the small tile is used
     narrow_groups: int  # with fewer workgroups for a sum, its tiles have 64 columns
@@ -274,7 +274,7 @@ class Softmax:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    groups: int  # workgroups on each unit that keep memory busy
+    groups: int  # workgroups on each multiprocessor that keep memory busy
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +284,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    groups: int  # workgroups on each unit that share the rows of a gradient
+    groups: int  # workgroups on each multiprocessor that share the rows of a gradient
 
 
 @dataclass(frozen=True, eq=False)

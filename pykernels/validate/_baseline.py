@@ -29,7 +29,7 @@ def read_baseline(file: str) -> _Known:
         return Counter(_key(f) for f in found)
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as e:
         raise ArgumentError(
-            f"[validate] --baseline must be a file that --json wrote, but {file} is none: {e}"
+            f"[validate] --baseline must be a file that --json wrote, but {file} is not: {e}"
         ) from None
 
 

@@ -204,8 +204,8 @@ class _Divergence:
             self.loop(s, why)
 
     def branches(self, blocks: list[list[_Statement]], why: str) -> None:
-        """Walk the branches of a statement. Values that differ before them, or after one of them,
-        differ after the statement."""
+        """Walk the branches of a statement. A value differs after the statement if it differs
+        before the branches, or at the end of one branch."""
         start = len(self.changes)
         after: set[str] = set()
         for b in blocks:
@@ -308,7 +308,7 @@ class _Use:
     kind: Literal["read", "write", "call"]
     name: str
     at: int
-    certain: bool  # it happens whenever the function runs
+    certain: bool  # True if each run of the function has this access or call
 
 
 def _uses(usage: Usage, body: list[_Statement], certain: bool = True) -> Iterator[_Use]:

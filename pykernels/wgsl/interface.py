@@ -75,7 +75,7 @@ class Param:
     default: float | int | bool | None = None
     arg: bool = False  # a scalar argument of the call
     of: str = ""  # for bits: the tensor or dtype that gives the bit pattern
-    when: str = ""  # expression over axes; such params are the last, so that no other one moves
+    when: str = ""  # expression over axes; these params are the last, so no other param moves
     doc: str = ""
     line: int = 1  # where the spec declares it
     member: str = ""  # its member of Params, if the name in the call is another
@@ -97,7 +97,7 @@ class Interface:
     tensors: tuple[TensorSpec, ...]
     params: tuple[Param, ...] = ()
     iterate: str = "none"
-    subgroups: str = ""  # expression over axes: are subgroup operations used?
+    subgroups: str = ""  # expression over axes: True if subgroup operations are used
     faults: bool = False  # each launch has a slot to report wrong numbers
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     fragments: str = ""  # expression over axes: the element type of matrix units' operands

@@ -75,7 +75,7 @@ def test_inputs_in_the_memory_of_outputs(dev: pk.Device) -> None:
 def test_a_text_without_a_workgroup_size(dev: pk.Device) -> None:
     kernel = pk.raw_kernel(DOUBLE.replace("@workgroup_size(32)", ""))
     assert kernel.workgroup == (0, 1, 1)
-    with pytest.raises(pk.ArgumentError, match="grid is needed"):
+    with pytest.raises(pk.ArgumentError, match="grid must be given"):
         kernel(dev.zeros(4), dev.zeros(4))
     with pytest.raises(pk.ShaderError):
         kernel(dev.zeros(4), dev.zeros(4), grid=1)

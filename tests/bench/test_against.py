@@ -220,7 +220,7 @@ def test_a_virtual_environment_is_its_interpreter(tmp_path: Path) -> None:
     seed = next(i for i in range(99) if order(2, i)[0] == "old")
     done = click.testing.CliRunner().invoke(main, [*args, "--seed", str(seed)])
     assert done.exit_code == 2, done.output
-    assert f"the bench of {python} ended with 7: no pykernels here" in done.output
+    assert f"the bench of {python} ended with exit code 7: no pykernels here" in done.output
 
 
 @pytest.mark.gpu

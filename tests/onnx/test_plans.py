@@ -65,7 +65,7 @@ def test_what_has_no_plan(dev: pk.Device, tmp_path: Path) -> None:
         pk.onnx.load(encoder(), device=dev).save_plan(tmp_path / "none.plan")
     model = pk.onnx.load(detector(), device=dev)
     model(x=np.zeros((1, 3, 32, 32), "f4"))
-    with pytest.raises(ModelError, match="a read between two parts has no plan"):
+    with pytest.raises(ModelError, match="reads values between two programs has no plan"):
         model.save_plan(tmp_path / "none.plan")
     assert not (tmp_path / "none.plan").exists()
 

@@ -8,7 +8,7 @@
 //% set RG = BR // TR
 //% set CL = NT // RG
 //% set WA = CL // 8
-// For query_block: parts of a call are separate dispatches.
+// Read by query_block: a call may have several dispatches, each for a part of it.
 //% set ONE_DISPATCH = false
 // Number of vectors of an invocation: of rows, of keys, and of columns of dst.
 //% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
@@ -22,8 +22,7 @@
 //% set PARTS = BC // PK
 //% set NE = BC // CL // PARTS
 //% set WN = WA * NE
-// The vectors of an invocation are QH apart for rows, CL apart for keys, and APART apart for
-// columns of dst.
+// Distances between the vectors of an invocation: QH for rows, CL for keys, APART for columns of dst.
 //% set QH = QV // RV
 //% set APART = 1 if VPL == 2 else 8
 //% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
@@ -37,7 +36,7 @@ var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max
 
 // This invocation's vectors: of rows from `at_row` on, of keys from `column`, of columns of dst from
 // `at_value`; it stores p from `p_to` on. 32 neighbouring invocations take 4 x 8 groups of rows and
-// columns; a quad meets two of each.
+// columns; four neighbours take two groups of rows and two of columns.
 //% macro position()
   let w = li >> 5u;
   let lr = (li & 1u) | ((li >> 2u) & 2u);

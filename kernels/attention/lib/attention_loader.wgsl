@@ -1,4 +1,5 @@
-// Chunks of q, k, v and p on their way to workgroup memory, two stages of each. L: attention_layout.
+// Loads chunks of q, k and v, and stores them and chunks of p to workgroup memory, which has two stages
+// of each. L: attention_layout.
 //
 // If an invocation loads as many vectors of a chunk as it multiplies, it stores them at literal
 // indices, else (`q_part`, `k_part`, `v_part`) at computed indices.
@@ -56,7 +57,7 @@
 //% endfor
 //% endmacro
 
-// The loaded chunk to stage t.
+// Stores the loaded chunk to stage t.
 //% macro store_stage_qk(L, t)
 //% for u in range(L.QL)
       a_tile[q_row][${u if L.QL == L.RV else 'q_part'}][q_at + ${t * L.QH}u] = q_v${u};
@@ -84,7 +85,7 @@ vec4<f32>(unpack2x16float(v_v${u // L.VPL}.${"xz"[u % L.VPL]}), unpack2x16float(
 //% endif
 //% endmacro
 
-// The loaded values to stage t; if bit `ahead` of `hidden_chunks` is set, no query of the block
+// Stores the loaded values to stage t. If bit `ahead` of `hidden_chunks` is set, no query of the block
 // sees these keys, and their values count as 0.
 //% macro store_stage_v(L, ahead, t)
 //% for u in range(L.VL)
@@ -95,7 +96,7 @@ vec4<f32>(unpack2x16float(v_v${u // L.VPL}.${"xz"[u % L.VPL]}), unpack2x16float(
 //% endfor
 //% endmacro
 
-// Part `part` of p to a_tile: row lc, chunk after chunk.
+// Stores part `part` of p to a_tile: row lc, chunk after chunk.
 //% macro store_p(L, part)
 //% for i in range(L.NE)
 //% set j, x = (part * L.NE + i) // 4, (part * L.NE + i) % 4

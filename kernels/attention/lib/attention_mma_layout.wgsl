@@ -4,7 +4,7 @@
 // BR: query rows of a block; BC: keys of a tile; DVP: depth and columns of dst, padded; ACROSS: subgroups
 // that share rows. A subgroup holds RF fragments of rows, KF of keys, and VF of columns of dst.
 //% set BR, BC, DVP, ACROSS = CFG.BR, CFG.BC, CFG.DEPTH, CFG.ACROSS
-// Of query_block: one dispatch has all heads and rows.
+// Read by query_block: one dispatch has all heads and rows.
 //% set ONE_DISPATCH = true
 //% set RF, KF, VF = ACROSS, BC // mma.N // ACROSS, DVP // mma.N // ACROSS
 //% set SUBGROUPS = CFG.threads // 32
@@ -14,21 +14,21 @@
 //% set ROW_UNITS = DVP // mma.UNIT
 //% set ROW, SCORES = ROW_UNITS + 1, BC // 4 + 1
 //% set PASSES = VF // KF
-// Rows of q, k or v that all invocations load at a time, and how many times that is for k or v.
+// Rows of q, k or v that all invocations load at a time, and the number of such loads for k or v.
 //% set ROWS = CFG.threads // ROW_UNITS
 //% set LOADS = BC // ROWS
-// Units of four scores of a lane: AT[n] from its first one on; the other lane of the row has the fours
-// between them.
+// A lane has units of four scores; unit n lies AT[n] units after the first. The other lane of the row has
+// the units between them.
 //% set UNITS = BC // 8
 //% set AT = [0, 1, 2, 3, 8, 9, 10, 11]
 //% set AT_N = "(n & 3u) + (n >> 2u) * 8u"
-// Where a lane stores weights: so that they take the places of its own scores only, the two units of a
-// fragment lie where its four units of scores began.
+// Where a lane stores weights. They may take only the places of the lane's own scores, so the two units
+// of weights of a fragment lie at the beginning of its four units of scores.
 //% set P_AT = [0, 1, 8, 9]
 
 //% macro memory()
 ${mma.memory([BC * ROW, BR * ROW, BR * SCORES] | max, BR * SCORES, CFG.threads)}
-// By subgroup: has a row's maximum risen?
+// For each subgroup, whether the maximum of one of its rows has risen.
 var<workgroup> raised: array<u32, ${SUBGROUPS}>;
 //% if RULES == "all"
 // With a mask: a bit for each key that some row sees.
@@ -36,8 +36,8 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% endif
 //% endmacro
 
-// Where this lane's row of scores and of p begins (`own`), the subgroup's scores (`zone`), its p,
-// keys and columns of values; and which unit it loads, of which rows.
+// Positions: of this lane's row of scores and of p (`own`), of the subgroup's scores (`zone`), of its p,
+// its keys and its columns of values; and which unit of which rows this lane loads.
 //% macro position()
 //% set RANKS = BR // (16 * ACROSS) - 1
   let own_row = warp * 16u + (lane >> 1u);
@@ -61,7 +61,7 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% endfor
 //% endmacro
 
-// Elements of q and k after the depth count as 0.
+// Elements of q and k beyond the depth count as 0.
 //% macro _in_depth()
 first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit * ${mma.UNIT}u)
 //%- endmacro
@@ -84,8 +84,8 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// Units of the keys from `key` on. The driver keeps loads in a branch where they are, and moves others
-// down to where they are used.
+// Loads units of the keys from `key` on. The driver leaves loads in a branch where they are, but moves
+// other loads down to their first use.
 //% macro load(x, key)
 //% for u in range(LOADS)
       ${x}_v${u} = ${x}_mem[${x}_from + min(${key} + unit_row + ${u * ROWS}u, ${key_range.COUNT} - 1u) * p.${x}_ts];
@@ -109,7 +109,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endif
 //% endmacro
 
-// Values of keys that no row of the block sees count as 0; there may be NaN.
+// Values of keys that no row of the block sees count as 0, because they may be NaN.
 //% macro store_values()
 //% for u in range(LOADS)
     ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "v_v%d" % u)}
@@ -195,7 +195,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 ) != 0u
 //%- endmacro
 
-// p to fragments.
+// Loads p as fragments.
 //% macro weights()
 //% for r in range(RF)
 //% for j in range(BC // mma.K)

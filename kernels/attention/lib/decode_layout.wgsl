@@ -7,7 +7,7 @@
 // that it shares with no other lane.
 //% set BLOCKS = TYPE is defined
 //% set MASKED = not BLOCKS
-// The number of elements in a vector, and of vectors of a key that a lane loads.
+// The number of elements in a vector, and the number of vectors of a key that a lane loads.
 //% set E = 8 if BLOCKS or T == "f16" else 4
 //% set E_BITS = 3 if E == 8 else 2
 //% set OWN_WORDS = quant.BITS // 4 if BLOCKS else 0
@@ -52,8 +52,8 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
 }
 //% endmacro
 
-// `q_at0`, `q_at1`: the two vectors of four depths, or columns of v, that this lane holds; where it
-// loads k and v from.
+// `q_at0`, `q_at1`: the two vectors of four depths, or columns of v, that this lane holds. Also the
+// positions from which it loads k and v.
 //% macro loader_init()
   let lane_group = li / ${LANES}u;
   let lane = li & ${LANES - 1}u;
@@ -99,7 +99,7 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
 //% endfor
 //% endmacro
 
-// x0_0 .. : what the group's keys from `offset` of the split on hold in k or v.
+// x0_0 .. : the elements of k or v for the group's keys, from key `offset` of the split on.
 //% macro load_keys(x, offset, declare="")
 //% for u in range(U)
 //% for j in range(KEYS)
@@ -126,7 +126,7 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
       var v${n}_${c} = vec4<u32>();
 //% endfor
 //% endfor
-      if (p.value_depth != 0u) {  // always; or the driver waits for k before it loads v
+      if (p.value_depth != 0u) {  // always true; without `if` the driver waits for k before it loads v
         ${load_keys("v", "offset")}
       }
 //% else
@@ -145,7 +145,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //%- endif
 //% endmacro
 
-// The same for a block, in the order of couples.
+// Elements 4 h .. for a block, in the order of its couples.
 //% macro block_part(x, h)
 //% set word = x ~ "_0" ~ ("[%d]" % h if OWN_WORDS == 2 else "")
 //% set at = 0 if OWN_WORDS == 2 else 8 * h

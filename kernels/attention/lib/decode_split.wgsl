@@ -25,7 +25,7 @@ ${L.functions()}
 //% endfor
 //% endfor
 //% if u == L.U - 1
-      if (offset + stride < count) {  // behind `if`, or the driver moves it to the end of the loop
+      if (offset + stride < count) {  // without `if` the driver moves the loads to the end of the loop
         ${L.load_keys("k", "offset + stride")}
       }
 //% endif
@@ -90,7 +90,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let rows = p.group * p.queries;
   ${key_range.leave_without_keys("sums", L.ROWS)}
 
-  // The first keys are on their way while q is stored.
+  // The first keys are loaded while q is stored.
   ${L.loader_init()}
   ${L.load_q()}
   ${L.load_keys("k", "0u", "var ")}
@@ -102,7 +102,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let up${bit} = (lane & ${bit}u) != 0u;
 //% endif
 //% endfor
-  // The logit that this lane ends with: number `own` of its group, of one row and key.
+  // The number, in its group, of the logit that this lane owns: the logit of one row and one key.
   let own = lane / ${L.SHARE}u;
   let own_row = own & ${L.ROWS - 1}u;
   let own_key = own / ${L.ROWS}u + lane_group * ${L.KEYS}u;
@@ -122,8 +122,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let seen0 = u32(max(from_here + ${key_range.LOW}, 0));
   let seen = u32(max(min(from_here + ${key_range.HIGH} + 1, i32(count)) - i32(seen0), 0));
 
-  var m = LOWEST;  // of the keys of this lane's row that the group has seen
-  var l = 0.0f;  // weights that this lane has given
+  var m = LOWEST;  // maximum over the keys of this lane's row that the group has seen
+  var l = 0.0f;  // sum of the weights that this lane has computed
 //% for r in range(L.ROWS)
 //% for h in range(2)
   var o${r}_${h} = vec4<f32>();

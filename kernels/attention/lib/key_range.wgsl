@@ -24,7 +24,7 @@
 //% endif
 //% endmacro
 
-// The keys that any query may see.
+// The first and the last key that any query may see.
 //% macro ends()
 //% if LENGTHS
   ${count_and_band()}
@@ -33,8 +33,8 @@
 //% endif
 //% endmacro
 
-// A workgroup whose split has no keys, from `key0` on, leaves: an lse of -inf in `sums` is all that
-// attention_combine then needs of its part.
+// A workgroup whose split (from `key0` on) has no keys stores an lse of -inf in `sums` and ends;
+// attention_combine needs nothing else of its part.
 //% macro leave_without_keys(sums, rows_held)
 //% if LENGTHS
   if (key0 >= last_key) {

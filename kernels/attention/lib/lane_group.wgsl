@@ -41,8 +41,8 @@
 //% endif
 //% endmacro
 
-// Reduces `value` over the keys that the lanes of a group own; `op` is a text with places for the
-// two operands.
+// Reduces `value` over the keys that the lanes of a group own; `op` is a format of Python with `%s` for
+// each of the two operands.
 //% macro all_reduce(L, value, op)
 //% for bit in (1, 2, 4, 8, 16)
 //% if L.SHARE * L.ROWS <= bit < L.LANES
@@ -155,9 +155,9 @@ ${L.drop_value(u * L.KEYS + j, "seen")}
     workgroupBarrier();  // exchange has been read
 //% endmacro
 
-// Combines and stores the results of runs of `apart` lanes: groups, or subgroups of 32. A subgroup
-// holds several groups with one maximum; their results are added first, so that a lane ends with
-// half (or a quarter) of the rows.
+// Combines and stores the results of runs of `apart` lanes: groups, or subgroups of 32. The groups of
+// a subgroup share one maximum; their results are added first, after which each lane holds half (or a
+// quarter) of the rows.
 //% macro combine(L, apart)
 //% set ns = namespace(bit=L.LANES, n=2 * L.ROWS)
 //% for step in range(2)

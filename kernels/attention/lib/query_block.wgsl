@@ -3,8 +3,9 @@
 // divisions that few calls need. L: attention_layout or attention_mma_layout; `epilogue` takes
 // attention_layout alone.
 
-// Which block workgroup `g` computes: split of the keys, KV head (`local` among those bound, `kv_head` of
-// `batch`), first row (`row0`) and column (`col0`); the keys that it may see and their tiles.
+// The block that workgroup `g` computes: its split of the keys, KV head (`local` counts the bound KV
+// heads, `kv_head` those of `batch`), first row (`row0`) and column (`col0`), the keys that it may see,
+// and their tiles.
 //
 // `ranks` blocks, from `first_rank` on; all blocks of one split of the keys come before all blocks
 // of the next. Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache.
@@ -70,7 +71,7 @@
   let tile_to = min((seen_to + ${L.BC - 1}u) / ${L.BC}u, split_end);
 //% endmacro
 
-// At the end: the factor of each row of o, and the row's index in dst, or NONE.
+// Filled at the end: the factor of each row of o, and the row's index in dst, or NONE.
 //% macro memory(L)
 var<workgroup> row_factor: array<f32, ${L.BR}>;
 var<workgroup> row_dst: array<u32, ${L.BR}>;

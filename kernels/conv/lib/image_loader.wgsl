@@ -2,24 +2,24 @@
 // dst and whose k are the taps and channels of each pixel's window. It has the same macros as
 // lib/tile/loader.
 //
-// A k is three digits in mixed radix, n0 the radix of the lowest: channel, tap column and tap row in
-// the order that the weights have. A step of each digit moves an element's index by e0, e1, e2, its
-// row of the image by dy1, dy2 and its column by dx0, dx1.
+// A k has three digits in mixed radix (n0 is the radix of the lowest): channel, tap column and tap row,
+// in the order of the weights. A step of a digit moves an element's index by e0, e1 or e2, its row of the
+// image by dy1 or dy2, and its column by dx0 or dx1.
 //
 // One vector of the tile holds the pixels q, q + Q, q + 2 Q, q + 3 Q (Q: vectors in a row of the
 // tile), so that neighbouring invocations load neighbouring pixels whatever the alignment. Loads
 // outside of the image are made at a clamped index and replaced by zero when they are stored.
 //
 // `t` describes the tiles:
-//   FORM     "any", k wherever it lies, one digit triple for each; "taps", the lowest digit is the
-//            channel and n0 a multiple of BK: all k of a tile are one tap; "vec", as taps, and U
-//            channels are one vector of memory
+//   FORM     "any": each k has digits of its own; "taps": the lowest digit is the channel and n0 a
+//            multiple of BK, so all k of a tile belong to one tap; "vec": as "taps", and U channels are
+//            one vector of memory
 //   U        k that one invocation loads
 //   EXTENT   pixels of a tile
 //   BK       k of a tile
 //   threads  invocations of the workgroup
 
-// Index and corner of the window of each of the invocation's pixels.
+// The index and the corner of the window, for each of the invocation's pixels.
 //% macro init(t)
 //% set Q = t.EXTENT // 4
 //% if t.FORM == "vec"
@@ -39,7 +39,7 @@
 //% endfor
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k; `k_first` is the split's first.
+// Loads the first tile, which holds `k_prologue` k; `k_first` is the split's first k.
 //% macro load_prologue(t)
 //% set per = t.threads // (t.EXTENT // 4)
 //% if t.FORM == "any"
@@ -65,8 +65,8 @@
 //% endif
 //% endmacro
 
-// Loads the next tile; `go`: 1; or 0 to load the same tile again, which is not used (not with
-// "any").
+// Loads the next tile if `go` is 1. If `go` is 0 (never in form "any"), the same tile is loaded again and
+// not used.
 //% macro load_next(t, go)
 //% if t.FORM == "any"
 //% for u in range(t.U)
@@ -139,7 +139,7 @@ fn next_digits(d: vec3<u32>) -> vec3<u32> {
   return vec3<u32>(x - select(0u, p.n0, over), y - select(0u, p.n1, more), d.z + p.step2 + select(0u, 1u, more));
 }
 
-// Index of an element from its window's corner.
+// Index of an element, counted from its window's corner.
 fn window_index(d: vec3<u32>) -> u32 { return d.x * p.e0 + d.y * p.e1 + d.z * p.e2; }
 
 // True if the element lies inside of the image. Rows and columns left of it wrap to large numbers.

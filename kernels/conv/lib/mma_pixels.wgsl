@@ -14,7 +14,7 @@
 //% endfor
 //% endmacro
 
-// Stores rows 16 i and following from the strip.
+// Stores the 16 rows from row 16 i on, from the strip.
 //% macro store(i)
   for (var t = lane / ${COLS}u; t < 16u; t += ${DOWN * 4 // BLOCKS}u) {
     let n = row0 + warp_row + ${i * mma.M}u + t;

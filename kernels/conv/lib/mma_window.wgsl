@@ -1,5 +1,5 @@
-// Loaders of packed images (conv_units) for matrix units: `a_mem`, by image, row and column, with the
-// channels of a pixel in units. Padding is part of the image, so only the end of k is checked.
+// Loaders of packed images (conv_units) for matrix units. `a_mem` has the units of channels of each
+// pixel, by image, row and column. Padding is part of the packed image, so only the end of k is checked.
 // `t` describes the tiles as in mma_loader.
 //
 // p.tap_h, p.tap_w: units from one tap to the next; p.channels: units of a pixel; p.chunks: chunks of
@@ -12,8 +12,8 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
 }
 //% endmacro
 
-// Rows of the tile are pixels of dst, from `first` on; k are taps and channels, a multiple of BK
-// channels for each tap, so that a chunk is of one tap.
+// Rows of the tile are pixels of dst, from `first` on; k are taps and channels. Each tap has a multiple
+// of BK channels, so a chunk belongs to one tap.
 //% macro pixels_init(t, start, first)
 //% set rows = CFG.threads // t.ACROSS
   ${mma_loader.lanes(t)}
@@ -51,8 +51,8 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
     }
 //% endmacro
 
-// k are pixels of dst, in rows of the tile; units run across it: taps and channels, from `first` on,
-// `count` of them.
+// k are pixels of dst, which are the rows of the tile. Units run across the tile: `count` units of taps
+// and channels, from `first` on.
 //% macro taps_init(t, start, first, count)
 //% set rows = CFG.threads // t.ACROSS
   ${mma_loader.lanes(t)}

@@ -1,10 +1,10 @@
 // The transforms of Winograd's convolutions F(M x M, 3 x 3) (Lavin and Gray 2016), by Toom and Cook:
-// M x M pixels of the output are A^T ((G w G^T) * (B^T x B)) A, x being the M + 2 pixels of the image
-// on each side that they depend on. `*` is a product of elements; sums over channels come before A.
+// M x M pixels of the output are A^T ((G w G^T) * (B^T x B)) A, where x are the (M + 2) x (M + 2) pixels
+// of the image that they depend on. `*` multiplies elements; sums over channels come before A.
 //
-// Points 0, 1, -1 and infinity for M = 2; 0, 3/4, -3/4, 3/2, -3/2 and infinity for M = 4, whose errors
-// are half of those of 0, 1, -1, 2, -2 (Barabasz et al. 2020 compare points). All numbers of A and B are
-// exact in f32; the reference has the same matrices.
+// The points are 0, 1, -1 and infinity for M = 2, and 0, 3/4, -3/4, 3/2, -3/2 and infinity for M = 4.
+// Errors are half as large as with the points 0, 1, -1, 2, -2 (Barabasz et al. 2020 compare points). All
+// numbers of A and B are exact in f32; the reference has the same matrices.
 
 // B^T, G and A^T of M = 2 and of M = 4.
 //% set B2 = [[-1, 0, 1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]]
@@ -22,7 +22,7 @@
 //% set G = {2: G2, 4: G4_ENDS[:1] + G4_NEAR + G4_FAR + G4_ENDS[1:]}
 //% set A = {2: A2, 4: A4_LOW + A4_HIGH}
 
-// matrix * v * matrix^T of the values v<row>_<column>: made is <to><row>_<column>.
+// Declares <to><row>_<column>: matrix * v * matrix^T of the values v<row>_<column>.
 //% macro both_sides(matrix, v, to)
 //% set size = matrix[0] | length
 //% for row in matrix

@@ -13,7 +13,7 @@ var<workgroup> sums: array<vec4<f32>, ${results}>;
 //% macro arguments()
 , @builtin(subgroup_id) warp: u32, @builtin(subgroup_invocation_id) lane: u32
 //%- endmacro
-// The number of the workgroup. An expression, because naga treats the result of a function as
+// The number of the workgroup. This is an expression, because naga treats the result of a function as
 // non-uniform.
 //% macro group()
 wg.x + (wg.y << 15u)

@@ -188,7 +188,7 @@ bitcast<${SUM}>(tile[${i}][${c}])
     let ${to} = bitcast<f32>(exchange[li ^ ${mask}u]);
     workgroupBarrier();
 //% endmacro
-// All invocations of the workgroup are asked.
+// True if the condition holds in any invocation of the workgroup.
 //% macro any(to, condition, threads)
     exchange[li] = select(0u, 1u, ${condition});
     workgroupBarrier();

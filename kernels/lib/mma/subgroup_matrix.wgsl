@@ -44,7 +44,8 @@ bitcast<${SUM}>(tile[${i}][${c}])
     tile[${i}] = bitcast<vec4<u32>>(${v});
 //% endmacro
 
-// M x K of the left operand and K x N of the right one. `columns`: columns lie along units, not rows.
+// Loads M x K elements of the left operand, or K x N of the right operand. `columns`: columns lie along
+// units, not rows.
 //% macro left(name, offset, stride, columns=false)
       let ${name} = subgroupMatrixLoad<subgroup_matrix_left<${FRAGMENTS}, ${K}, ${M}>, ${"col_major" if columns else "row_major"}>(&tile, ${offset}, ${stride});
 //% endmacro

@@ -56,7 +56,7 @@ fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u
 // or along its columns where TRANSPOSED. `times`: the factor of a step of `at_col`.
 //% macro store_tile(TM, TN, LM, LN, DV, TRANSPOSED=false, times="")
   let dst_start = dst_batch(batch);
-  var factor = select(p.scale, 1.0f, p.is_partial == 1u);  // at the stores: before them it costs 2.5 %
+  var factor = select(p.scale, 1.0f, p.is_partial == 1u);  // selected here, at the stores; earlier it would cost 2.5 %
   if (has_epilogue()) {
 ${_apply(TM, TN, LM, LN, times)}
     factor = 1.0f;

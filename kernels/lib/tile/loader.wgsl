@@ -1,5 +1,5 @@
-// The loader of an operand's tiles: from memory to registers while the tile before is multiplied,
-// then to workgroup memory.
+// The loader of an operand's tiles: a tile is loaded into registers while the previous tile is
+// multiplied, and then stored to workgroup memory.
 //
 // An operand reaches workgroup memory as f32, `<x>_tile[k][i]`, where i counts vectors of four rows
 // of the operand (each row is multiplied with all rows of the other operand). One invocation loads
@@ -38,7 +38,7 @@
 //% endif
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k (the others are whole): beyond them, zero.
+// Loads the first tile, which holds `k_prologue` k and zeros beyond; the other tiles are whole.
 //% macro load_prologue(t)
 //% set x = t.x
 //% if t.K_ROWS

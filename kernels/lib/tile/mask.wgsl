@@ -17,7 +17,7 @@ fn alibi_slope(${argument}) -> f32 {
 }
 //% endmacro
 
-// The bodies of flash_attn, with online_softmax: logits are counted in powers of two, s * log2(e).
+// For the bodies of flash_attn, with online_softmax. Logits are powers of two: s * log2(e).
 //
 // The band of keys that a query may see: -inf outside of it.
 //% macro band(N)
@@ -29,9 +29,9 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 }
 //% endmacro
 
-// N: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` hides the
-// keys outside the band that a query may see; else its caller hides them. `masked`: there may be a
-// mask.
+// N: the number of neighbouring keys that a call of `logits` handles, 1 or 4. `banded`: `logits` hides
+// the keys outside the band that a query may see; otherwise its caller hides them. `masked`: there may be
+// a mask.
 //% macro functions(N, banded=true, masked=true)
 //% if masked
 // The term that the mask adds to the logit of one key: kind 1 is f32, 2 f16, 3 bool.

@@ -1,10 +1,10 @@
-// Tiles of the operands of matrix units: from memory to registers while the tile before is multiplied,
-// then to workgroup memory in units of 16 bytes, `mma.UNIT` elements each.
+// The loader of tiles for matrix units: a tile is loaded into registers while the previous tile is
+// multiplied, and then stored to workgroup memory in 16-byte units of `mma.UNIT` elements.
 //
 // `t` describes the tiles of one operand:
 //   x        its name: the macros read `<x>_mem`, `p.<x>_rs`, and declare `<x>_...`
-//   EXTENT   its rows in a tile (the axis that is not k)
-//   K_ROWS   k is the row in memory and units run across it; else units run along k
+//   EXTENT   its rows in a tile (along the axis that is not k)
+//   K_ROWS   k is the row in memory and units run across it; otherwise units run along k
 //   ACROSS   units of a row of the tile: EXTENT or BK, in units
 //   ROWS     rows of the tile: BK or EXTENT
 //   BASE     the first unit of its tile in workgroup memory
@@ -29,8 +29,7 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% set rows = CFG.threads // t.ACROSS
   let ${x}_c = li % ${t.ACROSS}u;
 //% if not t.K_ROWS and t.ACROSS == 4
-  // Rows in the order 0 4 1 5 .. of each eight, so that fewer of their stores fall on the same
-  // bank.
+  // Of each eight rows, the order is 0 4 1 5 .., so that fewer of their stores fall on the same bank.
   let ${x}_i = li / 4u;
   let ${x}_r = (${x}_i & 0xfffffff8u) | ((${x}_i & 7u) >> 1u) | ((${x}_i & 1u) << 2u);
 //% else
@@ -42,8 +41,8 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% endfor
 //% endmacro
 
-// Where they lie in memory. `first`: the tile's first row of the operand; `count`: its rows;
-// `start`: its first unit, if this is not the start of a batch.
+// The positions of these units in memory. `first`: the tile's first row of the operand; `count`: the
+// operand's rows; `start`: its first unit, if this is not the start of a batch.
 //% macro init(t, first, count, start="")
 //% set x = t.x
 //% set start = start or x ~ "_batch(batch)"

@@ -6,8 +6,8 @@
 // WGSL has no access to the elements of a fragment and no arithmetic on them. With CFG.SLICED, the
 // sums of a slice of K leave in the same way, and lanes add them up in plain f32, because the sums
 // of a matrix unit lose more digits the longer they are.
-// The number of 16-byte units from one row of a strip to the next, odd because of the banks; and of
-// vectors of four columns.
+// The number of 16-byte units from one row of a strip to the next, odd because of the banks; and the
+// number of vectors of four columns in a row.
 //% set STRIP, QUADS = CFG.WN // 4 + 1, CFG.WN // 4
 //% set SUBGROUPS = CFG.threads // 32
 
@@ -71,7 +71,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 
 // Stores rows from 16 i on to the strip.
 //% macro store_strip(i)
-  workgroupBarrier();  // the operands, or the rows before, have been read
+  workgroupBarrier();  // the operands, or the previous rows, have been read
 //% for j in range(CFG.WN // mma.N)
   ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % STRIP)}
 //% endfor
@@ -117,7 +117,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   }
 //% endmacro
 
-// The same with the own sums in registers, for tiles that are small enough: t<i>_<n> is vector n of
+// Slices of K with the own sums in registers, for tiles that are small enough: t<i>_<n> is vector n of
 // strip i.
 //% macro register_slices()
   ${_own()}
@@ -137,7 +137,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// Adds these sums to the last slice in strip i, where every lane may then read every element.
+// Adds these sums to the sums of the last slice in strip i. After that every lane may read every element.
 //% macro add_slices(i)
 //% for n in range(EACH)
   ${mma.store_result_unit("own + %du" % (n * APART), mma.result_unit("own + %du" % (n * APART)) ~ " + t%d_%d" % (i, n))}

@@ -1,8 +1,9 @@
 // The product of two tiles in workgroup memory as a sum of outer products, one for each k.
 //
-// A workgroup computes BM rows and BN columns of dst, an invocation TM x TN of them. 32 neighbouring
-// invocations stand in LM rows and LN columns; the vectors of rows of one invocation lie LM vectors
-// apart and its vectors of columns LN, so that neighbours read neighbouring vectors.
+// A workgroup computes BM rows and BN columns of dst, and an invocation TM x TN sums of them. 32
+// neighbouring invocations form LM rows and LN columns. The vectors of rows of one invocation lie LM
+// vectors apart, and its vectors of columns LN vectors apart, so that neighbours read neighbouring
+// vectors.
 
 // Workgroup memory: columns of dst come from a_tile, rows from b_tile.
 //% macro memory(BM, BN, BK)
@@ -11,7 +12,8 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${BM // 4}>, ${BK}>;
 //% endmacro
 
 // `at_row`, `at_col`: this invocation's first vectors of the tiles. 32 neighbouring invocations take
-// LM x LN blocks of 4 x 4, the others lie LM and LN vectors further; a quad meets two rows of each.
+// LM x LN blocks of 4 x 4 sums; their other blocks lie LM and LN vectors further on. Four neighbouring
+// invocations use two vectors of each tile.
 //% macro lane_layout(TM, TN, LM, LN, BN)
 //% set WARPS_ACROSS = BN // (LN * TN)
   let w = li >> 5u;
@@ -56,7 +58,7 @@ ${fma_vectors(TM, TN)}
 //% endfor
 //% endmacro
 
-// The multiply-adds of one k, row by row; `there_and_back`: every second row is taken from its end.
+// The multiply-adds of one k, row by row; `there_and_back`: every second row begins at its end.
 //% macro fma_vectors(TM, TN, there_and_back=false)
 //% for i in range(TM)
 //% for n in range(TN // 4)
@@ -66,9 +68,9 @@ ${fma_vectors(TM, TN)}
 //% endfor
 //% endmacro
 
-// The same, one component at a time, along the rows or down the columns, every second one from its
-// end: each multiply-add shares an operand with the one before it. `c`, `r`, `q`: names of sums and
-// vectors.
+// The multiply-adds of one k, one component at a time, along the rows or down the columns. Every second
+// row or column begins at its end, so each multiply-add shares an operand with the previous multiply-add.
+// `c`, `r`, `q`: names of sums and vectors.
 //% macro fma_components(TM, TN, down, c="c", r="r", q="q")
 //% set lines, steps = (TN, TM) if down else (TM, TN)
 //% for line in range(lines)

@@ -1,13 +1,13 @@
-// Split-K: the sums over k are cut into splits; each split is one more tile, and another kernel adds
-// the partial sums up.
+// Split-K: the sums over k are cut into splits. Each split is one more tile, and another kernel adds up
+// the partial sums.
 
-// The k of split `index`: `k_count` of them from `k_first` on.
+// The range of k of split `index`: `k_count` k from `k_first` on.
 //% macro k_range(index)
   let k_first = ${index} * p.split_depth;
   let k_count = min(p.split_depth, p.depth - k_first);
 //% endmacro
 
-// The number of k in the first tile: the remainder of whole tiles of 16.
+// The number of k in the first tile: what whole tiles of 16 leave over.
 //% macro prologue()
   let k_prologue = ((k_count - 1u) & 15u) + 1u;
 //% endmacro

@@ -18,7 +18,7 @@ fn exp_shifted_one(d: f32) -> f32 { return exp_shifted(d); }
 //% endif
 //% endmacro
 
-// The components of a vector: their sum, their largest.
+// The sum of the components of a vector, or their maximum.
 //% macro across(v, VEC, op)
 //% if VEC == 1
 ${v}
@@ -29,14 +29,14 @@ max(max(${v}.x, ${v}.y), max(${v}.z, ${v}.w))
 //%- endif
 //%- endmacro
 
-// The state of classes with logits x and targets t: `top` is the largest x, `sum` that of e^(x -
-// top), `share` that of t, `cost` that of t (top - x); `weight` is the weight of the row in a mean;
-// `bad` is true if a logit is NaN or +inf. All terms of `cost` have one sign: nothing cancels.
+// The state of classes with logits x and targets t: `top` is the largest x, `sum` the sum of e^(x - top),
+// `share` the sum of t, `cost` the sum of t (top - x); `weight` is the weight of the row in a mean; `bad`
+// is true if a logit is NaN or +inf. All terms of `cost` have the same sign, so nothing cancels.
 //% macro state()
 const LOWEST = -0x1.fffffep+127f;
 struct State { top: f32, sum: f32, share: f32, cost: f32, weight: f32, bad: u32 }
 
-// t (top - x) for another top. Without targets the cost is 0, whatever the old top is.
+// The cost t (top - x) for a higher top. Without targets the cost is 0, whatever the old top is.
 fn raised(cost: f32, share: f32, up: f32) -> f32 {
   return cost + select(share * up, 0.0f, share == 0.0f);
 }
@@ -94,7 +94,7 @@ fn class_weight(c: u32) -> f32 {
 }
 //% endmacro
 
-// The same for a class; and the weights of vector c of the classes.
+// The weight of class c, and the weights of vector c of the classes.
 //% macro class_weights(VEC)
 ${class_weight()}
 //% if VEC == 4
@@ -109,12 +109,12 @@ fn class_weights(c: u32) -> V { return class_weight(c); }
 //% endif
 //% endmacro
 
-// The body that reads rows: with targets that are classes, or weights of all classes (PROBS).
+// The body that reads rows. Targets are classes, or weights of all classes (PROBS).
 //
-// 2^lane_bits invocations for a row, or for a piece of `depth` vectors of it: each takes N vectors at
-// a time, whose loads are on their way at once, and keeps its own maximum and sum; the lanes' states
-// meet in workgroup memory. Where rows lie closer together than columns, neighbouring invocations
-// take neighbouring rows. Bytes: each logit is read once.
+// 2^lane_bits invocations (lanes) take a row, or a piece of `depth` vectors of it. Each lane loads N
+// vectors at once and keeps its own maximum and sum; workgroup memory combines the states of the lanes.
+// If rows lie closer together than columns, neighbouring invocations take neighbouring rows. Bytes: each
+// logit is read once.
 //% macro rows(PROBS, VEC, N, WG)
 ${functions(VEC)}
 ${state()}
@@ -154,7 +154,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var sum = V();
   var share = V();
   var cost = V();
-  // The largest bits as signed numbers find +inf and NaN, as unsigned ones negative NaN.
+  // The largest bits as signed numbers show +inf and NaN; as unsigned numbers they show negative NaN.
   var high_s = VI();
   var high_u = VU();
 //% macro take(whole)

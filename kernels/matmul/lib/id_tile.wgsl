@@ -1,17 +1,18 @@
 // Tiles of products whose rows choose their weights (mul_mat_id): BM rows of one expert x BN columns.
 //% set EACH = 4 if B == "f32" else 8
-// Loads of b in a half of 16 k: invocations of a row, and rows.
+// Loads of b in a half of 16 k: the number of invocations for a row, and the number of rows in a round.
 //% set ACROSS = CFG.BK // EACH
 //% set ROWS = CFG.threads // ACROSS
 
-// Workgroup memory holds elements, not vectors: several invocations must not write components of one.
+// Workgroup memory holds elements, not vectors: several invocations must not write components of one
+// vector.
 //% macro memory()
 var<workgroup> a_tile: array<array<array<f32, 4>, ${CFG.BN // 4}>, ${CFG.BK}>;
 var<workgroup> b_tile: array<array<array<f32, 4>, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endmacro
 
-// The tile of workgroup g: `expert`, `count` rows, which are order[first] and on, and columns from col0.
-// A tile without rows is left, all of it at once.
+// The tile of workgroup g: its `expert`, its `count` rows, which are order[first] and the next ones, and
+// its columns from col0 on. All invocations of a tile without rows end here.
 //% macro init()
   let tile = tiles_load(p.tiles_off + g / p.across * p.tiles_ts);
   let expert = tile.x;

@@ -4,7 +4,7 @@
 //% macro functions()
 ${epilogue.functions(("bias",))}
 
-// The row of the weights that column v is the product with.
+// The row of the weights with which column v is computed.
 fn row_of(v: u32) -> u32 { return select(v, (v >> 1u) + (v & 1u) * p.gated, p.gated != 0u); }
 
 // The factor of the sums, from the sum of the row's squares.

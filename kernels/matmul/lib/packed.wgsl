@@ -1,6 +1,6 @@
 // Products of bytes: four neighbours along k in a word, and the sums of their products as i32.
 //
-// `S` says how the bytes count: "i8" or "u8". A sum wraps modulo 2^32.
+// `S` is the type of the bytes, "i8" or "u8". A sum wraps modulo 2^32.
 
 //% macro functions(S)
 // Adds the products of one word of a row with words of four other rows.
@@ -18,7 +18,8 @@ fn bytes_before(k: u32, end: u32) -> u32 {
   return select(0u, select(some, 0xffffffffu, end - k > 3u), k < end);
 }
 
-// Four words at four neighbouring k, a byte a row, become the words of four rows.
+// Transposes four words. The words of w are at four neighbouring k, and each has a byte of four rows; the
+// words of the result are rows, and each has the bytes of four k.
 fn transpose4(w: vec4<u32>) -> vec4<u32> {
   let even = (w.xz & vec2<u32>(0x00ff00ffu)) | ((w.yw & vec2<u32>(0x00ff00ffu)) << vec2<u32>(8u));
   let odd = ((w.xz >> vec2<u32>(8u)) & vec2<u32>(0x00ff00ffu)) | (w.yw & vec2<u32>(0xff00ff00u));
@@ -29,8 +30,8 @@ fn transpose4(w: vec4<u32>) -> vec4<u32> {
 }
 //% endmacro
 
-// <x>_word(first, k, last): the bytes of the row that begins at `first`, at four k from k on, but
-// none after `last`; neighbouring k are `step` bytes apart.
+// <x>_word(first, k, last): the bytes at four k, from k on, of the row that begins at `first`; k beyond
+// `last` are clamped. Neighbouring k are `step` bytes apart.
 //% macro gather(x, step)
 fn ${x}_byte(i: u32) -> u32 { return (${x}_mem[i >> 2u] >> ((i & 3u) << 3u)) & 0xffu; }
 
@@ -70,7 +71,7 @@ fn scaled(sums: vec4<i32>, at: vec3<u32>, row: u32, columns: vec4<u32>) -> vec4<
 }
 //% endmacro
 
-// The finished values of `sums`, by the dtype of dst.
+// The values of `sums` that are stored to dst, for each dtype of dst.
 //% macro finished(D, sums, row, columns)
 //% if D == "i32"
 ${sums}
@@ -79,7 +80,7 @@ scaled(${sums}, scales_at, ${row}, ${columns})
 //%- endif
 //% endmacro
 
-// Before `finished`: the start of the batch.
+// Comes before `finished` and declares the start of the batch.
 //% macro scales_of_batch(D)
 //% if D != "i32"
   let scales_at = vec3<u32>(a_scale_batch(batch), b_scale_batch(batch), bias_batch(batch));

@@ -1,5 +1,5 @@
-// The loader of tiles of bytes: from memory to registers while the tile before is multiplied, then to
-// workgroup memory.
+// The loader of tiles of bytes: a tile is loaded into registers while the previous tile is multiplied,
+// and then stored to workgroup memory.
 //
 // An operand reaches workgroup memory as `<x>_tile[k][i]`: k counts words of four neighbouring k, i
 // groups of four rows of the operand, a row in each component. The incomplete tile at the end of k
@@ -11,7 +11,7 @@
 //   K_ROWS   k is the operand's row and words run across it (V is 4 then), not along k
 //   EXTENT   rows of the operand in a tile
 //   BK       words of k in a tile
-// There are as many invocations as groups of rows and words of k in a tile.
+// The number of invocations is the number of groups of rows times the number of words of k in a tile.
 
 // Where this invocation loads from. `first`: the tile's first row of the operand; `count`: its rows.
 //% macro init(t, first, count)
@@ -31,7 +31,7 @@
 //% endif
 //% endmacro
 
-// Loads the last tile along k, number `tile`: zeros from `k_count` on.
+// Loads the last tile along k, which has number `tile` and zeros from `k_count` on.
 //% macro load_last(t, tile)
 //% set x = t.x
   let ${x}_at_k = (${tile} * ${t.BK}u + ${x}_k) * 4u;
@@ -59,7 +59,7 @@
 //% endif
 //% endmacro
 
-// Loads the next whole tile, from the first one on.
+// Loads the next whole tile; the first call loads the first tile.
 //% macro load_next(t)
 //% set x = t.x
       ${x}_v = vec4<u32>(

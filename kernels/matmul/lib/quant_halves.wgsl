@@ -14,8 +14,7 @@
 vec2<f16>(unpack2x16float(${bits} | 0x64006400u))
 //%- endmacro
 
-// The constants for column c that are subtracted from integers plus 1024, and from integers plus
-// 64.
+// The constants of column c: one is subtracted from integers plus 1024, the other from integers plus 64.
 //% macro less(base, c)
 //% if quantised.ZERO
 vec2<f16>(f16(${base}.0f + zeros${c}))

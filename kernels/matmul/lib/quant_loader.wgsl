@@ -15,8 +15,8 @@ fn scaled(couple: u32, scale: vec2<f16>, less: vec2<f16>) -> u32 {
   return bitcast<u32>((bitcast<vec2<f16>>(couple | 0x64006400u) - less) * scale);
 }
 //% if NIBBLES
-// The same for integers that are shifted by four bits: times 1/16, the halves are 64 more than the
-// integers, and `above` is subtracted.
+// The same for integers that are shifted by four bits: after a multiplication with 1/16, the halves are
+// 64 more than the integers, and `above` is subtracted.
 fn scaled_above(couple: u32, scale: vec2<f16>, above: vec2<f16>) -> u32 {
   return bitcast<u32>(fma(bitcast<vec2<f16>>(couple | 0x64006400u), vec2<f16>(0.0625h), -above) * scale);
 }
@@ -35,7 +35,7 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
   var a_scales: Scales;
 //% endmacro
 
-// In a branch, because outside of a branch the driver moves loads behind the product.
+// The loads are in a branch, because the driver moves other loads behind the product.
 //% macro load(k)
     if (${k} < k_end) {
       a_words = load_quants(0u, ${k} >> 5u, a_n);

@@ -9,7 +9,7 @@
 //% set NIBBLES = PLAIN and quant.BITS == 4
 //% set PLACES = [1, 16, 256, 4096] if NIBBLES else [1, 256, 1, 256] if PLAIN else [1, 1, 1, 1]
 //% set MAGIC = 8388608
-// A whole zero point of each group takes the place of BIAS.
+// If each group has an integer zero point, it is subtracted in place of BIAS.
 //% set LESS, LESS_PARAM = (", less", ", less: vec4<f32>") if quantised.ZERO == "whole" else ("", "")
 
 //% macro functions()

@@ -1,7 +1,7 @@
 // Finds elements that are not zero, for the bodies of nonzero.
 //% import "kernels/lib/words.wgsl" as words
 
-// Is element i of src not zero? `keep` leaves out the sign of a float.
+// True if element i of src is not zero; `keep` masks off the sign of a float.
 //% macro test(S, i)
 //% if S == 8
 any((src_mem[${i}] & vec2<u32>(p.keep_lo, p.keep_hi)) != vec2<u32>())

@@ -11,7 +11,7 @@ ${"dot(" ~ s ~ ", vec4<f32>(1.0f))" if VEC == 4 else s}
 //%- endmacro
 
 // The factor of a row, from the sum of squares of the row or of its differences from the mean.
-// NaN is the largest of all bits.
+// Bits are compared, in whose order NaN is the largest.
 //% macro inverse(S)
 //% set U = S.replace("f32", "u32")
 fn inverse(squares: ${S}) -> ${S} {
@@ -22,8 +22,8 @@ fn inverse(squares: ${S}) -> ${S} {
 }
 //% endmacro
 
-// Reads mean_K (as pivot and offset) and factor_K from memory. All three have the same layout; `at`
-// is the index of the squares.
+// Reads mean_K (as pivot and offset) and the squares from memory, and computes factor_K. All three
+// tensors have the same layout; `at` is the index of the squares.
 //% macro statistics(k, at, S)
   let statistic_${k} = ${at} - p.squares_off;
   let factor_${k} = inverse(squares_load(p.squares_off + statistic_${k}));

@@ -13,7 +13,7 @@ fn value_of(key: ${U}) -> ${V} {
   let bits = bitcast<${I}>(key + ${U}(0x807fffffu));
   return bitcast<${V}>(bits ^ ((bits >> ${U}(31u)) & ${I}(0x7fffffff)));
 }
-// The order of positions: both zeros are one number, and so is each NaN.
+// Ranks of elements, for positions: both zeros have the same rank, and all NaNs have the same rank.
 fn rank_of(v: ${V}) -> ${U} {
   let zero = bitcast<${U}>(v) == ${U}(0x80000000u);
   return min(key_of(select(v, ${V}(), zero)), ${U}(0xff000002u));
@@ -33,7 +33,8 @@ fn length_${a}(o: u32) -> i32 { return min(end_${a}(o), p.high_${a}) - max(start
 //% endfor
 //% endmacro
 
-// The unit is 1 for most windows, and all invocations take the same branch.
+// A quotient without a division if the divisor is 1, as for most windows. All invocations take the same
+// branch.
 //% macro quotient()
 fn quotient(a: u32, unit: u32) -> u32 {
   if (unit == 1u) { return a; }

@@ -18,7 +18,7 @@
 //% endmacro
 
 // draw(i): the four words of block i of a call. The state holds the key in two words and the
-// counter of block 0 in four words; a call advances the first two words of the counter. without a
+// counter of block 0 in four words; a call advances the first two words of the counter. Without a
 // state the seed is the key, and the counter begins at 0.
 //% macro functions()
 fn philox(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {

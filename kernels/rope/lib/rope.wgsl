@@ -1,6 +1,6 @@
 // Shared by the bodies of rope: an invocation rotates V pairs of one token in HEADS heads, so the
-// angles are loaded once. Columns come first, then tokens, then heads, so that neighbours read
-// neighbours.
+// angles are loaded once. Invocations are in the order of columns, then tokens, then heads, so that
+// neighbouring invocations read neighbouring elements.
 //% import "kernels/lib/indices.wgsl" as indices
 
 // The column c of pairs, the row r of tokens, the heads from `first` on, and the elements a<h> and b<h>
@@ -17,8 +17,8 @@
   let c = i - line * p.columns;
   let r = line - block * p.rows;
 
-  // Both vectors of the pairs: from the two halves of the row, or neighbours. After the pairs come
-  // columns that are copied; the last of them may have no neighbour and then takes both places.
+  // The two vectors of the pairs: from the two halves of the row, or neighbours. Columns after the pairs
+  // are copied; if the last of them has no neighbour, it is loaded as both vectors.
   let turned = c < p.pairs;
   let apart = turned & (p.halves == 1u);
   let at = select(2u * c, c, apart);

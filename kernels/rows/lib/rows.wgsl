@@ -4,7 +4,7 @@
 // number of rows apart; 2^lane_bits lanes take neighbouring columns. `picked` names the side whose
 // row the index gives, "src" or "dst"; its step along rows in the index space is 0. This side has
 // `limit` rows in all; a dispatch handles `own_rows` rows from `first_row` on and skips the others.
-// PAIR is for halves that are contiguous in dst: a column is then a word of dst, with one or two
+// PAIR is for halves that are contiguous in dst: a column is then a word of dst, which has one or two
 // halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 //% import "kernels/lib/indices.wgsl" as indices
@@ -105,8 +105,8 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% endmacro
 
-// Both halves of a word; `a` is the column of the first one, which lies before the row (and is a
-// large number) in the first word of a row that begins in the middle of it.
+// Loads both halves of a word; `a` is the column of the first half. If a row begins in the middle of a
+// word, the first half of this word lies before the row, and `a` is a large number.
 //% macro load_pairs(k, S, COLS)
 //% for u in range(COLS)
 //% set n = k ~ u
@@ -118,7 +118,7 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% endmacro
 
-// The stored form of x: its bits, or four converted elements.
+// The bits of x that are stored: its own bits, or four converted elements.
 //% macro converted(x, v, S, D, V, CAST)
 //% if not CAST
   let ${v} = ${x};
@@ -139,7 +139,7 @@ ${load(k, S, V, COLS)}
 //% endif
 //% endmacro
 
-// Four conversions, at once if all four are normal halves or zero, as most numbers are.
+// Four conversions, at once if all four results are normal halves or zero, as is most frequent.
 //% macro functions(S, D, V)
 //% if V == 4
 fn convert_four(bits: vec4<u32>) -> vec4<u32> {

@@ -1,6 +1,6 @@
 // Sort keys: the bits of elements as unsigned numbers of the same order.
 //
-// p.kind is 0 for unsigned numbers and bool, 1 for signed ones, 2 for floats, whose infinity is
+// p.kind is 0 for unsigned numbers and bool, 1 for signed numbers, and 2 for floats, whose infinity is
 // p.infinity. -0 equals 0; NaN, whatever its sign and bits, is last in both orders.
 
 //% macro functions(S, descending="p.descending")

@@ -45,7 +45,7 @@ HALVES = (
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
 # Decoding with a cache whose filled length only the device knows: the whole cache, or a quarter.
 FILLED = {"llama-3-8b-decode": (1, 4)}
-ROWS = 64  # of the output that are checked
+ROWS = 64  # rows of the output that are checked
 LONG = 512  # queries from which torch's backward lasts longer than its launch
 _LLAMA_2, _GPT_2 = "1x32x32x4096x4096x128", "8x16x16x1024x1024x64"
 MAIN = {
@@ -197,7 +197,7 @@ def gradients(s: Shape, dtype: str) -> Iterator[Case]:
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
     if case.kernel != "flash_attn" or case.args or case.used:
-        raise Skipped("written for the output, without a mask and lengths")
+        raise Skipped("this peer is written for flash_attn only, without a mask or lengths")
     group = t["q"].shape[1] // t["k"].shape[1]
     k, v = (np.repeat(t[n], group, axis=1) for n in ("k", "v"))
     scores = t["q"] @ np.swapaxes(k, -1, -2) * t["q"].dtype.type(t["q"].shape[-1] ** -0.5)
@@ -234,7 +234,7 @@ def ort(case: Case) -> Node:
     if heads != shared:
         raise Skipped("its MultiHeadAttention has as many heads of keys as of queries")
     if case.used:
-        raise Skipped("written without lengths")
+        raise Skipped("this peer takes no lengths")
     return Node(
         "MultiHeadAttention", "q", ("q", "k", "v"), domain="com.microsoft",
         attributes={"num_heads": heads, "unidirectional": int(bool(case.args))}, arrange=tokens,
@@ -251,7 +251,7 @@ def tokens(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per query, key after key."""
     if case.kernel != "flash_attn" or case.used:
-        raise Skipped("written for the output, without lengths")
+        raise Skipped("this peer is written for flash_attn only, without lengths")
     q, k = case.tensors["q"], case.tensors["k"]
     (batch, heads, queries, depth), (_, kv_heads, keys, _) = q.shape, k.shape
     if keys * depth > 1 << 18:

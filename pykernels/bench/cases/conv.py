@@ -37,7 +37,7 @@ SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
 # Shapes for matrix units, in f16: both gradients, and channels last, too.
 MATRIX = ("resnet-50-conv2", "resnet-50-conv4", "sd-320")
 CHANNELS_LAST = ("resnet-50-conv1", "resnet-50-conv2", "unet-64", "mobilenet-v2-dw")
-CHANNELS = 8  # of the gradients by weights and bias are checked, of each side
+CHANNELS = 8  # channels of each side that are checked in gradients by weights and bias
 _CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
 MAIN = {
     "conv2d": (
@@ -225,7 +225,7 @@ def ort(case: Case) -> Node:
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per element of the output, tap after tap."""
     if case.kernel != "conv2d" or "layout" in case.args:
-        raise Skipped("written for conv2d with channels first")
+        raise Skipped("this peer is written for conv2d with channels first only")
     x, w, dst = case.tensors.values()
     (n, c, h, width), (o, cg, kh, kw), (_, _, oh, ow) = x.shape, w.shape, dst.shape
     given = {"stride": 1, "padding": 0, "groups": 1} | dict(case.args)

@@ -98,7 +98,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @onnx_peer
 def ort(case: Case) -> Node:
     if case.kernel == "narrow" or case.note != "transposed" or case.shape[0] != case.shape[1]:
-        raise Skipped("its output cannot be its input again, or nothing is left of the node")
+        raise Skipped("its output cannot be its next input, or the node computes nothing")
     return Node("Transpose", "src", ("src",), {"perm": [1, 0]}, arrange=as_it_lies)
 
 
@@ -113,7 +113,7 @@ def naive(case: Case) -> tuple[str, int]:
     src, dst = case.tensors["src"], case.output
     s, d = scalar(src), scalar(dst)
     if len(dst.shape) > 2 or case.kernel == "narrow":
-        raise Skipped("written for matrices")
+        raise Skipped("this peer is written for matrices only")
     rows, cols = dst.shape if len(dst.shape) == 2 else (1, math.prod(dst.shape))
     at = f"(i % {cols}u) * {rows}u + i / {cols}u" if src.order else "i"
     text = f"""

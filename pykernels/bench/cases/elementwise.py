@@ -136,7 +136,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @onnx_peer
 def ort(case: Case) -> Node:
     if case.function is not None:
-        raise Skipped("an expression is no node")
+        raise Skipped("ONNX has no node for an expression")
     inputs = OPS[case.kernel].inputs
     return Node(case.kernel.capitalize(), inputs[0], inputs)
 

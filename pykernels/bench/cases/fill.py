@@ -76,7 +76,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
     if case.kernel in ("arange", "fill_where"):
-        raise Skipped("written for one value")
+        raise Skipped("this peer is written for fill and memset only")
     dst = case.output
     t = scalar(dst)
     count = dst.shape[0] if len(dst.shape) == 1 else dst.shape[0] * dst.shape[1]

@@ -56,7 +56,7 @@ QUANTISED = [
     Shape("decode-4096", (1, 4096, 4096), "Llama 3 8B: output projection, one token"),
 ]
 MIXED = ("q4_0", "q8_0", "q4_k", "q5_k", "q6_k")
-ALL_TYPES = ("4096", "decode-16384")  # the others in the first two
+ALL_TYPES = ("4096", "decode-16384")  # all other shapes run with the first two types of MIXED
 FACTORS = {"a_scale", "b_scale"}
 MAIN = {
     "mul_mat": (
@@ -87,7 +87,7 @@ def mul_mat(
 def mul_mat_i8(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
 ) -> Case:
-    """The same for bytes; a float output has a factor for each row of a and b."""
+    """The product of bytes; a float output has a factor for each row of a and b."""
     if dtype not in ("int8", "uint8"):  # a command that names no dtype asks for float32
         dtype, out = "int8", "int32"
     if out == dtype:
@@ -351,7 +351,7 @@ def of_experts(edge: int) -> Iterator[Case]:
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
     if case.kernel in ("mul_mat_id", "rms_norm_linear"):
-        raise Skipped("written for products alone")
+        raise Skipped("this peer is written for plain products only")
     if case.kernel == "mul_mat_quant":
         raise Skipped("numpy has no quantised weights")
     if case.kernel == "mul_mat_i8":
@@ -387,9 +387,9 @@ def ort(case: Case) -> Node:
         raise Skipped("MatMulNBits takes weights in another layout")
     a = case.tensors["a"]
     if case.kernel == "mul_mat_i8":
-        raise Skipped("MatMulInteger's output cannot be its input again")
+        raise Skipped("MatMulInteger's output cannot be its next input")
     if a.shape[-1] != a.shape[-2]:
-        raise Skipped("its output cannot be its input again")
+        raise Skipped("its output cannot be its next input")
     return Node("MatMul", "b", ("b", "a"), scale=(3 / a.shape[-1]) ** 0.5, arrange=of_columns)
 
 
@@ -402,7 +402,7 @@ def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per element of dst, k after k."""
     if case.kernel != "mul_mat":
-        raise Skipped("it is written for floats")
+        raise Skipped("this peer is written for mul_mat only")
     a, b, dst = case.tensors["a"], case.tensors["b"], case.output
     *lead, n, m = dst.shape
     k, batches = a.shape[-1], int(np.prod(lead))

@@ -217,7 +217,7 @@ def numpy(case: Case, t: dict[str, Any]) -> None:
     elif case.kernel == "nonzero":
         np.nonzero(t["src"])
     else:
-        raise Skipped("written for torch")
+        raise Skipped("this peer is written for other kernels")
 
 
 @torch_peer

@@ -146,7 +146,7 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
     elif case.kernel == "l2_norm":
         y = x / np.sqrt((x * x).sum(-1, keepdims=True))
     else:
-        raise Skipped("written for norms of what they are given")
+        raise Skipped("this peer is written for norms of x only, without sums or groups")
     for name, scaled in (("weight", np.multiply), ("bias", np.add)):
         if name in t:
             y = scaled(y, t[name] if axes == (-1,) else t[name][:, None, None])

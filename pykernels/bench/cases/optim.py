@@ -103,7 +103,7 @@ def schedule_step(shape: tuple[int, ...] = (1, 6), dtype: str = "float32", out: 
 
 
 def second_moments(t: dict[str, Any]) -> None:
-    """No number below 0."""
+    """Make second moments 0 or larger."""
     kernels.abs(t["exp_avg_sq"], t["exp_avg_sq"])
 
 

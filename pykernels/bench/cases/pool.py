@@ -118,28 +118,28 @@ def avg_pool2d_backward(
 def adaptive_max_pool2d(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """One window an image."""
+    """The largest element of each channel of an image."""
     return divided("adaptive_max_pool2d", shape, (1, 1), dtype)
 
 
 def adaptive_avg_pool2d(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """One window an image."""
+    """The mean of each channel of an image."""
     return divided("adaptive_avg_pool2d", shape, (1, 1), dtype)
 
 
 def adaptive_max_pool2d_backward(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """One window an image."""
+    """The gradient for one maximum in each channel."""
     return divided("adaptive_max_pool2d_backward", shape, (1, 1), dtype)
 
 
 def adaptive_avg_pool2d_backward(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """One window an image."""
+    """The gradient for one mean in each channel."""
     return divided("adaptive_avg_pool2d_backward", shape, (1, 1), dtype)
 
 

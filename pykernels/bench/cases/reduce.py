@@ -177,7 +177,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         dst.copy_(torch.count_nonzero(x, axes))
     elif kernel in ("argmax", "argmin", "prod", "any", "all"):
         found = getattr(torch, kernel)
-        dst.copy_(found(x) if axis is None else found(x, axis))  # in its own dtype
+        dst.copy_(found(x) if axis is None else found(x, axis))  # torch sets the dtype of `found`
     else:
         getattr(torch, kernel)(x, axes, out=dst)
 

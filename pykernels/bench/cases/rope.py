@@ -34,7 +34,7 @@ def positions(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def table(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Angles as models have them."""
+    """A table of angles with the base of Llama 3."""
     return rope_table(angles(2 * shape[-1], 500000.0))
 
 

@@ -159,7 +159,7 @@ def append(batch: int, heads: int, tokens: int, width: int) -> Case:
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> None:
     if "index" not in t:
-        raise Skipped("written for indices")
+        raise Skipped("this peer is written for kernels with an index only")
     if case.kernel == "add_rows":
         np.add.at(t["dst"], t["index"], t["src"])
     elif case.kernel == "set_rows":
@@ -171,7 +171,7 @@ def numpy(case: Case, t: dict[str, Any]) -> None:
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     if "index" not in t:
-        raise Skipped("written for indices")
+        raise Skipped("this peer is written for kernels with an index only")
     if t["src"].dtype != t["dst"].dtype:
         raise Skipped("torch's rows keep their dtype")
     if case.kernel == "add_rows":
@@ -193,10 +193,10 @@ def ort(case: Case) -> Node:
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
     if "index" not in case.tensors or case.kernel == "add_rows":
-        raise Skipped("written for rows that are moved")
+        raise Skipped("this peer is written for get_rows and set_rows only")
     src, dst = case.tensors["src"], case.output
     if len(dst.shape) != 2:
-        raise Skipped("written for matrices")
+        raise Skipped("this peer is written for matrices only")
     n, k = case.tensors["index"].shape[0], dst.shape[1]
     step = 2 if case.tensors["index"].dtype == "int64" else 1
     there, here = ("dst[at * K + c]", "src[i]") if case.kernel == "set_rows" else (

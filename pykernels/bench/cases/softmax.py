@@ -14,7 +14,7 @@ from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch
 from pykernels.bench.program import GROUP_ID
 from pykernels.bench.shapes import POWER, RAGGED, Shape, cut, pick
 
-# ... x rows x cols, for what runs over rows
+# ... x rows x cols, for kernels that run over rows
 ROWS = [
     Shape("65536x4096", (65536, 4096), POWER),
     Shape("4096", (4096, 4096), POWER),
@@ -82,7 +82,7 @@ def ort(case: Case) -> Node:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per row: what a loop over rows becomes at first."""
+    """One invocation per row, as in a first version of a kernel."""
     if case.kernel == "softmax_backward":
         return naive_gradient(case)
     x = case.tensors["x"]
@@ -93,7 +93,7 @@ def naive(case: Case) -> tuple[str, int]:
     if cols > 1 << 18:
         raise Skipped("one invocation would take seconds")
     if rows * cols > 1 << 29:
-        raise Skipped("one binding does not hold it")
+        raise Skipped("it is larger than one binding")
     text = f"""
 const ROWS = {rows}u;
 const COLS = {cols}u;

@@ -72,7 +72,7 @@ def searchsorted(
 
 
 def some(t: dict[str, Any]) -> dict[str, Any]:
-    """All values of a lookup, or few."""
+    """A sample of the values to look up, about 65,536 of them, with all sorted numbers."""
     step = max(t["dst"].size >> 16, 1)
     return {n: a if n == "sorted" else a[::step] for n, a in t.items()}
 

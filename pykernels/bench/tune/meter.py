@@ -23,7 +23,7 @@ from .problems import Problem
 
 __all__ = ["LONGEST", "Kept", "Meter"]
 
-LONGEST = 0.05  # most seconds of a dispatch, because other programs draw with the device
+LONGEST = 0.05  # most seconds of a dispatch: other programs that draw with the device wait for it
 WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
 SPIN = 3e-3  # seconds of calls before the timed calls, on a warm device
 READING = 1e-3  # seconds of a reading

@@ -104,7 +104,7 @@ class Weights:
             factors = scale[:, None]
         elif node.op == "Conv":
             factors = scale.reshape(-1, *[1] * (weight.ndim - 1))
-        elif node.op == "ConvTranspose":  # (C, O / groups, ...): C has its group's factors
+        elif node.op == "ConvTranspose":  # (C, O / groups, ...): a factor per group
             groups = node.attributes.get("group", 1)
             by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
             factors = by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))

@@ -162,7 +162,7 @@ def is_elementwise(node: Node, target: np.dtype | None = None) -> bool:
         # Expressions have only these conversions; the others are copies.
         return target in (np.float32, np.float64, np.int32, np.int64, np.uint32, np.bool_)
     if node.op == "PRelu" and node.version < 7:
-        return False  # its slopes may belong to channels
+        return False  # the slopes of PRelu may belong to channels
     return node.op in RULES
 
 

@@ -220,7 +220,7 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
 def local_response_norm(node: Node, x: Any) -> Any:
     given = node.attributes
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    if given["size"] % 2 == 0:  # torch adds the other channel
+    if given["size"] % 2 == 0:  # the extra channel is before the element in torch, behind in ONNX
         raise refuse(node, "an even size")
     return pk.local_response_norm(x, given["size"], alpha, beta, k)
 

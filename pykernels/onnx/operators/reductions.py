@@ -65,7 +65,7 @@ def arg_max(node: Node, x: Any) -> Any:
 def hardmax(node: Node, x: Any) -> Any:
     axis = node.attributes.get("axis", -1 if node.version >= 13 else 1) % x.ndim
     shape = x.shape
-    if node.version < 13:  # over all axes from there on
+    if node.version < 13:  # `axis` and all axes behind it count as one axis
         x, axis = x.reshape(math.prod(shape[:axis]), -1), 1
     places = np.arange(x.shape[axis], dtype=np.int32)
     places = places.reshape([-1 if a == axis else 1 for a in range(x.ndim)])

@@ -116,7 +116,7 @@ def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> A
 
 
 def candidates(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> list[Candidate]:
-    """All bodies, or why they are excluded; there is no model of their times."""
+    """All bodies, each with the reason why it is excluded, if it is; their times have no model."""
     chosen = choose(replace(caps, asked=None, forced=()), d, banded, halves)
     whys = {DECODE: "", SMALL: "", LARGE: ""}
     if LARGE not in caps.tuning.attention.bodies or not fits(caps, *LARGE_NEEDS):

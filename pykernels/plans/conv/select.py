@@ -58,10 +58,10 @@ class ConvShape(NamedTuple):
     pixels: int  # of all images
     depth: int  # taps and channels of a window
     forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
-    fits_3x3: bool = False  # can implicit_gemm_3x3 compute it?
-    fits_stem: bool = False  # can conv_stem compute it?
-    fits_few_outputs: bool = False  # can conv_few_outputs compute it?
-    mma: MmaShape | None = None  # the product that matrix units would do
+    fits_3x3: bool = False  # True if implicit_gemm_3x3 can compute the call
+    fits_stem: bool = False  # True if conv_stem can compute the call
+    fits_few_outputs: bool = False  # True if conv_few_outputs can compute the call
+    mma: MmaShape | None = None  # the size of the product, if matrix units can compute it
     winograd: WinogradShape | None = None  # 3 x 3 taps that Winograd's transforms can serve
 
 

@@ -31,7 +31,7 @@ class WeightGradShape(NamedTuple):
     channels: int  # input channels of a group
     taps: int
     pixels: int  # of dy, all images
-    mma: MmaShape | None = None  # the product that matrix units would do
+    mma: MmaShape | None = None  # the size of the product, if matrix units can compute it
 
     @property
     def cols(self) -> int:

@@ -22,8 +22,8 @@ class WinogradShape(NamedTuple):
     height: int  # of dst
     width: int
     nbytes: int  # of x, w and dst
-    channels_last: bool  # do channels lie closer in dst than pixels?
-    asked: bool  # does the call accept the errors of the transforms?
+    channels_last: bool  # True if channels lie closer in dst than pixels
+    asked: bool  # True if the call accepts the errors of the transforms
 
 
 class WinogradSizes(NamedTuple):

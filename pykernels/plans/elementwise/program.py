@@ -134,7 +134,8 @@ class Program:
         )  # fmt: skip
 
     def _most_levels(self, name: str) -> int:
-        """The most levels for which Params has room, also in tiles; LimitError if there is none."""
+        """The most levels for which Params has room, also in tiles. LimitError if there is no room
+        for the least number of levels."""
         axes = self._axes(dict.fromkeys(self._shorts, "f32"), 1, 0, {}, {})
         values = dict(zip(self._body.axes, axes, strict=True))
         for levels in reversed(LEVELS):

@@ -30,8 +30,8 @@ class Tiling:
 
     block: int
     reads: dict[str, Reads]  # how each tensor is read; empty for blocks of one element
-    sizes: Ints  # of both levels and of those between; then the indices per step of the other
-    steps: Ints  # of each tensor along the other level, in elements
+    sizes: Ints  # sizes of the two levels and of the levels between; then the other level's steps
+    steps: Ints  # the step of each tensor along the other level, in elements
     groups: int
 
 

@@ -70,8 +70,8 @@ def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
 
 
 def candidates(caps: Caps, s: GemmShape, signed: bool = True) -> list[Candidate]:
-    """All bodies with the splits that the tuning table gives them, or why they are excluded. Only
-    bodies on matrix units have a model of their times."""
+    """All bodies with the splits that the tuning table gives them, each with the reason why it is
+    excluded, if it is. Only bodies on matrix units have a model of their times."""
     t, few = caps.tuning, min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
     large = "" if _may_large(caps) else "not in the tuning table, or too large"

@@ -146,7 +146,7 @@ def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
 
 
 def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
-    """All bodies, or why they are excluded."""
+    """All bodies, each with the reason why it is excluded, if it is."""
     narrow = "" if s.rows <= NARROW else f"{s.rows} rows: more than {NARROW}"
     found = [Candidate(QuantChoice(GEMV), None, narrow)]
     if not _is_packed(caps, s):

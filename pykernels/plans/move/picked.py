@@ -33,7 +33,8 @@ class Share:
 
 
 def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> int:
-    """Check the views; the axis counted from 0. `name`: the index picks from src or from dst."""
+    """Check the views; returns the axis counted from 0. `name` is the view that the index picks
+    from, src or dst."""
     side, other = (src, dst) if name == "src" else (dst, src)
     if not -side.ndim <= axis < side.ndim:
         raise ShapeError(f"[{op}] axis {axis} does not exist in shape {side.shape}")

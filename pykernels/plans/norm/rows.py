@@ -107,7 +107,7 @@ def close(
 
 
 def nowhere(scratch: Scratch, x: View) -> View:
-    """A replacement for an absent output, because absent tensors are bound for reading."""
+    """A temporary in place of an absent output, because absent tensors are bound for reading."""
     return scratch.empty((4,), "float32").with_layout(x.shape, (0,) * x.ndim, x.dtype)
 
 
@@ -118,7 +118,7 @@ def _in_registers(
     """Rows that bindings hold, each read once."""
     x, dst = views["x"], views["dst"]
     residual, summed = views.get("residual"), views.get("summed")
-    # The body writes a sum over its first term.
+    # The body writes the sum to the memory of its first operand, which must be `residual`.
     first, second = (residual, x) if residual else (x, None)
     return norm_rows.step(
         caps, first, second, weight, bias, dst if summed else nowhere(scratch, x), summed or dst,

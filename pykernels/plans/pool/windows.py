@@ -58,8 +58,8 @@ def windows(
             name = ("rows", "columns")[a]
             told = " or ".join([f"{n}" for n in sorted(set(allowed))])
             raise ShapeError(
-                f"[{op}] results of images of {size[a]} {name} must have {told or 'at least one'} "
-                f"but have {out[a]}"
+                f"[{op}] for images of {size[a]} {name} the result must have "
+                f"{told or 'one or more'} but has {out[a]}"
             )
         reach = d[a] * (k[a] - 1) + 1
         if size[a] + 2 * p[a] + reach >= MOST:
@@ -139,7 +139,7 @@ def pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
     both = value if isinstance(value, tuple) else (value, value)
     if len(both) != 2 or None in both or min(both) < least or max(both) >= MOST:
         raise ArgumentError(
-            f"[{op}] {name} must be one or two integers from {least} up, below 2**31, but is "
+            f"[{op}] {name} must be one or two integers of {least} or more, below 2**31, but is "
             f"{value!r}"
         )
     return both

@@ -63,6 +63,6 @@ def _pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
     pair = value if isinstance(value, tuple) else (value, value)
     if len(pair) != 2 or None in pair or min(pair) < least:
         raise ArgumentError(
-            f"[{op}] {name} must be one or two integers from {least} up but is {value!r}"
+            f"[{op}] {name} must be one or two integers of {least} or more but is {value!r}"
         )
     return pair

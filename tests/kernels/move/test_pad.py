@@ -69,7 +69,7 @@ def test_pad_rejects(dev: pk.Device) -> None:
         pk.pad(x, (1, 2, 3))
     with pytest.raises(pk.ShapeError, match=r"\[pad\] pad_width must be integers that repeat to"):
         pk.pad(x, 0.5)
-    with pytest.raises(pk.ArgumentError, match=r"\[pad\] pad_width must be from 0 up"):
+    with pytest.raises(pk.ArgumentError, match=r"\[pad\] pad_width must be 0 or more"):
         pk.pad(x, (-1, 2))
     with pytest.raises(pk.ShapeError, match=r"\[pad\] src of shape \(3, 4\) behind \(1, 0\)"):
         kernels.pad(x, dev.zeros((3, 4)), before=(1, 0))

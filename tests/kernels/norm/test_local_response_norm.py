@@ -64,7 +64,7 @@ def test_its_gradient_goes_to_neighbours(dev: pk.Device, size: int) -> None:
 
 def test_local_response_norm_rejects(dev: pk.Device) -> None:
     x = dev.ones((2, 3, 4))
-    with pytest.raises(pk.ArgumentError, match=r"\[local_response_norm\] size must be from 1 up"):
+    with pytest.raises(pk.ArgumentError, match=r"\[local_response_norm\] size must be 1 or more"):
         pk.local_response_norm(x, 0)
     with pytest.raises(pk.ShapeError, match=r"\[local_response_norm\] x must have the axes"):
         pk.local_response_norm(dev.ones(3), 2)
