@@ -22,7 +22,8 @@ deep:        -m pykernels bench flash_attn --shape 1x8x8x2048x2048x256 --shape 1
 halves16:    -m pykernels bench mul_mat --dtype float16 --shape 16x4096x4096 --shape 32x4096x4096 --shape 64x4096x4096
 rows64:      -m pykernels bench mul_mat --shape 64x14336x4096 --config 'gemm_tile splits=7' --config 'mul_mat/64 splits=2'
 networks:    -m bench.networks
-winograd:    -m pykernels bench conv2d --shape 8x128x28x28x128x3x3x1x1x1 --config 'winograd/2' --config 'winograd/4'
+winograd:    -m pykernels bench conv2d --shape 8x128x28x28x128x3x3x1x1x1 --shape 8x64x56x56x64x3x3x1x1x1 --config 'winograd/2' --config 'winograd/4'
+resnet:      -m bench.networks --only resnet-50
 units:       -m bench.networks --engine dawn-matrix
 END
 }
