@@ -257,6 +257,14 @@ class AttentionBackward:
 
 
 @dataclass(frozen=True, eq=False)
+class AttentionProducts:
+    """Two products with attention_softmax between them."""
+
+    gain: float  # chosen if its time is below this share of the large tile's; 0: never
+    room: int  # most bytes of the scores of a chunk
+
+
+@dataclass(frozen=True, eq=False)
 class Attention:
     bodies: tuple[str, ...]  # "attention_tile/large"
     dispatch: float  # time of one more dispatch
@@ -264,6 +272,7 @@ class Attention:
     attention_tile: AttentionTile
     attention_mma: Mapping[str, AttentionMma]
     combine: Combine
+    products: AttentionProducts
     flash_attn_backward: AttentionBackward
 
 

@@ -16,7 +16,8 @@ from .arguments import Causal, Window, alibi_heads, band, dims, expect, number, 
 from .call import Call, empty
 from .decode import decode
 from .matrix import matrix
-from .select import DECODE, MMA, choose
+from .products import products
+from .select import DECODE, MMA, PRODUCTS, choose
 from .tiles import tiles
 
 __all__ = ["HEADS", "call_of", "choose", "plan", "steps_of"]
@@ -127,9 +128,12 @@ def steps_of(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
     if d.keys == 0 or d.depth == 0:
         return empty(caps, scratch, call)
     halves = all(x.dtype.name == "float16" for x in (call.q, call.k, call.v))
-    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves)
+    hidden = call.mask is not None or call.lengths is not None
+    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves, hidden)
     if choice.body == DECODE:
         return decode(caps, scratch, call, choice.splits)
     if choice.body.startswith(MMA):
         return matrix(caps, scratch, call, choice)
+    if choice.body == PRODUCTS:
+        return products(caps, scratch, call, choice)
     return tiles(caps, scratch, call, choice)

@@ -19,7 +19,7 @@ __all__ = [
     "BODIES",
     "FEW", "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
     "candidates", "choose", "few_columns", "gemm_seconds", "gemv_splits", "k_splits", "lane_bits",
-    "reduce_bits",
+    "reduce_bits", "units_seconds",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -197,6 +197,15 @@ def gemm_seconds(caps: Caps, s: GemmShape) -> float | None:
     if not _may(caps, GEMM):
         return None
     return min(_gemm_seconds(caps.tuning, s, c) for c in _gemm_choices(caps.tuning, s))
+
+
+def units_seconds(caps: Caps, s: GemmShape) -> float | None:
+    """The expected seconds on matrix units, of halves; None if the device may not run it."""
+    tiles = [tile for tile in mma.TILES if mma.may(caps, tile)]
+    if not tiles:
+        return None
+    known = [Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
+    return mma.best(caps.tuning, caps.tuning.matmul.gemm_mma, known, *s[:4], s.longest)[0]
 
 
 def _resident_workgroups(t: Tuning) -> int:
