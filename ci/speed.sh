@@ -18,7 +18,8 @@ tune:        -m pykernels tune --restart
 check:       -m pykernels tune --check 100
 precision:   -m bench.precision
 columns16:   -m pykernels bench mul_mat --shape 4096x16x4096 --config 'mul_mat/16x64 splits=16' --config 'mul_mat/64 splits=6'
-deep:        -m pykernels bench flash_attn --shape 1x8x8x2048x2048x256 --shape 1x8x8x2048x2048x512
+deep:        -m pykernels bench flash_attn --shape 1x8x8x2048x2048x256 --shape 1x8x8x2048x2048x512 --config attention_tile/large --config 'products queries=2048' --config 'products queries=512' --config 'products queries=256' --parts
+deepunits:   -m pykernels bench flash_attn --engine dawn-matrix --dtype float16 --shape 1x8x8x2048x2048x256 --shape 1x8x8x2048x2048x512 --config attention_tile/large --parts
 halves16:    -m pykernels bench mul_mat --dtype float16 --shape 16x4096x4096 --shape 32x4096x4096 --shape 64x4096x4096
 rows64:      -m pykernels bench mul_mat --shape 64x14336x4096 --config 'gemm_tile splits=7' --config 'mul_mat/64 splits=2'
 networks:    -m bench.networks

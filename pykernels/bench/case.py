@@ -375,7 +375,10 @@ class Loaded:
         options = [self.case.args.get(o, known[o].default) for o in forward.options]
         given = [views.get(a.name) for a in forward.args]
         steps = forward.plan(self.dev._context.caps, Scratch(), *given, *options)
-        return any(s.body.name == "attention_mma" for s in steps)
+        halves = ("attention_softmax", "f16")  # weights between products on matrix units
+        return any(
+            s.body.name == "attention_mma" or (s.body.name, s.axes[0]) == halves for s in steps
+        )
 
     def _parts(self, tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
         """The whole problem, or small ones inside it that make up part of the output."""

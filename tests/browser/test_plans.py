@@ -41,10 +41,12 @@ LARGE = replace(
     CAPS, subgroups=True, max_invocations=1024, max_workgroup_bytes=32768, alignment=32,
     tuning=named("generic-large"),
 )  # fmt: skip
-# Plans of the H200's table, with Winograd's transforms even where they are slow.
+# Plans of the H200's table, with Winograd's transforms and attention by products even where these
+# are slow.
 H200 = named("nvidia-h200")
 WINOGRAD = replace(H200.conv, winograd=replace(H200.conv.winograd, gain=8.0))
-OWN = replace(LARGE, tuning=replace(H200, conv=WINOGRAD))
+PRODUCTS = replace(H200.attention, products=replace(H200.attention.products, gain=8.0))
+OWN = replace(LARGE, tuning=replace(H200, conv=WINOGRAD, attention=PRODUCTS))
 TIGHT = replace(CAPS, max_binding=1 << 18)  # most calls in parts, or refused
 LARGEST = 1 << 32
 PARTS = 64

@@ -18,7 +18,7 @@ from pykernels.dtypes import DTypeName
 CONVOLUTIONS = [
     Shape("resnet-50-conv1", (16, 3, 224, 224, 64, 7, 7, 2, 3, 1), "ResNet-50: the first layer"),
     Shape("resnet-50-conv2", (16, 64, 56, 56, 64, 3, 3, 1, 1, 1), "ResNet-50: conv2_x"),
-    Shape("resnet-50-conv3", (8, 128, 28, 28, 128, 3, 3, 1, 1, 1), "ResNet-50: conv3_x, batch 8"),
+    Shape("resnet-50-conv3", (8, 128, 28, 28, 128, 3, 3, 1, 1, 1), "ResNet-50: conv3"),
     Shape("resnet-50-conv4", (16, 256, 14, 14, 256, 3, 3, 1, 1, 1), "ResNet-50: conv4_x"),
     Shape("resnet-50-1x1", (16, 256, 56, 56, 64, 1, 1, 1, 0, 1), "ResNet-50: conv2_x, pointwise"),
     Shape("resnet-50-half", (16, 256, 28, 28, 256, 3, 3, 2, 1, 1), "ResNet-50: into conv4_x"),
@@ -45,7 +45,8 @@ _CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
 MAIN = {
     "conv2d": (
         f"f32-{_CONV2}", f"f16-{_CONV2}", f"f32-{_UNET}", "f32-1x512x64x64x512x3x3",
-        "f32-8x128x28x28x128x3x3-fast", "f32-16x256x56x56x64x1x1", "f32-16x144x56x56x144x3x3-groups_144",
+        "f32-8x128x28x28x128x3x3-fast", "f32-16x256x56x56x64x1x1",
+        "f32-16x144x56x56x144x3x3-groups_144",
     ),
     "conv2d_backward_bias": ("f32-8x64x256x256",),
     "conv2d_backward_input": (f"f32-{_CONV2}", f"f32-{_UNET}"),

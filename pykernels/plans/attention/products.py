@@ -1,4 +1,4 @@
-"""flash_attn as products: scores of some queries, their softmax, and the product with the values."""
+"""flash_attn as products: scores of some queries, their softmax, the product with the values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykernels.plans.matmul import mul_mat
 from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import View, contiguous_strides
 
-from .arguments import OPEN, Band, Dims
+from .arguments import OPEN, Band
 from .call import Call, empty
 from .select import AttentionChoice
 from .select_products import LEAST, heads_of, on_units
@@ -94,9 +94,10 @@ def _chunk(
     )
     after = mul_mat.plan(caps, scratch, turned, p, None, None, c.dst, None, precision)
     factor = 1.0 if weights is None else 1.0 / WEIGHTS
-    return [
-        *(_scaled(step, 1.0) for step in before), softmax, *(_scaled(step, factor) for step in after)
-    ]  # fmt: skip
+    first_product, last_product = (
+        [_scaled(step, by) for step in steps] for steps, by in ((before, 1.0), (after, factor))
+    )
+    return [*first_product, softmax, *last_product]
 
 
 def _scaled(step: Step, factor: float) -> Step:
@@ -123,7 +124,7 @@ def _part(v: View, axis: int, first: int, count: int) -> View:
 def _depth_first(caps: Caps, scratch: Scratch, k: View, width: int) -> tuple[View, list[Step]]:
     """The keys as the large tiles of products read them, D before T: one copy for all chunks. The
     keys themselves if they lie so, or if no binding holds the copy."""
-    batch, heads, keys, depth = k.shape
+    batch, heads, _, depth = k.shape
     name: DTypeName = k.dtype.name
     nbytes = batch * heads * depth * width * k.dtype.itemsize
     if abs(k.strides[3]) > abs(k.strides[2]) or nbytes + caps.alignment > caps.max_binding:

@@ -15,6 +15,7 @@ from .arguments import Dims
 __all__ = ["ProductsCost", "heads_of", "on_units", "products_cost"]
 
 LEAST = 64  # queries of the smallest chunk
+MOST = 64  # chunks of a call
 
 
 class ProductsCost(NamedTuple):
@@ -37,11 +38,13 @@ def heads_of(caps: Caps, d: Dims, queries: int) -> int:
 
 
 def products_cost(caps: Caps, d: Dims, banded: bool, halves: bool) -> ProductsCost | None:
-    """The cost of the best chunks; None if not even small chunks of one head have room."""
+    """The cost of the best chunks; None if the scores need too many chunks."""
     found = []
     queries = d.queries
     while True:
-        if heads_of(caps, d, queries) > 0:
+        some = heads_of(caps, d, queries)
+        chunks = cdiv(d.queries, queries) * cdiv(d.batch * d.kv_heads, max(some, 1))
+        if some > 0 and chunks <= MOST:
             found.append(ProductsCost(_seconds(caps, d, queries, banded, halves), queries))
         if queries <= LEAST:
             break

@@ -14,7 +14,7 @@ from pykernels.forcing import force
 from pykernels.kernels import flash_attn
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.arguments import Dims
-from pykernels.plans.attention.select import BLOCKS, DECODE, AttentionChoice, choose
+from pykernels.plans.attention.select import BLOCKS, DECODE, PRODUCTS, AttentionChoice, choose
 from pykernels.plans.attention.select import LARGE as LARGE_TILE
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.steps import Caps, Scratch
