@@ -59,6 +59,8 @@ def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
         own = replace(own, device=replace(own.device, copy=d.copy))
         never = replace(own.conv.winograd, gain=0.0)  # Winograd was not measured on these devices
         own = replace(own, conv=replace(own.conv, winograd=never))
+        unknown = replace(own.attention.products, gain=0.0)  # nor were products of attention
+        own = replace(own, attention=replace(own.attention, products=unknown))
         mine = next(t for t in each if t.device is d)
         return calibrated(caps, own, mine.questions, mine.known)
 

@@ -68,6 +68,8 @@ class Bench:
             name = f"resnet-50 batch {batch} float32"
             if only in name:
                 yield self._resnet(name, batch)
+            if only in f"{name} fast":
+                yield self._resnet(f"{name} fast", batch, fast=True)
 
     # -- decoders ---------------------------------------------------------------------------------
 
@@ -163,7 +165,8 @@ class Bench:
 
     # -- pictures ---------------------------------------------------------------------------------
 
-    def _resnet(self, name: str, batch: int) -> Row:
+    def _resnet(self, name: str, batch: int, fast: bool = False) -> Row:
+        """`fast`: convolutions with precision="fast", so Winograd's where the table has them."""
         size = resnet.Size((1, 1), 8, 10, 32) if self.small else resnet.Size()
         weights = resnet.random_weights(size)
         x = np.random.default_rng(2).standard_normal((batch, 3, size.side, size.side), np.float32)
@@ -174,7 +177,9 @@ class Bench:
             for d in (np.float64, np.float32)
         )
         row = Row(name, allowed=ROUNDINGS * distance(once, want))
-        ours = resnet.Ours({n: self.dev.tensor(w) for n, w in weights.items()})
+        ours = resnet.Ours(
+            {n: self.dev.tensor(w) for n, w in weights.items()}, "fast" if fast else None
+        )
         pictures = self.dev.tensor(x)
         loops = self._calls(row, lambda: resnet.logits(ours, size, pictures), want)
         if self.torch:

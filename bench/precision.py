@@ -32,7 +32,7 @@ MOST = 1.1  # largest ratio to torch's errors with which one piece may be the de
 # By family: the file and the expression that decide whether sums are in one piece by default.
 DEFAULTS = {
     "matmul": "pykernels/plans/matmul/mul_mat.py: whole_sums (it is the default)",
-    "conv2d": "pykernels/plans/conv/matrix.py: longest = depth if c.precision != 'high' else ...",
+    "conv2d": "pykernels/plans/conv/conv2d.py: in_one_piece (it is the default)",
     "attention": "pykernels/plans/attention/flash_attn.py: in_one_piece=precision != 'high'",
 }
 Ratios: TypeAlias = list[tuple[float, float]]  # ours over torch's: root mean square, largest

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -83,10 +83,12 @@ def random_weights(size: Size, seed: int = 0) -> dict[str, Array]:
 
 
 class Ours:
-    """The operations on the device of the weights."""
+    """The operations on the device of the weights; `precision` is that of convolutions."""
 
-    def __init__(self, weights: Mapping[str, pk.Tensor]) -> None:
-        self.w = weights
+    def __init__(
+        self, weights: Mapping[str, pk.Tensor], precision: Literal["fast", "high"] | None = None
+    ) -> None:
+        self.w, self.precision = weights, precision
 
     def conv(
         self, x: pk.Tensor, name: str, stride: int = 1, relu: bool = True,
@@ -95,7 +97,7 @@ class Ours:
         w = self.w[name]
         return pk.conv2d(
             x, w, self.w[f"{name}.bias"], stride, w.shape[-1] // 2, residual=residual,
-            activation="relu" if relu else None,
+            activation="relu" if relu else None, precision=self.precision,
         )  # fmt: skip
 
     def pool(self, x: pk.Tensor) -> pk.Tensor:

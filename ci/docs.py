@@ -370,6 +370,33 @@ def accuracy_page() -> Iterator[str]:
             where = ", ".join(f"{x:.7g}" for x in at)
             cells += [f"{error:.3g}" + (f" at {where}" if error else ""), f"{half:.3g}"]
         yield f"| `{name}` | {domain} | {op.ulp:g} | {' | '.join(cells)} |"
+    yield from _sums()
+
+
+def _sums() -> Iterator[str]:
+    """The bounds of products and convolutions, from the budgets of the references."""
+    yield from (
+        "",
+        "## Sums of products",
+        "",
+        "The largest errors of `matmul`, `linear` and convolutions before the rounding of the "
+        "result, as shares of the sum of the absolute values of the K products of an element; K of "
+        "a convolution counts taps and channels. `mul_mat_budget` and `conv2d_budget` of "
+        "`pykernels.reference` compute them, epilogues included; tests hold every body to them.",
+        "",
+        "| result | bound |",
+        "|---|---|",
+        "| all, unless a line below says otherwise | (sqrt(K) + 4) 2^-23 |",
+        "| float16 from float16 operands on matrix units | (sqrt(K) + 4 + 0.16 K) 2^-23; with "
+        '`precision="high"` as above |',
+        '| `precision="fast"`: convolutions of float16 on matrix units | '
+        "(sqrt(K) + 4 + 0.16 K) 2^-23 |",
+        '| `precision="fast"`: convolutions of float32 | as above, of the sums that Winograd\'s '
+        "transforms make ([bound](../design/conv.md#winograd)) |",
+        '| `precision="fast"`: matrix products | (sqrt(K) + 4) 2^-23 + 2^-8 |',
+        '| `precision="split"` | (sqrt(K) + 4) 2^-23, and 2^-38 (max abs a sum abs b + max abs b '
+        "sum abs a) |",
+    )
 
 
 def operations_page() -> Iterator[str]:

@@ -173,6 +173,7 @@ class Step:
     groups: int
     watch: Watch | None = None  # the report of faults; None: no faults
     grid: tuple[int, int] | None = None  # workgroups along x and y; None: `groups`, folded
+    scalars: tuple[float, ...] = ()  # the body's scalar arguments, if they are not the call's
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
         """Params up to the scalar arguments; `offsets` holds each binding's first index."""
@@ -180,7 +181,8 @@ class Step:
         for b, offset in zip(self.bound, offsets, strict=True):
             words += [offset, *b.strides]
         packed = struct.pack(f"<{len(words)}I", *(w & 0xFFFFFFFF for w in words))
-        return packed + struct.pack("<" + self.body.values, *self.values)
+        formats = self.body.values + (self.body.args_format if self.scalars else "")
+        return packed + struct.pack("<" + formats, *self.values, *self.scalars)
 
 
 @dataclass

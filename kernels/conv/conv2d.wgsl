@@ -24,5 +24,5 @@
 // options.groups = { type = "int", default = 1, doc = "The number of groups; an output channel reads only the input channels of its own group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high'] | None", doc = "On matrix units: 'fast' sums products of float16 in one piece, 'high' within the bound of float32 results." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "Of matrix units, for products of float16: 'high' bounds the sums for float16 results as for float32, 'fast' sums float32 results in one piece as None does float16." }
 // ///

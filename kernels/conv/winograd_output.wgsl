@@ -20,9 +20,8 @@
 // grid = "cdiv(tiles * dst.shape[1], 128)"
 // ///
 
-// An invocation computes the M x M pixels of one tile of one output channel. Neighbours take neighbouring
-// tiles, or channels if these are contiguous (channels_last). If DV is M, rows of the tile are vectors of
-// dst. The products already include the factor of the call.
+// An invocation computes the M x M pixels of one tile of one output channel. If DV is M, rows of the
+// tile are vectors of dst. The products already include the factor of the call.
 //
 // Bounds, for unchecked compilation: tiles and channels are below their counts; pixels of the residual
 // are clamped to the last row and column of dst; stores are guarded.
@@ -35,12 +34,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let item = g * 128u + li;
   if (item >= p.tiles * p.rows) { return; }
-  let last = p.channels_last == 1u;
-  let inner = select(p.tiles, p.rows, last);
-  let high = item / inner;
-  let low = item - high * inner;
-  let o = select(high, low, last);
-  let tile = select(low, high, last);
+  ${winograd.tile_and_channel("p.tiles", "p.rows", "o")}
   let start = p.m_off + tile * p.m_ps + o * p.m_os;
 //% for i in range(N)
 //% for j in range(N)
@@ -48,10 +42,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   ${winograd.both_sides(winograd.A[M], "m", "y")}
-  let row = tile / p.tiles_w;
-  let n = row / p.tiles_h;
-  let y = (row - n * p.tiles_h) * ${M}u;
-  let x = (tile - row * p.tiles_w) * ${M}u;
+  ${winograd.corner("tile", M)}
 //% for k in range(M * M // 4)
   var v${k} = vec4<f32>(y${k * DOWN}_0, y${k * DOWN}_1, ${"y%d_2, y%d_3" % (k, k) if M == 4 else "y1_0, y1_1"});
 //% endfor

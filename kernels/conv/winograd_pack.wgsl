@@ -21,11 +21,10 @@
 // ///
 
 // An invocation for the image transforms one tile of one channel: M x M pixels of the output depend on
-// M + 2 rows and columns, which begin at `y_first` and `x_first` for the first tile. Neighbours take
-// neighbouring tiles, or channels if these are contiguous (channels_last). An invocation for the weights
-// transforms the taps of one output channel and one channel; eight neighbours take eight output channels,
-// so that they write whole sectors of u. Tiles and output channels that pad the vectors repeat the last
-// tile or channel.
+// M + 2 rows and columns, which begin at `y_first` and `x_first` for the first tile. An invocation for
+// the weights transforms the taps of one output channel and one channel; eight neighbours take eight
+// output channels, so that they write whole sectors of u. Tiles and output channels that pad the vectors
+// repeat the last tile or channel.
 //
 // Bounds, for unchecked compilation: tiles and output channels are clamped to their counts, pixels
 // outside of the image are read at its first row or column and replaced by zero; items beyond the last
@@ -36,23 +35,17 @@ ${epilogue.functions(("x", "w"))}
 fn image(group: u32, li: u32) {
   let item = group * 128u + li;
   if (item >= p.channels * p.padded_tiles) { return; }
-  let last = p.channels_last == 1u;
-  let inner = select(p.padded_tiles, p.channels, last);
-  let high = item / inner;
-  let low = item - high * inner;
-  let c = select(high, low, last);
-  let tile = select(low, high, last);
+  ${winograd.tile_and_channel("p.padded_tiles", "p.channels", "c")}
   let near = min(tile, p.tiles - 1u);
-  let row = near / p.tiles_w;
-  let n = row / p.tiles_h;
-  let y = (row - n * p.tiles_h) * ${M}u + p.y_first;
-  let x = (near - row * p.tiles_w) * ${M}u + p.x_first;
+  ${winograd.corner("near", M)}
+  let top = y + p.y_first;
+  let left = x + p.x_first;
   let start = p.x_off + n * p.x_ns + c * p.x_cs;
 //% for i in range(N)
-  let row_ok${i} = y + ${i}u < p.height;
-  let row${i} = start + select(0u, (y + ${i}u) * p.x_hs, row_ok${i});
-  let col_ok${i} = x + ${i}u < p.width;
-  let col${i} = select(0u, (x + ${i}u) * p.x_ws, col_ok${i});
+  let row_ok${i} = top + ${i}u < p.height;
+  let row${i} = start + select(0u, (top + ${i}u) * p.x_hs, row_ok${i});
+  let col_ok${i} = left + ${i}u < p.width;
+  let col${i} = select(0u, (left + ${i}u) * p.x_ws, col_ok${i});
 //% endfor
 //% for i in range(N)
 //% for j in range(N)

@@ -123,7 +123,7 @@ def _check(request: Request, facts: Mapping[str, Any]) -> None:
 
 def step_data(step: Step) -> dict[str, Any]:
     """A step as JSON holds it."""
-    return {
+    found = {
         "body": step.body.name,
         "axes": list(step.axes),
         "bound": [_bound(b) for b in step.bound],
@@ -131,6 +131,7 @@ def step_data(step: Step) -> dict[str, Any]:
         "values": list(step.values),
         "groups": step.groups,
     }
+    return found | {"scalars": list(step.scalars)} if step.scalars else found
 
 
 def _bound(b: Bound) -> dict[str, Any]:

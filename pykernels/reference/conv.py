@@ -21,6 +21,7 @@ __all__ = [
     "conv2d_backward_input",
     "conv2d_backward_weight",
     "conv2d_backward_weight_budget",
+    "conv2d_budget",
     "conv_transpose2d",
     "output_size",
     "window_budget",
@@ -73,7 +74,7 @@ def conv2d(
 
     x is 0 outside; output channel o of group g sees the input channels of group g; residual
     broadcasts to the result in the axes of the layout. `precision` changes the allowed error of the
-    kernel (`window_budget`), not the reference.
+    kernel (`conv2d_budget`), not the reference.
     """
     x, w = _channels_first(x, layout), w.astype(np.float64)
     a = _Args.of(w.shape, stride, padding, dilation)
@@ -85,6 +86,45 @@ def conv2d(
         part = padded[:, :, rows, cols].reshape(n, groups, w.shape[1], *size)
         out += np.einsum("ngcyx,goc->ngoyx", part, taps[..., i, j], optimize=True)
     return _finish(out.reshape(n, w.shape[0], *size), bias, activation, layout, residual)
+
+
+def conv2d_budget(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    activation: str | None = None,
+    precision: str | None = None,
+    dtype: Any = None,
+) -> Array:
+    """The largest error of a convolution with a result of `dtype`, before its rounding:
+    `window_budget` of the sum of |x w|.
+
+    Halves may be added in one piece with precision "fast", and with None if the result is float16.
+    With "fast", float32 windows of 3 x 3 with stride 1 may take Winograd's transforms, with tiles
+    of 2 x 2 or 4 x 4 pixels (`winograd_size`).
+    """
+    size = conv2d(
+        np.abs(x), np.abs(w), stride=stride, padding=padding, dilation=dilation, groups=groups,
+        layout=layout,
+    )  # fmt: skip
+    steps = _Args.of(w.shape, stride, padding, dilation)
+    one = steps.stride == steps.dilation == (1, 1) and groups == 1 and w.shape[2:] == (3, 3)
+    if precision == "fast" and x.dtype == np.float32 and one:
+        tiles = [winograd_size(x, w, m, padding=padding, layout=layout) for m in WINOGRAD]
+        size = np.maximum.reduce([size, *tiles])
+    halves = x.dtype == w.dtype == np.float16
+    in_one_piece = halves and (precision == "fast" or (precision is None and dtype == np.float16))
+    return window_budget(
+        size, math.prod(w.shape[1:]), bias, residual, layout=layout, activation=activation,
+        in_one_piece=in_one_piece,
+    )  # fmt: skip
 
 
 def conv2d_backward_input(
@@ -193,15 +233,16 @@ def output_size(image: Sequence[int], kernel: Sequence[int], a: _Args) -> tuple[
 
 def window_budget(
     size: Array, depth: int, bias: Array | None = None, residual: Array | None = None, *,
-    layout: str = "NCHW", activation: str | None = None, precision: str | None = None,
+    layout: str = "NCHW", activation: str | None = None, in_one_piece: bool = False,
 ) -> Array:  # fmt: skip
     """The largest error of f32 sums of `depth` products and of epilogues.
 
     The error of the sums is 2^-23 (sqrt(depth) + 4) size. `size` is the same convolution of
-    absolute values, without bias and residual. With precision "fast" matrix units may lose 0.16
-    2^-23 of size for each product on top. Epilogues are as in mul_mat.
+    absolute values, without bias and residual. Matrix units that add all products in one sum
+    (`in_one_piece`) may lose 0.16 2^-23 of size for each product on top. Epilogues are as in
+    mul_mat.
     """
-    bound = size * (math.sqrt(depth) + 4 + (0.16 * depth if precision == "fast" else 0.0))
+    bound = size * (math.sqrt(depth) + 4 + (0.16 * depth if in_one_piece else 0.0))
     if bias is not None:
         size = size + _finish(np.zeros((1, len(bias), 1, 1)), np.abs(bias), None, layout)
         bound = bound + 2 * size

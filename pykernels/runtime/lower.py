@@ -94,14 +94,15 @@ def _dispatch(
         if not (mode == "merged" and b.role == "in" and _aliased(step, b))
     )
     nbytes = sum(size for _, _, size in windows)
-    prefix, scalars = step.prefix(indices), "<" + body.args_format
+    formats = "" if step.scalars else body.args_format
+    prefix, scalars = step.prefix(indices), "<" + formats
     if body.faults:
         windows = [*windows, (FAULTS, 0, PAGE_BYTES)]
         writable = (*writable, True)
         if step.watch is None:
             prefix += bytes(4)
         else:
-            scalars = "<I" + body.args_format
+            scalars = "<I" + formats
     pipeline, layout = context.pipelines.get(body.name, key, writable)
     ffi = context.engine.ffi
     entries = ffi.new("WGPUBindGroupEntry[]", len(windows) + 1)
@@ -141,7 +142,7 @@ def _dispatch(
         nbytes=nbytes,
         pack_into=struct.Struct(scalars).pack_into,
         pick=pick,
-        formats=body.args_format,
+        formats=formats,
         op=kernel.name,
         watch=step.watch,
         page_entry=entries + (len(windows) - 1) if body.faults else None,
@@ -150,6 +151,8 @@ def _dispatch(
 
 def _pick(kernel: Kernel, step: Step, scalars: Sequence[str]) -> tuple[int, ...] | None:
     """The scalars of the call that a step takes; None for all of them, in order."""
+    if step.scalars:
+        return None if not scalars else ()
     names = list(scalars)
     unknown = set(step.body.args) - set(names)
     if unknown:

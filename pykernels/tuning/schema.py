@@ -51,7 +51,7 @@ class Gemv:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A tile of mul_mat.wgsl."""
+    """A tile of mul_mat.wgsl or gemm_few.wgsl."""
 
     least: int  # with fewer workgroups (splits included) a smaller tile is chosen
     busy: int  # workgroups that keep the device busy
@@ -115,6 +115,7 @@ class Matmul:
     gemv_depth: int  # gemv needs a k above this number times rows minus 1
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
+    gemm_few: Mapping[str, Tile]
     gemm_tile: GemmTile
     gemm_mma: Mapping[str, GemmMma]
     gemm_mma_i8: Mapping[str, GemmMma]
@@ -257,6 +258,14 @@ class AttentionBackward:
 
 
 @dataclass(frozen=True, eq=False)
+class AttentionProducts:
+    """Two products with attention_softmax between them."""
+
+    gain: float  # chosen if its time is below this share of the large tile's; 0: never
+    room: int  # most bytes of the scores of a chunk
+
+
+@dataclass(frozen=True, eq=False)
 class Attention:
     bodies: tuple[str, ...]  # "attention_tile/large"
     dispatch: float  # time of one more dispatch
@@ -264,6 +273,7 @@ class Attention:
     attention_tile: AttentionTile
     attention_mma: Mapping[str, AttentionMma]
     combine: Combine
+    products: AttentionProducts
     flash_attn_backward: AttentionBackward
 
 

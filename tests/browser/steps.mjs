@@ -49,6 +49,7 @@ const run = {
         words: s.words,
         values: s.values,
         groups: s.groups,
+        ...(s.scalars.length ? { scalars: s.scalars } : {}),
       })),
     };
   },

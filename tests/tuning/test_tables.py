@@ -74,7 +74,8 @@ def test_tables_name_the_bodies_that_there_are() -> None:
     assert {conv.tile_of(b) for b in conv.TILES} == set(t.conv.implicit_gemm.rates)
     assert {conv.tile_of(b) for b in conv.TILES_3X3} == set(t.conv.implicit_gemm_3x3)
     assert set(t.conv.conv2d_backward_weight.rates) == set(select_weight.TILES)
-    assert {f"mul_mat/{k}" for k in t.matmul.mul_mat} | {"gemm_tile"} == set(matmul.TILES)
+    few = {f"gemm_few/{k}" for k in t.matmul.gemm_few}
+    assert {f"mul_mat/{k}" for k in t.matmul.mul_mat} | few | {"gemm_tile"} == set(matmul.TILES)
     assert {f"mul_mat_i8/{k}" for k in t.matmul.mul_mat_i8.tiles} == set(select_i8.TILES)
     assert {
         f"attention_tile/{k}" for k in t.attention.attention_tile.waves

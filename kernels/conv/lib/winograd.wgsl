@@ -38,6 +38,25 @@
 //% endfor
 //% endmacro
 
+// The tile and the channel (as `channel`) that invocation `item` of tiles * channels has: neighbours take
+// neighbouring tiles, or channels if these are contiguous (channels_last).
+//% macro tile_and_channel(tiles, channels, channel)
+  let last = p.channels_last == 1u;
+  let inner = select(${tiles}, ${channels}, last);
+  let high = item / inner;
+  let low = item - high * inner;
+  let ${channel} = select(high, low, last);
+  let tile = select(low, high, last);
+//% endmacro
+
+// The image n of a tile, and the row and column (y, x) of the output where it begins.
+//% macro corner(tile, M)
+  let row = ${tile} / p.tiles_w;
+  let n = row / p.tiles_h;
+  let y = (row - n * p.tiles_h) * ${M}u;
+  let x = (${tile} - row * p.tiles_w) * ${M}u;
+//% endmacro
+
 // The sum of factors times the values <before><n><after>.
 //% macro _sum(factors, before, between, after)
 //% set terms = namespace(text="")

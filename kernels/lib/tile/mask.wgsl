@@ -29,6 +29,16 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 }
 //% endmacro
 
+//% macro capped()
+// softcap * tanh(s / softcap); s and the result are logits in powers of two; NaN stays NaN.
+fn capped(s: V) -> V {
+  // tanh(u) = 1 - 2 / (e^(2 u) + 1), and s is log2(e) times the logit that softcap divides.
+  let power = exp2(clamp(2.0f / p.softcap * s, V(-80.0f), V(80.0f)));
+  let bent = (1.0f - 2.0f / (power + 1.0f)) * (LOG2E * p.softcap);
+  return select(bent, s, (bitcast<VU>(s) & VU(0x7fffffffu)) > VU(0x7f800000u));
+}
+//% endmacro
+
 // N: the number of neighbouring keys that a call of `logits` handles, 1 or 4. `banded`: `logits` hides
 // the keys outside the band that a query may see; otherwise its caller hides them. `masked`: there may be
 // a mask.
@@ -49,13 +59,7 @@ fn mask_value(i: u32) -> f32 {
 //% endif
 ${alibi_slope()}
 
-// softcap * tanh(s / softcap); s and the result are logits in powers of two; NaN stays NaN.
-fn capped(s: V) -> V {
-  // tanh(u) = 1 - 2 / (e^(2 u) + 1), and s is log2(e) times the logit that softcap divides.
-  let power = exp2(clamp(2.0f / p.softcap * s, V(-80.0f), V(80.0f)));
-  let bent = (1.0f - 2.0f / (power + 1.0f)) * (LOG2E * p.softcap);
-  return select(bent, s, (bitcast<VU>(s) & VU(0x7fffffffu)) > VU(0x7f800000u));
-}
+${capped()}
 
 //% if banded
 ${band(N)}

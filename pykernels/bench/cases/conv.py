@@ -18,6 +18,7 @@ from pykernels.dtypes import DTypeName
 CONVOLUTIONS = [
     Shape("resnet-50-conv1", (16, 3, 224, 224, 64, 7, 7, 2, 3, 1), "ResNet-50: the first layer"),
     Shape("resnet-50-conv2", (16, 64, 56, 56, 64, 3, 3, 1, 1, 1), "ResNet-50: conv2_x"),
+    Shape("resnet-50-conv3", (8, 128, 28, 28, 128, 3, 3, 1, 1, 1), "ResNet-50: conv3"),
     Shape("resnet-50-conv4", (16, 256, 14, 14, 256, 3, 3, 1, 1, 1), "ResNet-50: conv4_x"),
     Shape("resnet-50-1x1", (16, 256, 56, 56, 64, 1, 1, 1, 0, 1), "ResNet-50: conv2_x, pointwise"),
     Shape("resnet-50-half", (16, 256, 28, 28, 256, 3, 3, 2, 1, 1), "ResNet-50: into conv4_x"),
@@ -37,12 +38,15 @@ SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
 # Shapes for matrix units, in f16: both gradients, and channels last, too.
 MATRIX = ("resnet-50-conv2", "resnet-50-conv4", "sd-320")
 CHANNELS_LAST = ("resnet-50-conv1", "resnet-50-conv2", "unet-64", "mobilenet-v2-dw")
+# Shapes for Winograd's transforms, with precision="fast".
+TRANSFORMED = ("resnet-50-conv2", "resnet-50-conv3", "resnet-50-conv4")
 CHANNELS = 8  # channels of each side that are checked in gradients by weights and bias
 _CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
 MAIN = {
     "conv2d": (
         f"f32-{_CONV2}", f"f16-{_CONV2}", f"f32-{_UNET}", "f32-1x512x64x64x512x3x3",
-        "f32-16x256x56x56x64x1x1", "f32-16x144x56x56x144x3x3-groups_144",
+        "f32-8x128x28x28x128x3x3-fast", "f32-16x256x56x56x64x1x1",
+        "f32-16x144x56x56x144x3x3-groups_144",
     ),
     "conv2d_backward_bias": ("f32-8x64x256x256",),
     "conv2d_backward_input": (f"f32-{_CONV2}", f"f32-{_UNET}"),
@@ -126,6 +130,12 @@ def channels_last(case: Case) -> Case:
     )
 
 
+def fast(case: Case) -> Case:
+    """conv2d with precision="fast"."""
+    note = f"{case.note} fast".strip()
+    return replace(case, args={**case.args, "precision": "fast"}, note=note)
+
+
 def last_image(t: dict[str, Any]) -> dict[str, Any]:
     """The last image."""
     image = next(iter(t))
@@ -166,6 +176,8 @@ def layers(s: Shape) -> Iterator[Case]:
     """All kernels on one layer."""
     for dtype in ("float32", "float16"):
         yield layer("conv2d", s.dims, dtype, dtype)
+    if s.name in TRANSFORMED:
+        yield fast(layer("conv2d", s.dims, "float32", "float32"))
     if s.name in CHANNELS_LAST:
         yield channels_last(layer("conv2d", s.dims, "float32", "float32"))
     if s.dims[-1] == 1 and s.dims[5] > 1:
@@ -186,13 +198,13 @@ def layers(s: Shape) -> Iterator[Case]:
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     f = torch.nn.functional
+    args = {k: v for k, v in case.args.items() if k not in ("layout", "precision")}
     if "layout" in case.args:  # channels last is a matter of strides there
         if "taps" not in t:
             t["taps"] = t["w"].to(memory_format=torch.channels_last)
-        args = {k: v for k, v in case.args.items() if k != "layout"}
         f.conv2d(t["x"].permute(0, 3, 1, 2), t["taps"], **args)
     elif case.kernel == "conv2d":
-        f.conv2d(t["x"], t["w"], **case.args)
+        f.conv2d(t["x"], t["w"], **args)
     elif case.kernel == "conv_transpose2d":
         f.conv_transpose2d(t["x"], t["w"], **case.args)
     elif case.kernel == "conv2d_backward_weight":

@@ -180,6 +180,13 @@ def _attention(d: Modelled, s: Any, c: Any) -> Any:
         work = 2.0 * s.batch * s.heads * s.queries * s.keys * (s.depth + s.value_depth)
         combined = d.dispatch + 2 * result * c.splits / d.copy
         return d.dispatch + _stream(d, groups, read, work) + combined
+    if c.body == attention.PRODUCTS:
+        own, heads = matmul.TILES[matmul.GEMM], s.batch * s.heads
+        sides = (own.BM, own.BN, own.threads)
+        blocks = heads * cdiv(s.queries, own.BM)
+        seconds = _tile(d, sides, blocks * cdiv(s.keys, own.BN), s.depth, 0.9)
+        seconds += _tile(d, sides, blocks * cdiv(s.value_depth, own.BN), s.keys, 0.9)
+        return 3 * d.dispatch + seconds + 16.0 * heads * s.queries * s.keys / d.copy
     tile_rows, tile_keys = attention.tile_sizes(c.body, s)
     sides = (tile_rows, tile_keys, 64 if c.body == attention.SMALL else 128)
     # Scores and sums are two products, computed for one tile of keys after the other.

@@ -2,8 +2,8 @@
 
 /** One dispatch: a variant of a body, what it binds, its params and its number of workgroups. */
 class Step {
-  constructor(body, axes, bound, words, values, groups) {
-    Object.assign(this, { body, axes, bound, words, values, groups });
+  constructor(body, axes, bound, words, values, groups, scalars = []) {
+    Object.assign(this, { body, axes, bound, words, values, groups, scalars });
   }
 }
 
@@ -72,7 +72,7 @@ const packParams = (step, offsets, scalars) => {
   step.bound.forEach((b, i) => [offsets[i], ...b.strides].forEach((w) => put("I", w)));
   step.values.forEach((v, i) => put(step.body.values[i], v));
   if (step.body.faults) put("I", 0); // slot 0: what is wrong is left out in silence
-  step.body.args.forEach((name, i) => put(step.body.argsFormat[i], scalars[name]));
+  step.body.args.forEach((name, i) => put(step.body.argsFormat[i], step.scalars[i] ?? scalars[name]));
   return data.buffer;
 };
 

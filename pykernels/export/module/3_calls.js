@@ -196,7 +196,7 @@ const recorded = (manifest, kernel, views, options, scratch) => {
       const base = slot >= 0 ? views[slot].offset : 0;
       return { ...b, view: new View(slot, { itemsize }, shape, strides, base + offset, true) };
     });
-    return new Step(bodies[s.body], s.axes, bound, s.words, s.values, s.groups);
+    return new Step(bodies[s.body], s.axes, bound, s.words, s.values, s.groups, s.scalars);
   });
 };
 

@@ -125,6 +125,10 @@ Object.assign(py, (() => {
       const { slot, dtype, shape, strides, offset, padded } = { ...of, ...changes };
       return new View(slot, dtype, shape, strides, offset, padded);
     }
+    if (of instanceof Step) {
+      const { body, axes, bound, words, values, groups, scalars } = { ...of, ...changes };
+      return new Step(body, axes, bound, words, values, groups, scalars);
+    }
     const kind = of.constructor;
     return make(kind, kind.fields.map((f) => (f in changes ? changes[f] : of[f])), {});
   };

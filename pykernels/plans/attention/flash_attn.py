@@ -16,7 +16,8 @@ from .arguments import Causal, Window, alibi_heads, band, dims, expect, number, 
 from .call import Call, empty
 from .decode import decode
 from .matrix import matrix
-from .select import DECODE, MMA, choose
+from .products import products
+from .select import DECODE, MMA, PRODUCTS, choose
 from .tiles import tiles
 
 __all__ = ["HEADS", "call_of", "choose", "plan", "steps_of"]
@@ -111,13 +112,14 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
             lengths=own.get("lengths"), lse=own["lse"], dst=own["dst"], dims=sizes(q, k, v),
             band=c.band.of_queries(query), first_head=kv_head * c.dims.group + member,
         )  # fmt: skip
-        return steps_of(caps, scratch, call)
+        return steps_of(caps, scratch, call, in_part=True)
 
     return in_parts(caps, scratch, views, axes, steps, ("lse", "dst"))
 
 
-def steps_of(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
-    """The dispatches of a call whose tensors fit one binding each."""
+def steps_of(caps: Caps, scratch: Scratch, call: Call, in_part: bool = False) -> list[Step]:
+    """The dispatches of a call whose tensors fit one binding each. `in_part`: it is a part of a
+    call, and few dispatches are left for it."""
     d = call.dims
     if d.value_depth == 0:  # only lse is computed, so the values do not matter
         d = d._replace(value_depth=1)
@@ -127,9 +129,12 @@ def steps_of(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
     if d.keys == 0 or d.depth == 0:
         return empty(caps, scratch, call)
     halves = all(x.dtype.name == "float16" for x in (call.q, call.k, call.v))
-    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves)
+    hidden = in_part or call.mask is not None or call.lengths is not None
+    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves, hidden)
     if choice.body == DECODE:
         return decode(caps, scratch, call, choice.splits)
     if choice.body.startswith(MMA):
         return matrix(caps, scratch, call, choice)
+    if choice.body == PRODUCTS:
+        return products(caps, scratch, call, choice)
     return tiles(caps, scratch, call, choice)

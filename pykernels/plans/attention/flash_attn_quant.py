@@ -139,7 +139,8 @@ def _steps(caps: Caps, scratch: Scratch, call: Call, blocks: _Blocks) -> list[St
     """The dispatches of a call whose tensors fit one binding each."""
     d = call.dims
     halves = call.q.dtype.name == "float16"
-    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves)
+    hidden = call.mask is not None or call.lengths is not None
+    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves, hidden)
     if d.keys == 0 or d.depth == 0 or d.value_depth == 0:
         return steps_of(caps, scratch, call)
     if choice.body == DECODE and call.mask is None:

@@ -14,6 +14,7 @@ from pykernels.tuning import Tuning
 
 from . import select_mma as mma
 from .arguments import Dims
+from .select_products import products_cost
 
 __all__ = [
     "BLOCKS",
@@ -23,6 +24,7 @@ __all__ = [
     "HELD",
     "LARGE",
     "MMA",
+    "PRODUCTS",
     "SMALL",
     "WIDEST",
     "AttentionChoice",
@@ -38,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
-MMA = "attention_mma"
+MMA, PRODUCTS = "attention_mma", "products"
 # The configurations of attention_tile, by the depth that values are padded to.
 CONFIGS = {
     (tile, attention_tile.CONFIGS[name].DVP): name
@@ -59,7 +61,7 @@ LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
 # The bodies that a choice names.
-BODIES = (DECODE, SMALL, LARGE, *(f"{MMA}/{tile}" for tile in mma.TILES))
+BODIES = (DECODE, SMALL, LARGE, PRODUCTS, *(f"{MMA}/{tile}" for tile in mma.TILES))
 
 
 class AttentionTail(NamedTuple):
@@ -76,23 +78,28 @@ class AttentionTail(NamedTuple):
 
 
 class AttentionChoice(NamedTuple):
-    """DECODE, a tile, or a tile of matrix units (MMA), and the number of splits of the keys: of all
-    blocks, or of the blocks at the end.
+    """DECODE, a tile, a tile of matrix units (MMA), or PRODUCTS, and the number of splits of the
+    keys: of all blocks, or of the blocks at the end.
 
     `order`: the order of blocks that differ in length; None stands for the function `order`.
+    `queries`: of PRODUCTS, those of a chunk; 0 stands for all.
     """
 
     body: str
     splits: int = 1
     tail: AttentionTail = AttentionTail()
     order: tuple[int, int] | None = None
+    queries: int = 0
 
 
-def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> AttentionChoice:
-    """The body and the splits for one call. `banded`: causality, a window or lengths
-    hide keys; `halves`: q, k and v are float16."""
-    given = forced(caps, AttentionChoice, d, banded, halves)
-    if given is not None:
+def choose(
+    caps: Caps, d: Dims, banded: bool = False, halves: bool = False, hidden: bool = False
+) -> AttentionChoice:
+    """The body and the splits for one call. `banded`: causality, a window or lengths hide keys;
+    `halves`: q, k and v are float16; `hidden`: a mask or lengths hide keys, so that products, which
+    multiply all values of a chunk, would meet values that do not count."""
+    given = forced(caps, AttentionChoice, d, banded, halves, hidden)
+    if given is not None and not (hidden and given.body == PRODUCTS):
         return given
     t, units = caps.tuning.attention, caps.tuning.device.units
     rows = d.group * d.queries
@@ -111,13 +118,21 @@ def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> A
         tile = SMALL
     splits = _busy(caps.tuning, tile, d) // _groups(tile, d)
     splits = max(1, min(splits, d.keys // own.shortest, own.most))
+    gain = t.products.gain
+    if gain > 0 and not hidden and d.value_depth > WIDEST:
+        by_products = products_cost(caps, d, banded, halves)
+        limit = gain * _tile_seconds(caps.tuning, tile, d, splits, banded)
+        if by_products is not None and by_products.seconds < limit:
+            return AttentionChoice(PRODUCTS, queries=by_products.queries)
     whole = tile == SMALL or banded or splits > 1
     return AttentionChoice(tile, splits, AttentionTail() if whole else _tail(caps.tuning, d))
 
 
-def candidates(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> list[Candidate]:
-    """All bodies, each with the reason why it is excluded, if it is; their times have no model."""
-    chosen = choose(replace(caps, asked=None, forced=()), d, banded, halves)
+def candidates(
+    caps: Caps, d: Dims, banded: bool = False, halves: bool = False, hidden: bool = False
+) -> list[Candidate]:
+    """All bodies, each with the reason why it is excluded, if it is; only PRODUCTS has a model."""
+    chosen = choose(replace(caps, asked=None, forced=()), d, banded, halves, hidden)
     whys = {DECODE: "", SMALL: "", LARGE: ""}
     if LARGE not in caps.tuning.attention.bodies or not fits(caps, *LARGE_NEEDS):
         whys[LARGE] = "not in the tuning table, or too large for a workgroup"
@@ -125,10 +140,27 @@ def candidates(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) 
         if tile != mma.EMULATED:
             ruled_out = "" if mma.may(caps, tile) else "no such matrix units"
             whys[f"{MMA}/{tile}"] = ruled_out if halves else "operands are not float16"
-    return [
+    found = [
         Candidate(chosen if chosen.body == body else AttentionChoice(body), None, why)
         for body, why in whys.items()
     ]
+    cost = products_cost(caps, d, banded, halves)
+    why = "a mask or lengths hide keys" if hidden else ""
+    if cost is None or caps.tuning.attention.products.gain == 0:
+        why = "not in the tuning table, or no room for scores"
+    choice = AttentionChoice(PRODUCTS, queries=cost.queries if cost else 0)
+    return [*found, Candidate(choice, cost and cost.seconds, why)]
+
+
+def _tile_seconds(t: Tuning, tile: str, d: Dims, splits: int, banded: bool) -> float:
+    """The expected seconds of a tile, at the rate of the large tile: each block of columns computes
+    the scores again. A band is taken to hide half of the keys."""
+    own = t.attention.attention_tile
+    depth = cdiv(d.depth, 16) * 16 + padded(d)
+    operations = 2 * d.batch * d.heads * d.queries * d.keys * depth * cdiv(d.value_depth, WIDEST)
+    resident = _resident_workgroups(t) if tile == LARGE else _busy(t, tile, d)
+    full = min(_groups(tile, d) * splits / resident, 1.0)
+    return operations * (0.5 if banded else 1.0) / (own.rate * full)
 
 
 def _busy(t: Tuning, tile: str, d: Dims) -> int:

@@ -23,7 +23,7 @@ from .select import (
     tile_sizes,
 )
 
-__all__ = ["tiles"]
+__all__ = ["batches_of", "heads_from", "tiles"]
 
 
 class _Part(NamedTuple):
@@ -66,12 +66,12 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
     packed_k = scratch.empty((some, padded_depth, key_tiles * tile_keys), "float32")
     values = scratch.empty((some, d.keys, width), "float32") if width else None
     steps: list[Step] = []
-    for kv_head, batches, heads in _batches(d, some):
+    for kv_head, batches, heads in batches_of(d, some):
         n = batches * heads
         qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (packed_q, packed_k))
-        q, k, v = (_heads(x, d, kv_head, batches, heads) for x in (c.q, c.k, c.v))
+        q, k, v = (heads_from(x, d, kv_head, batches, heads) for x in (c.q, c.k, c.v))
         copy = values and values.with_layout((n, *values.shape[1:]), values.strides)
-        lengths = c.lengths and _of_batches(c.lengths, kv_head // d.kv_heads, batches)
+        lengths = c.lengths and _ofbatches_of(c.lengths, kv_head // d.kv_heads, batches)
         steps.append(_pack(caps, q, k, v, lengths, qt, kt, copy, blocks.pitch))
         if copy:
             v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
@@ -131,7 +131,7 @@ def _with_tail(
     return ([main, rest] if whole else [rest]), combine_tiles(caps, partials, sums, c, before)
 
 
-def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
+def batches_of(d: Dims, some: int) -> list[tuple[int, int, int]]:
     """For each dispatch its first KV head, its number of batches, and its KV heads of each batch.
 
     A dispatch has up to `some` KV heads: whole batches, or heads of one batch.
@@ -147,7 +147,7 @@ def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
-def _heads(x: View, d: Dims, kv_head: int, batches: int, heads: int) -> View:
+def heads_from(x: View, d: Dims, kv_head: int, batches: int, heads: int) -> View:
     """The (batches, heads) of q, k or v, starting at KV head `kv_head`."""
     group = x.shape[1] // d.kv_heads
     batch = kv_head // d.kv_heads
@@ -156,7 +156,7 @@ def _heads(x: View, d: Dims, kv_head: int, batches: int, heads: int) -> View:
     return replace(x, shape=(batches, heads * group, *x.shape[2:]), offset=offset)
 
 
-def _of_batches(lengths: View, first: int, count: int) -> View:
+def _ofbatches_of(lengths: View, first: int, count: int) -> View:
     """The lengths of `count` batches."""
     return replace(lengths, shape=(count,), offset=lengths.offset + first * lengths.strides[0])
 

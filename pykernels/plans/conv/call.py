@@ -33,8 +33,8 @@ class Windows:
     stride: tuple[int, int]
     tap: tuple[int, int]
     activation: int
-    # For matrix units: "fast" sums in one piece, "high" in pieces; None is the default of the body.
-    precision: str | None = None
+    precision: str | None = None  # of the call, for products (1 x 1 taps) and Winograd's transforms
+    in_one_piece: bool = False  # do matrix units add all products of a window in one sum?
 
     @property
     def groups(self) -> int:

@@ -69,10 +69,12 @@ def plan(
             )
         over = channels_first(OP, "residual", residual.broadcast_to(shape), layout)
         residual = by_group(over, count, 1)
+    # A result of halves is rounded by more than what a sum in one piece loses.
+    in_one_piece = precision == "fast" or (precision is None and dst.dtype.name == "float16")
     call = Windows(
         x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias, residual=residual,
         dst=by_group(dst, count, 1), origin=(-g.padding[0], -g.padding[2]), stride=g.stride,
         tap=g.dilation, activation=activation_number(OP, activation),
-        precision=precision,
+        precision=precision, in_one_piece=in_one_piece,
     )  # fmt: skip
     return bound(caps, scratch, call, lambda part: steps(caps, scratch, part), "x")

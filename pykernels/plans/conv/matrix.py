@@ -205,7 +205,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
     depth = size[0] * BK
     k = w.with_layout((groups, size[0], c.rows, BK // 2), (w.strides[0], apart[0], w.strides[2], 4))
     splits, each = split_k(depth, splits, BK)
-    longest = depth if c.precision == "fast" else longest_sum(c.depth, BK)
+    longest = depth if c.in_one_piece else longest_sum(c.depth, BK)
     t = target(caps, scratch, c, splits)
     out, vec = _flat(t.out)
     last = not vec and t.out.vectorizable(4, 3)

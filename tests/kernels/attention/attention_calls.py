@@ -9,7 +9,7 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn
-from pykernels.plans.attention.select import MMA, AttentionChoice
+from pykernels.plans.attention.select import MMA, PRODUCTS, AttentionChoice
 from pykernels.reference.attention import attention, lse_budget
 from pykernels.reference.attention import flash_attn_budget as budget
 from pykernels.steps import forced
@@ -80,7 +80,9 @@ class AttentionCalls:
         self.case.build()
         own = self.dev._context.caps
         choice = forced(own, AttentionChoice)
-        units = own.matrix is not None and (choice is None or choice.body.startswith(MMA))
+        units = own.matrix is not None and (
+            choice is None or choice.body.startswith((MMA, PRODUCTS))
+        )
         arrays = [[None if o is None else o.array.copy() for o in ins] for ins, *_ in self.calls]
 
         def run() -> None:

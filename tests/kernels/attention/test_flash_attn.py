@@ -14,7 +14,7 @@ from pykernels.forcing import force
 from pykernels.kernels import flash_attn
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.arguments import Dims
-from pykernels.plans.attention.select import BLOCKS, DECODE, AttentionChoice, choose
+from pykernels.plans.attention.select import BLOCKS, DECODE, PRODUCTS, AttentionChoice, choose
 from pykernels.plans.attention.select import LARGE as LARGE_TILE
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.steps import Caps, Scratch
@@ -28,6 +28,7 @@ BODIES = {
     "decode": AttentionChoice(DECODE), "decode split": AttentionChoice(DECODE, 5),
     "32": AttentionChoice(SMALL_TILE), "32 split": AttentionChoice(SMALL_TILE, 3),
     "large": AttentionChoice(LARGE_TILE), "large split": AttentionChoice(LARGE_TILE, 2),
+    "products": AttentionChoice(PRODUCTS), "products split": AttentionChoice(PRODUCTS, queries=8),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
 SOME = [pytest.param(n, marks=pytest.mark.sample) for n in BODIES]

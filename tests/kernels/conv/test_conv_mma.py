@@ -26,13 +26,17 @@ from pykernels.plans.conv.select_weight import WeightGradChoice
 from pykernels.plans.matmul.select import GemmChoice
 from pykernels.reference.conv import conv2d as reference
 from pykernels.reference.conv import conv2d_backward_weight as weight_reference
-from pykernels.reference.conv import conv2d_backward_weight_budget, window_budget
+from pykernels.reference.conv import (
+    conv2d_backward_weight_budget,
+    conv2d_budget,
+    window_budget,
+)
 from pykernels.steps import Caps, Scratch
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.conftest import FULL
 from tests.emulation import UNITS, emulated
-from tests.harness import Form, random_form
+from tests.harness import Form, assert_close, random_form
 from tests.kernels.conv.conv_calls import F16, F32, ConvCalls, Sizes, random_sizes
 from tests.kernels.conv.test_conv2d_backward_weight import Call, check
 
@@ -255,7 +259,7 @@ def test_numbers_of_one_sign_need_slices(units: pk.Device, monkeypatch: pytest.M
     def worst(*more: object) -> tuple[float, float]:
         dst, dw = units.empty(want.shape), units.empty(shape)
         with force(units, ConvChoice(SMALL), WeightGradChoice(SMALL_WEIGHT), *more):
-            conv2d(units.tensor(x), units.tensor(w), dst)
+            conv2d(units.tensor(x), units.tensor(w), dst, precision="high")
             conv2d_backward_weight(units.tensor(dy), units.tensor(image), dw)
         found = ((dst, want, gate), (dw, want_w, gate_w))
         forward, by_weight = ((np.abs(t.numpy() - v) / g).max() for t, v, g in found)
@@ -283,7 +287,7 @@ def test_precision_says_how_sums_are_bounded(units: pk.Device) -> None:
     error = np.abs(found["fast"] - want)
     assert (np.abs(found["high"] - want) <= window_budget(want, 9 * 912)).all()
     assert (error > window_budget(want, 9 * 912)).any()
-    assert (error <= window_budget(want, 9 * 912, precision="fast")).all()
+    assert (error <= window_budget(want, 9 * 912, in_one_piece=True)).all()
 
 
 # -- the choice -----------------------------------------------------------------------------------
@@ -314,10 +318,31 @@ def _bodies(n: int, c: int, h: int, o: int, k: int = 3, given: Caps = CAPS, dtyp
     return [[step.body.name for step in steps] for steps in found]
 
 
+@gpu
+def test_halves_in_one_piece_stay_within_their_bound(units: pk.Device) -> None:
+    """Of one sign: by default a float16 result may lose what one piece loses; "high" keeps the
+    bound of float32 results."""
+    rng = np.random.default_rng(5)
+    x, w = (rng.uniform(0.05, 0.1, s).astype(F16) for s in ((1, 912, 4, 8), (32, 912, 3, 3)))
+    want = reference(x, w)
+    found = {}
+    with force(units, ConvChoice(SMALL)):
+        for precision in (None, "high", "fast"):
+            out = units.empty(want.shape, "float16")
+            conv2d(units.tensor(x), units.tensor(w), out, precision=precision)  # type: ignore[arg-type]
+            found[precision] = out.numpy()
+    np.testing.assert_array_equal(found[None], found["fast"])
+    assert (found[None] != found["high"]).any()
+    for precision, got in found.items():
+        bound = conv2d_budget(x, w, precision=precision, dtype=np.dtype(F16))
+        assert_close(got, want, bound, str(precision))
+
+
 @pytest.mark.parametrize("dst", (F16, F32))
 @pytest.mark.parametrize("k", (1, 3))
 def test_sums_in_one_piece(k: int, dst: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only "fast" takes them, but for products of halves (1 x 1 windows), where None does."""
+    """Results of float16 take them by default, those of float32 with "fast" only; gradients of
+    windows that are no products never do."""
     slices: list[int] = []
     make = implicit_gemm_mma.step
 
@@ -335,7 +360,12 @@ def test_sums_in_one_piece(k: int, dst: str, monkeypatch: pytest.MonkeyPatch) ->
         step = next(s for s in steps if s.body.name in ("implicit_gemm_mma", "gemm_mma"))
         axes = dict(zip(step.body.axes, step.axes, strict=True))
         one[precision] = not axes["SLICES"] if k == 1 else slices[-1] >= 9 * 512
-    assert one == {None: k == 1 and dst == F16, "high": False, "fast": True}
+    assert one == {None: dst == F16, "high": False, "fast": True}
+    if k > 1:
+        slices.clear()
+        plan_input(CAPS, Scratch(), _view(0, 4, 512, 32, 32), w, y, padding=1)
+        assert slices
+        assert max(slices) < 9 * 512
 
 
 def test_precision_of_other_devices_changes_nothing() -> None:
