@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import pykernels as pk
 from bench.functions import Call, functions
+from pykernels.runtime.bound import MAX_LAUNCHES
 
 __all__ = ["REASONS", "Price", "price", "prices", "table"]
 
@@ -213,26 +214,28 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
         result = call()
     dispatches = len(p.records)
     times, shares, made = [], [], dev.memory_stats().misses
+    loop = min(LOOP, (MAX_LAUNCHES - 2 * LOOP) // max(dispatches, 1))
     for _ in range(rounds):
         with dev.batch():
-            beside = _cost(plain)
-            times.append(_cost(call))
-            beside = (beside + _cost(plain)) / 2
+            beside = _cost(plain, LOOP)
+            times.append(_cost(call, loop))
+            beside = (beside + _cost(plain, LOOP)) / 2
         dev.sync()
         shares.append(times[-1] / beside / max(dispatches, 1))
-    buffers = (dev.memory_stats().misses - made) // (rounds * LOOP)
+    buffers = (dev.memory_stats().misses - made) // (rounds * loop)
     return Price(
         name, min(times), dispatches, _count(result), buffers,
         statistics.median(shares),
     )  # fmt: skip
 
 
-def _cost(call: Call) -> float:
-    """Mean host seconds of LOOP calls."""
+def _cost(call: Call, loop: int) -> float:
+    """Mean host seconds of a call in a loop. The loops of a round are less than a batch, because
+    some drivers work inside of a submit."""
     started = time.perf_counter()
-    for _ in range(LOOP):
+    for _ in range(loop):
         call()
-    return (time.perf_counter() - started) / LOOP
+    return (time.perf_counter() - started) / loop
 
 
 def _count(result: object) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pykernels.call.again import again
 from pykernels.call.apply import Operations, evaluate, operate
 from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
@@ -55,6 +56,7 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
     return evaluate("elementwise", expression, operands, out)  # type: ignore[no-any-return]
 
 
+@again
 def clamp(
     x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
     out: Tensor | None = None,
@@ -80,6 +82,7 @@ def clamp(
     return evaluate("clamp", text, operands, out)  # type: ignore[no-any-return]
 
 
+@again
 def clip(
     x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
     a_min: Array | float | None = None, a_max: Array | float | None = None,
@@ -133,6 +136,7 @@ def gelu(
     return operate(name, known, (x,), (), out)  # type: ignore[no-any-return]
 
 
+@again
 def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = None) -> Array:
     """x with a number where the mask is True; mask and x repeat by numpy's rule.
 
@@ -149,6 +153,7 @@ def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = Non
 _nan_to_num_known: Operations = {}
 
 
+@again
 def nan_to_num(
     x: Array, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
     out: Tensor | None = None,
@@ -171,6 +176,7 @@ def nan_to_num(
     return operate("nan_to_num", _nan_to_num_known, (x,), numbers, out)  # type: ignore[no-any-return]
 
 
+@again
 def isclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False, *, out: Tensor | None = None,
@@ -278,6 +284,7 @@ def reglu(
     return _gated("reglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
+@again
 def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None = None) -> Array:
     """The first half of x times the logistic function of the second, in one pass, as torch's glu.
 

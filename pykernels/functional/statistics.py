@@ -12,6 +12,7 @@ import numpy as np
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.operations.rows import index_select
 from pykernels._generated.operations.sort import searchsorted, sort
+from pykernels.call.again import again
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.operation import either
@@ -36,6 +37,7 @@ _BETWEEN = """where(isnan(last), last, where(a == b and isinf(a), a,
 MOST_BINS = 1 << 24
 
 
+@again
 @whole
 def quantile(
     x: Array, q: float | Sequence[float] | NDArray, axis: Axis = None, *, keepdims: bool = False,
@@ -133,6 +135,7 @@ def _between(points: NDArray, count: int, method: Method) -> tuple[NDArray, NDAr
     return below.astype(np.int32), above.astype(np.int32), parts.astype(np.float32)
 
 
+@again
 @whole
 def histogram(
     x: Array, bins: int | Sequence[float] | Array = 10, range: tuple[float, float] | None = None
