@@ -203,7 +203,8 @@ def allclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> bool:  # fmt: skip
-    """True if all elements are close. Reads the device once; arguments as in `isclose`."""
+    """True if all elements are close; arguments as in `isclose`. The host reads the answer, so the
+    call waits for the device, and captures refuse it."""
     from pykernels.functional import all as every
 
     return bool(every(isclose(a, b, rtol, atol, equal_nan)))
