@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -32,7 +32,7 @@ from pykernels.tensors.quantised import QTensor
 
 from . import autocast
 
-__all__ = ["again", "again_without_tensors"]
+__all__ = ["again", "again_without_tensors", "not_kept"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,6 +112,15 @@ def again(function: Callable[P, R]) -> Callable[P, R]:
 def again_without_tensors(function: Callable[P, R]) -> Callable[P, R]:
     """Like `again`, for functions that may have no tensor: the device is theirs, or the default."""
     return _decorated(function, True)
+
+
+def not_kept(arrays: Iterable[object]) -> None:
+    """Say that the call which runs now has done more than launches, such as a warning, so the
+    function must run each time. `arrays`: the arguments."""
+    for a in arrays:
+        trace = a._context.tracing() if isinstance(a, Tensor) else None
+        if trace is not None:
+            trace.spoil()
 
 
 def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:

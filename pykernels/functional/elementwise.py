@@ -136,7 +136,6 @@ def gelu(
     return operate(name, known, (x,), (), out)  # type: ignore[no-any-return]
 
 
-@again
 def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = None) -> Array:
     """x with a number where the mask is True; mask and x repeat by numpy's rule.
 

@@ -150,9 +150,8 @@ def histogram(
             bool, which are compared as float32.
         bins: The number of bins of equal width, or their edges: n + 1 numbers, (n + 1,), in
             ascending order. The order is not checked for a Tensor.
-        range: The smallest and the largest edge, if `bins` is a number; then the host reads nothing.
-            None reads the smallest and the largest element; for a Tensor this waits for the device,
-            and captures refuse it.
+        range: The smallest and the largest edge, if `bins` is a number. None reads the smallest and
+            the largest element; for a Tensor this waits for the device, and captures refuse it.
 
     Returns:
         Counts, int32 (n,), and edges, float32 (n + 1,), also for float16, where numpy rounds the

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pykernels.call.again import again
+from pykernels.call.again import not_kept
 from pykernels.call.apply import evaluate, reduce
 from pykernels.call.arrays import Array
 from pykernels.call.promotion import result_type
@@ -17,7 +17,7 @@ from pykernels.call.scalars import real
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.tensors.host import type_name
+from pykernels.tensors.host import stacklevel, type_name
 from pykernels.tensors.layout import expanded
 
 __all__ = [
@@ -60,7 +60,6 @@ def smooth(
     return _loss(op, text, reduction, out, input=input, target=target, beta=beta)
 
 
-@again
 def entropy_of_probabilities(
     op: str, input: Array, target: Array, weight: Array | None, reduction: str, out: Out, text: str
 ) -> Array:
@@ -128,20 +127,12 @@ def _shape(a: object) -> tuple[int, ...]:
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
-    """An expression over operands, and the reduction of its values. Each call whose operands repeat
-    warns its caller."""
-    if _shape(operands["input"]) == _shape(operands["target"]):
-        return _computed(op, text, reduction, out, **operands)
+    """An expression over operands, and the reduction of its values."""
     _check(op, operands)
     shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
-    if len(shapes) == 2:
+    if len(shapes) == 2 and shapes[0] != shapes[1]:
+        not_kept(operands.values())
         _warn_of_repeats(op, *shapes)
-    return _computed(op, text, reduction, out, **operands)
-
-
-@again
-def _computed(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
-    _check(op, operands)
     if reduction == "none":
         return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
     return reduce(op, text, reduction, operands, None, False, out)  # type: ignore[no-any-return]
@@ -169,5 +160,5 @@ def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -
             f"[{op}] input has shape {input} and target {target}: both repeat to {whole}, which is "
             "seldom meant; reshape one of them, or say so with broadcast_to",
             UserWarning,
-            stacklevel=5,
+            stacklevel=stacklevel(),
         )

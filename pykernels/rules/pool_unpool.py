@@ -8,7 +8,6 @@ from typing import Any
 
 from pykernels import kernels
 from pykernels._generated.kernels.scatter import KERNEL as SCATTER
-from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -21,7 +20,6 @@ from .pool import Windows, result_of
 __all__ = ["unpooled"]
 
 
-@again
 @whole
 def unpooled(
     op: str, x: Array, indices: Array, kernel_size: Any, stride: Any, padding: Any,
