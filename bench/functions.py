@@ -140,21 +140,24 @@ def _reductions(g: Given) -> NamedCall:
 def _products(g: Given) -> NamedCall:
     x, v = g.x, g.v
     experts, pairs = g.dev.rand((4, 16, 128), seed=12), g.rows.reshape(4, 1)
+    few, first, turned = x[:4], g.signal[0], g.bytes.T
+    gates = _gates(g)
+    three, one = [t[:24] for t in gates], [t[:8] for t in gates]
     return {
         "matmul": lambda: pk.matmul(x, v),
         "linear": lambda: pk.linear(x, g.y),
-        "expert_linear": lambda: pk.expert_linear(x[:4], experts, pairs),
+        "expert_linear": lambda: pk.expert_linear(few, experts, pairs),
         "dot": lambda: pk.dot(x, v),
         "einsum": lambda: pk.einsum("ij,jk->ik", x, v),
         "tensordot": lambda: pk.tensordot(x, v, 1),
-        "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, g.bytes.T),
+        "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, turned),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
-        "gru": lambda: pk.gru(g.signal, *(t[:24] for t in _gates(g))),
-        "gru_cell": lambda: pk.gru_cell(g.signal[0], g.square, *(t[:24] for t in _gates(g))),
-        "rnn": lambda: pk.rnn(g.signal, *(t[:8] for t in _gates(g))),
-        "rnn_cell": lambda: pk.rnn_cell(g.signal[0], g.square, *(t[:8] for t in _gates(g))),
-        "lstm": lambda: pk.lstm(g.signal, *_gates(g)),
-        "lstm_cell": lambda: pk.lstm_cell(g.signal[0], (g.square, g.square), *_gates(g)),
+        "gru": lambda: pk.gru(g.signal, *three),
+        "gru_cell": lambda: pk.gru_cell(first, g.square, *three),
+        "rnn": lambda: pk.rnn(g.signal, *one),
+        "rnn_cell": lambda: pk.rnn_cell(first, g.square, *one),
+        "lstm": lambda: pk.lstm(g.signal, *gates),
+        "lstm_cell": lambda: pk.lstm_cell(first, (g.square, g.square), *gates),
     }
 
 
@@ -186,7 +189,8 @@ def _images(g: Given) -> NamedCall:
     small, at = pk.max_pool2d(image, 2, return_indices=True)
     short, places = pk.max_pool1d(signal, 2, return_indices=True)
     volume, cubes = image.reshape(1, 8, 4, 8, 8), g.x.reshape(8, 8, 2, 2, 4)[..., :2]
-    windows, columns = pk.win_part(g.image[0], 4), pk.unfold(image, 2, stride=2)
+    whole = image[0]
+    windows, columns = pk.win_part(whole, 4), pk.unfold(image, 2, stride=2)
     parts, nearest = pk.adaptive_max_pool2d(image, 4, return_indices=True)
     grid = g.square.reshape(1, 4, 8, 2)
     return {
@@ -237,7 +241,7 @@ def _images(g: Given) -> NamedCall:
         "avg_pool3d": lambda: pk.avg_pool3d(volume, 2),
         "unfold": lambda: pk.unfold(image, 2, stride=2),
         "fold": lambda: pk.fold(columns, 16, 2, stride=2),
-        "win_part": lambda: pk.win_part(image[0], 4),
+        "win_part": lambda: pk.win_part(whole, 4),
         "win_unpart": lambda: pk.win_unpart(windows, (8, 16)),
     }
 
@@ -274,6 +278,7 @@ def _attention(g: Given) -> NamedCall:
     o, lse = pk.flash_attn(q, q, q, return_lse=True)
     cache, places = dev.zeros((1, 2, 8, 32)), g.labels
     many = dev.rand((1, 4, 8, 32), seed=11)
+    table = g.y.reshape(16, 64)[:15]
     return {
         "flash_attn": lambda: pk.flash_attn(q, q, q),
         "flash_attn_backward": lambda: pk.flash_attn_backward(q, q, q, o, lse, o),
@@ -281,7 +286,7 @@ def _attention(g: Given) -> NamedCall:
         "rope": lambda: pk.rope(q, places),
         "rope_append": lambda: pk.rope_append(many, places, cache),
         "rope_table": lambda: pk.rope_table(32, device=dev),
-        "get_rel_pos": lambda: pk.get_rel_pos(g.y.reshape(16, 64)[:15], 8, 8),
+        "get_rel_pos": lambda: pk.get_rel_pos(table, 8, 8),
         "timestep_embedding": lambda: pk.timestep_embedding(g.eight, 32),
     }
 

@@ -8,7 +8,8 @@ one sync at the end:
 
 GPU     timestamps around whole batches of calls
 raw     the same dispatches and number of submits by raw calls, with bind groups made beforehand;
-        for reads a path written by hand, for numpy arrays an upload, a call and a read
+        for reads a path written by hand, for writes a copy into mapped memory, for numpy arrays an
+        upload, a call and a read
 wall    our calls
 torch   torch's eager calls, by the same clock (cudnn.benchmark on, TF32 off), if torch has a GPU
 record  host time of a call inside `batch()`, without and with the submit of the batch
@@ -35,7 +36,7 @@ import pykernels as pk
 from bench import prices
 from bench.chain import LARGE, SMALL, Chain
 from bench.facts import check_softmax, first_calls, memory, threads
-from bench.raw import RawLoop, RawRead, recorded, waiter
+from bench.raw import RawLoop, RawRead, RawWrite, recorded, waiter
 from pykernels.bench.case import CheckFailed, Loaded, load
 from pykernels.bench.cases import peers, problem
 from pykernels.bench.clock import GpuSample, HostSample, Sample
@@ -135,6 +136,8 @@ class Bench:
             yield f"numpy {name}", partial(self.arrays, name, cut if self.small else shape)
         for name, nbytes, few in READS:
             yield f"read {name}", partial(self.read, name, few if self.small else nbytes)
+        for name, nbytes, few in READS:
+            yield f"write {name}", partial(self.write, name, few if self.small else nbytes)
         yield "sync", self.sync
         yield "threads", partial(self._fact, "threads", threads)
         yield "chain", self.chain
@@ -287,6 +290,29 @@ class Bench:
             self._alternate(
                 f"read {name}, in place", partial(ours, out=room), partial(hand, room), there
             )
+
+    def write(self, name: str, nbytes: int) -> None:
+        """A write and a sync, beside a copy into memory that is mapped already."""
+        t, hand = self.dev.empty((nbytes // 4,)), RawWrite(self.dev, nbytes)
+        x = np.random.default_rng(0).random((nbytes // 4,), np.float32)
+
+        def wall() -> None:
+            t.write(x)
+            self.dev.sync()
+
+        def copy() -> None:
+            target.copy_(source)
+            self.torch.cuda.synchronize()
+
+        if self.torch:
+            source, target = self.torch.from_numpy(x), self.torch.empty(x.shape, device="cuda")
+        try:
+            torch = copy if self.torch else None
+            self._alternate(f"write {name}", wall, partial(hand, x), torch)
+        finally:
+            hand.close()
+        if not np.array_equal(t.numpy(), x):
+            raise CheckFailed(f"[write {name}] the tensor holds something else")
 
     def sync(self) -> None:
         """A sync without pending work."""

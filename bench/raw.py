@@ -11,12 +11,12 @@ import numpy as np
 
 import pykernels as pk
 
-__all__ = ["Command", "RawLoop", "RawRead", "recorded", "waiter"]
+__all__ = ["Command", "RawLoop", "RawRead", "RawWrite", "recorded", "waiter"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 # Pipeline, bind group, its dynamic offset, grid: raw handles of the engine.
 Command: TypeAlias = tuple[Any, Any, Any, int, int]
-MAP_READ, COPY_DST = 0x1, 0x08
+MAP_READ, MAP_WRITE, COPY_SRC, COPY_DST = 0x1, 0x2, 0x04, 0x08
 NEVER = (1 << 64) - 1
 
 
@@ -154,3 +154,24 @@ class RawRead:
         lib.wgpuCommandBufferRelease(self._buffers[0])
         lib.wgpuCommandEncoderRelease(encoder)
         return found
+
+
+class RawWrite:
+    """A copy into a staging buffer that stays mapped: the least time of a write."""
+
+    def __init__(self, dev: pk.Device, nbytes: int) -> None:
+        context = dev._context
+        self._ffi = context.engine.ffi
+        usage = MAP_WRITE | COPY_SRC
+        self._keep = context.raw.create_buffer(size=nbytes, usage=usage, mapped_at_creation=True)
+        lib = context.engine.lib
+        self._target = lib.wgpuBufferGetMappedRange(self._keep._internal, 0, nbytes)
+        self._nbytes = nbytes
+
+    def __call__(self, array: Array) -> None:
+        """Copy a contiguous array."""
+        self._ffi.memmove(self._target, self._ffi.from_buffer(array), self._nbytes)
+
+    def close(self) -> None:
+        """Release the buffer."""
+        self._keep.destroy()

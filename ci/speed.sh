@@ -13,7 +13,7 @@ commands() {
     cat <<'END'
 host:        -m bench.latency --functions
 latency:     -m bench.latency
-sweep:       -m pykernels bench --sweep all --csv bench/results/speed/sweep.csv --plot bench/results/speed/sweep.svg
+sweep:       -m pykernels bench --sweep all --peers torch --json bench/results/speed/sweep.json --csv bench/results/speed/sweep.csv --plot bench/results/speed/sweep.svg
 tune:        -m pykernels tune --restart
 check:       -m pykernels tune --check 100
 precision:   -m bench.precision

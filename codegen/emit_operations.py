@@ -30,6 +30,8 @@ def emit_operations(functions: Sequence[Function]) -> str:
 def operation_imports(functions: Sequence[Function]) -> list[str]:
     """The imports of a module of these functions: rules, checks and kernels."""
     imports = [""]
+    if any(not isinstance(f, Declared) for f in functions):
+        imports.append("from pykernels.call.again import again")
     homes = {name: home for f in functions for name, home in f.homes.items()}
     for home in sorted({*homes.values()} - {"pykernels.call.scalars"}):
         names = sorted(name for name in homes if homes[name] == home)
@@ -95,6 +97,8 @@ def _signature(f: Function) -> Iterator[str]:
     signature += [f"**{a.name}: Unpack[{a.type}]" for a in f.arguments if a.rest]
     if isinstance(f, Declared) and any(a.converts for a in f.arrays):
         yield "@whole"  # conversions by checks are part of the call
+    if not isinstance(f, Declared):
+        yield "@again"  # its rule composes other functions
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"

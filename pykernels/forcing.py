@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import ArgumentError
 from .steps import Caps, Kernel
-from .tuning import load
+from .tuning import Tuning, load
 
 if TYPE_CHECKING:
     from .device import Device
@@ -29,19 +29,21 @@ if TYPE_CHECKING:
 __all__ = ["choice", "force", "parse", "with_forced"]
 
 
-def with_forced(caps: Caps, *choices: Any, tuning: str | None = None) -> Caps:
+def with_forced(caps: Caps, *choices: Any, tuning: str | Tuning | None = None) -> Caps:
     """Capabilities with which plans use these choices (of each kind the first) and this tuning
     table."""
-    table = caps.tuning if tuning is None else load(tuning)
+    table = (
+        tuning if isinstance(tuning, Tuning) else caps.tuning if tuning is None else load(tuning)
+    )
     return replace(caps, forced=(*choices, *caps.forced), tuning=table)
 
 
 @contextmanager
-def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[None]:
+def force(device: Device, *choices: Any, tuning: str | Tuning | None = None) -> Iterator[None]:
     """All calls on the device use these choices, also calls of other threads.
 
-    `tuning` names a table or a file, as `PYKERNELS_TUNING` does. If the call or the device does not
-    allow a choice, the body or its pipeline raises an error.
+    `tuning` is a table, or names a table or a file, as `PYKERNELS_TUNING` does. If the call or the
+    device does not allow a choice, the body or its pipeline raises an error.
     """
     context = device._context
     with context.lock:

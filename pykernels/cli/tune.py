@@ -127,6 +127,8 @@ def _measure(dev: Device, small: bool, restart: bool) -> None:
     click.echo(f"longest dispatch {found.longest * 1e3:.1f} ms, {_spent(started)}")
     click.echo(f"the table {found.base}: {_mean(found.before)}")
     _report(found.own, "this table")
+    for change in found.changes:
+        click.echo(f"  {change}")
 
 
 def _check(dev: Device, count: int, seed: int, small: bool) -> None:

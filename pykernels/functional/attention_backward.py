@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykernels._generated.kernels.flash_attn_backward import KERNEL
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
@@ -14,6 +15,7 @@ from .attention import Causal, Window
 __all__ = ["flash_attn_backward"]
 
 
+@again
 @whole
 def flash_attn_backward(
     q: Array,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pykernels._generated.kernels.conv2d import KERNEL
 from pykernels._generated.operations.conv import conv2d, conv_transpose2d
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.promotion import promote
 from pykernels.call.scalars import integer, integers
@@ -24,6 +25,7 @@ _CONV, _TRANSPOSE = (replace(KERNEL, name=op) for op in ("conv3d", "conv_transpo
 Activation = Literal["relu", "silu", "gelu_tanh", "gelu"] | None
 
 
+@again
 @whole
 def conv3d(
     x: Array, w: Array, bias: Array | None = None, stride: int | Sequence[int] = 1,
@@ -95,6 +97,7 @@ def conv3d(
     return call.leave(result[0] if single else result)
 
 
+@again
 @whole
 def conv_transpose3d(
     x: Array, w: Array, bias: Array | None = None, stride: int | Sequence[int] = 1,

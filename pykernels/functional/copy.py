@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykernels._generated.kernels.cpy import KERNEL
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike, dtype_of
@@ -16,6 +17,7 @@ from ._caches import copy_blocks
 __all__ = ["astype", "copy", "copyto"]
 
 
+@again
 def astype(x: Array, dtype: DTypeLike) -> Array:
     """A contiguous copy in another dtype, by the rules of `kernels.cpy` (float to int saturates).
 
@@ -36,6 +38,7 @@ def astype(x: Array, dtype: DTypeLike) -> Array:
     return call.leave(dst)
 
 
+@again
 def copy(x: Array) -> Array:
     """A contiguous copy, bit for bit: `copy(x.T)` transposes. Returns a Tensor for a Tensor, a
     numpy array for a numpy array."""
@@ -46,6 +49,7 @@ def copy(x: Array) -> Array:
     return call.leave(dst)
 
 
+@again
 def copyto(dst: Tensor | QTensor, src: Array | QTensor) -> None:
     """Write `src` to all elements of `dst`, broadcast by numpy's rules and converted to its dtype.
     Numbers are quantised to the blocks of a QTensor; blocks become numbers, or blocks of another

@@ -9,6 +9,7 @@ import numpy as np
 from pykernels._generated.kernels import cpy as _cpy
 from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import scatter as _scatter
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import bits_of, integer
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
@@ -22,6 +23,7 @@ _DIAG = replace(_cpy.KERNEL, name="diag")
 _ONE_HOT = replace(_scatter.KERNEL, name="one_hot")
 
 
+@again
 @whole
 def diag(x: Array, k: int = 0) -> Array:
     """A matrix with x on its k-th diagonal and zeros elsewhere. If x is a matrix, the result is a
@@ -50,6 +52,7 @@ def diag(x: Array, k: int = 0) -> Array:
     return call.leave(result)
 
 
+@again
 @whole
 def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Array:
     """A new last axis with a 1 at the position that the index gives, and zeros elsewhere (torch).

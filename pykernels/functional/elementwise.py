@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pykernels.call.again import again
 from pykernels.call.apply import Operations, evaluate, operate
 from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
@@ -56,6 +57,7 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
     return evaluate("elementwise", expression, operands, out)  # type: ignore[no-any-return]
 
 
+@again
 def clamp(
     x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
     out: Tensor | None = None,
@@ -81,6 +83,7 @@ def clamp(
     return evaluate("clamp", text, operands, out)  # type: ignore[no-any-return]
 
 
+@again
 def clip(
     x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
     a_min: Array | float | None = None, a_max: Array | float | None = None,
@@ -150,6 +153,7 @@ def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = Non
 _nan_to_num_known: Operations = {}
 
 
+@again
 def nan_to_num(
     x: Array, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
     out: Tensor | None = None,
@@ -172,6 +176,7 @@ def nan_to_num(
     return operate("nan_to_num", _nan_to_num_known, (x,), numbers, out)  # type: ignore[no-any-return]
 
 
+@again
 def isclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False, *, out: Tensor | None = None,
@@ -198,7 +203,8 @@ def allclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> bool:  # fmt: skip
-    """True if all elements are close. Reads the device once; arguments as in `isclose`."""
+    """True if all elements are close; arguments as in `isclose`. The host reads the answer, so the
+    call waits for the device, and captures refuse it."""
     from pykernels.functional import all as every
 
     return bool(every(isclose(a, b, rtol, atol, equal_nan)))
@@ -282,6 +288,7 @@ def reglu(
     return _gated("reglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
+@again
 def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None = None) -> Array:
     """The first half of x times the logistic function of the second, in one pass, as torch's glu.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pykernels.call.again import again, again_without_tensors
 from pykernels.call.arrays import Array, array_of
 from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
@@ -28,16 +29,19 @@ def empty(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None =
     return device_of(device).empty(shape, dtype)
 
 
+@again_without_tensors
 def zeros(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
     """A tensor of zeros, on the default device unless one is given."""
     return device_of(device).zeros(shape, dtype)
 
 
+@again_without_tensors
 def ones(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
     """A tensor of ones, on the default device unless one is given."""
     return device_of(device).ones(shape, dtype)
 
 
+@again_without_tensors
 def full(
     shape: Shape, value: Tensor | float, dtype: DTypeLike | None = None, *,
     device: Device | None = None,
@@ -64,16 +68,19 @@ def empty_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     return found.numpy() if host else found
 
 
+@again
 def zeros_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     """Zeros in x's shape; arguments as in `empty_like`."""
     return full_like(x, 0, dtype)
 
 
+@again
 def ones_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     """Ones in x's shape; arguments as in `empty_like`."""
     return full_like(x, 1, dtype)
 
 
+@again
 def full_like(x: Array, value: float, dtype: DTypeLike | None = None) -> Array:
     """One value everywhere in x's shape; other arguments as in `empty_like`."""
     found, host = new_like("full_like", x, dtype)

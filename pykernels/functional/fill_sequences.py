@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from pykernels import kernels
+from pykernels.call.again import again_without_tensors
 from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
@@ -14,6 +15,7 @@ from pykernels.tensors.host import shape_of
 __all__ = ["arange", "eye", "linspace"]
 
 
+@again_without_tensors
 def arange(
     start: float,
     stop: float | None = None,
@@ -65,6 +67,7 @@ def arange(
     return _steps(count, first, step, "uint32" if name == "uint32" else "int32", name, device)
 
 
+@again_without_tensors
 def linspace(
     start: float,
     stop: float,
@@ -106,6 +109,7 @@ def linspace(
     return t
 
 
+@again_without_tensors
 def eye(
     n: int,
     m: int | None = None,

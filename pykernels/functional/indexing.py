@@ -12,6 +12,7 @@ from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import bits_of, flag, integer
 from pykernels.device import Tensor
@@ -33,6 +34,7 @@ _SCATTER_ADD = replace(
 )
 
 
+@again
 @whole
 def scatter(
     x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
@@ -78,6 +80,7 @@ def scatter(
     return call.leave(result)
 
 
+@again
 @whole
 def scatter_add(
     x: Array, axis: int, index: Array, src: Array, *, check: bool = True,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pykernels._generated.kernels import solve_tri as _solve_tri
 from pykernels._generated.wrappers import solve_tri as _wrapper
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
@@ -23,6 +24,7 @@ _SOLVE = replace(
 )
 
 
+@again
 @whole
 def solve_triangular(
     a: Array, b: Array, *, upper: bool, left: bool = True, unitriangular: bool = False,

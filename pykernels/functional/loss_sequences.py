@@ -12,6 +12,7 @@ from pykernels._generated.kernels.gather import KERNEL
 from pykernels._generated.operations.move import gather
 from pykernels._generated.operations.reduce import mean
 from pykernels._generated.operations.reduce import sum as sum_
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import choice, flag, integer
@@ -33,6 +34,7 @@ _NONE = -1e30  # stands for log(0); unlike those of -inf, its differences are no
 Lengths: TypeAlias = Any  # Tensor, numpy array, list of integers, or integer
 
 
+@again
 @whole
 def ctc_loss(
     log_probs: Array, targets: Array, input_lengths: Lengths, target_lengths: Lengths,

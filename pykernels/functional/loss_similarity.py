@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pykernels._generated.kernels.maximum import KERNEL
 from pykernels._generated.operations.reduce import norm
+from pykernels.call.again import again
 from pykernels.call.apply import reduce
 from pykernels.call.arrays import Array, Call
 from pykernels.call.autocast import live, recast
@@ -23,6 +24,7 @@ _ARGS = tuple(
 _COSINE = replace(KERNEL, name="cosine_similarity", args=_ARGS)
 
 
+@again
 @whole
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
     """The cosine of the angle between vectors along an axis, as in torch:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast, overload
 from pykernels._generated.functional import mul
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.operations.reduce import sum as sum_
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.autocast import live, recast
 from pykernels.call.promotion import result_type
@@ -53,6 +54,7 @@ def einsum(
 def einsum(
     subscripts: str, *operands: Array, optimize: Optimize = False, out: Tensor | None = None
 ) -> Array: ...
+@again
 @whole
 def einsum(
     subscripts: str, *operands: Array, optimize: Optimize = False, out: Tensor | None = None
@@ -133,6 +135,7 @@ def _one(
     return call.leave(result)
 
 
+@again
 @whole
 def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) -> Array:
     """The sum of products over some axes of a and b, as numpy.tensordot.
@@ -183,6 +186,7 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
     return call.leave(_contract(op, call, _dtype(op, [left, right], out), pair, output))
 
 
+@again
 def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Array:
     """The sum of products over the last axis of a and the second-to-last axis of b, by the rules of
     numpy: result[..., i, ..., k] = sum over j of a[..., i, j] * b[..., j, k]. If b has one axis,

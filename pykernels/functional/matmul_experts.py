@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels._generated.kernels.mul_mat_id import KERNEL
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call, array_of
 from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
@@ -16,6 +17,7 @@ from pykernels.tensors.quantised import QTensor
 __all__ = ["expert_linear"]
 
 
+@again
 @whole
 def expert_linear(
     x: Array, w: Array | QTensor, experts: Array, *, out: Tensor | None = None

@@ -14,6 +14,7 @@ from pykernels._generated.kernels import cpy as _cpy
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import pad as _pad
 from pykernels._generated.wrappers import pad as _pad_wrapper
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call, NDArray, narrowed
 from pykernels.call.operation import either
 from pykernels.call.promotion import promote
@@ -44,6 +45,7 @@ _TILE = replace(_cpy.KERNEL, name="tile")
 # -- joining --------------------------------------------------------------------------------------
 
 
+@again
 @whole
 def concatenate(
     arrays: Sequence[Array],
@@ -82,6 +84,7 @@ def concatenate(
 cat = concatenate  # torch's name
 
 
+@again
 @whole
 def stack(
     arrays: Sequence[Array], axis: int = 0, *, dim: int | None = None, out: Tensor | None = None
@@ -185,6 +188,7 @@ def _joined(
 # -- repeating ------------------------------------------------------------------------------------
 
 
+@again
 @whole
 def repeat(
     x: Array, repeats: int | Counts, axis: int | None = None, *, dim: int | None = None
@@ -248,6 +252,7 @@ def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
     return result
 
 
+@again
 @whole
 def tile(x: Array, reps: int | Sequence[int]) -> Array:
     """x, repeated along each axis by the number in `reps` (numpy).
@@ -274,6 +279,7 @@ def tile(x: Array, reps: int | Sequence[int]) -> Array:
     return call.leave(result)
 
 
+@again
 @whole
 def roll(
     x: Array,
@@ -331,6 +337,7 @@ def _rolled(s: Tensor, t: Tensor, axis: int, by: int) -> Iterator[tuple[Tensor, 
 # -- borders --------------------------------------------------------------------------------------
 
 
+@again
 @whole
 def pad(
     x: Array, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykernels._generated.operations.pool import avg_pool2d
+from pykernels.call.again import again
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import integer, real
@@ -16,6 +17,7 @@ from pykernels.tensors.host import type_name
 __all__ = ["local_response_norm"]
 
 
+@again
 @whole
 def local_response_norm(
     x: Array,

@@ -6,6 +6,7 @@ from pykernels import kernels
 from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
 from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
 from pykernels._generated.operations.norm import group_norm
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call, array_of
 from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import flag
@@ -62,6 +63,7 @@ def instance_norm(
     return group_norm(x, max(x.shape[1], 1), weight, bias, eps, out=out)
 
 
+@again
 @whole
 def batch_norm(
     x: Array,

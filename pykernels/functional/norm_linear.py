@@ -9,6 +9,7 @@ from pykernels._generated.operations.matmul import linear
 from pykernels._generated.operations.norm import rms_norm
 from pykernels._generated.ops import Activation
 from pykernels.call import autocast
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
@@ -31,6 +32,7 @@ _GATES = {
 }  # fmt: skip
 
 
+@again
 @whole
 def rms_norm_linear(
     x: Array,

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from pykernels import kernels
+from pykernels.call.again import again
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import flag, real
 from pykernels.device import Device, LostTensor, Tensor, device_of
@@ -251,6 +252,7 @@ def _adam(
     return param
 
 
+@again
 @whole
 def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale gradients in place so that their norm is at most `max_norm`, all on the device.
@@ -284,6 +286,7 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     return total
 
 
+@again
 @whole
 def clip_grad_value(grads: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Limit the elements of gradients to [-clip_value, clip_value], in place; a launch for each.

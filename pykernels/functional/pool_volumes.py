@@ -9,6 +9,7 @@ from typing import Any
 from pykernels._generated.kernels.avg_pool2d import KERNEL as _AVG_KERNEL
 from pykernels._generated.kernels.max_pool2d import KERNEL as _MAX_KERNEL
 from pykernels._generated.operations.pool import avg_pool2d, max_pool2d
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
@@ -23,6 +24,7 @@ _AVG, _MAX = replace(_AVG_KERNEL, name="avg_pool3d"), replace(_MAX_KERNEL, name=
 Three = int | Sequence[int]
 
 
+@again
 @whole
 def max_pool3d(
     x: Array, kernel_size: Three, stride: Three | None = None, padding: Three = 0,
@@ -54,6 +56,7 @@ def max_pool3d(
     return call.leave(y[0] if x.ndim == 4 else y)
 
 
+@again
 @whole
 def avg_pool3d(
     x: Array, kernel_size: Three, stride: Three | None = None, padding: Three = 0,

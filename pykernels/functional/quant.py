@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykernels._generated.kernels import dequantize as _dequantize
 from pykernels._generated.kernels import quantize as _quantize
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike
@@ -17,6 +18,7 @@ from pykernels.tensors.quantised import QTensor
 __all__ = ["dequantize", "quantize"]
 
 
+@again
 @whole
 def quantize(x: Array, type: str) -> QTensor:
     """Quantise numbers to blocks along the last axis, by ggml's rule.
@@ -54,6 +56,7 @@ def quantize(x: Array, type: str) -> QTensor:
     return q
 
 
+@again
 def dequantize(q: QTensor, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """The numbers of quantised weights, bit for bit as ggml computes them.
 

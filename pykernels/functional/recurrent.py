@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels._generated.operations.matmul import linear, matmul
+from pykernels.call.again import again
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import flag
@@ -19,6 +20,7 @@ from ._recurrent_base import check, leave, sequence, tensors
 __all__ = ["lstm", "lstm_cell"]
 
 
+@again
 @whole
 def lstm(
     x: Array,
@@ -72,6 +74,7 @@ def lstm(
     return leave(host, result), (leave(host, state[0]), leave(host, state[1]))
 
 
+@again
 @whole
 def lstm_cell(
     x: Array,

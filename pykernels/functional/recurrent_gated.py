@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from pykernels._generated.operations.matmul import linear, matmul
+from pykernels.call.again import again
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import choice, flag
@@ -24,6 +25,7 @@ Nonlinearity = Literal["tanh", "relu"]
 _Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
+@again
 @whole
 def gru(
     x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
@@ -60,6 +62,7 @@ def gru(
     return _layer(op, 3, host, given, back, _gated(given[2], given[4]))
 
 
+@again
 @whole
 def gru_cell(
     x: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None,
@@ -87,6 +90,7 @@ def gru_cell(
     return _cell(op, 3, host, given, _gated(given[2], given[4]))
 
 
+@again
 @whole
 def rnn(
     x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
@@ -124,6 +128,7 @@ def rnn(
     return _layer(op, 1, host, given, back, _plain(op, given[2], given[4], nonlinearity))
 
 
+@again
 @whole
 def rnn_cell(
     x: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None,

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from pykernels import kernels
 from pykernels._generated.kernels.resize import KERNEL
 from pykernels._generated.operations.resize import _sampled as floats
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
@@ -143,6 +144,7 @@ def _sampled(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
         kernels.cpy(images, dst)
 
 
+@again
 @whole
 def interpolate(
     input: Array,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pykernels._generated.kernels.maximum import KERNEL
 from pykernels._generated.operations.move import gather
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import choice, flag
 from pykernels.device import Tensor
@@ -37,6 +38,7 @@ _SHARES = (_AWAY.format("(t + 1)"), _NEAR.format("t"), _NEAR.format("(1 - t)"),
            _AWAY.format("(2 - t)"))  # fmt: skip
 
 
+@again
 @whole
 def grid_sample(
     input: Array, grid: Array, mode: Mode = "bilinear", padding_mode: Padding = "zeros",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pykernels._generated.kernels.cpy import KERNEL
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
@@ -22,6 +23,7 @@ _PART, _UNPART, _REL_POS = (
 )
 
 
+@again
 @whole
 def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     """An image cut into square windows, row by row, as ggml's win_part.
@@ -54,6 +56,7 @@ def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     return call.leave(result)
 
 
+@again
 @whole
 def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None) -> Array:
     """The image that `win_part` cut into windows, without its padding. Bits are copied.
@@ -87,6 +90,7 @@ def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None
     return call.leave(result)
 
 
+@again
 @whole
 def get_rel_pos(x: Array, q: int, k: int) -> Array:
     """The embeddings of the distances of queries and keys: result[i, j] = x[i - j + k - 1].

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, Unpack
 
 from pykernels import kernels
 from pykernels._generated.kernels.rope_append import KERNEL as _APPEND
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.scalars import integer
 from pykernels.device import Device, Tensor, device_of
@@ -23,6 +24,7 @@ __all__ = ["rope_append", "rope_table"]
 Style: TypeAlias = Literal["normal", "neox"]
 
 
+@again
 def rope_append(
     x: Array, positions: Array, cache: Tensor | QTensor, *, dims: int | None = None,
     style: Style = "normal", axis: int = -2, table: Tensor | None = None, out: Tensor | None = None,

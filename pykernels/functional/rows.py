@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykernels._generated.wrappers import set_rows as _set_rows
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError
@@ -14,6 +15,7 @@ from ._caches import set_block_rows
 __all__ = ["set_rows"]
 
 
+@again
 def set_rows(
     src: Array, index: Array, dst: Tensor | QTensor, *, check: bool = True, distinct: bool = False
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pykernels import kernels
 from pykernels._generated.kernels.add_rows import KERNEL
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, integer
 from pykernels.device import Tensor
@@ -25,6 +26,7 @@ _CALL = replace(
 )
 
 
+@again
 @whole
 def embedding_backward(
     dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,

@@ -7,6 +7,7 @@ import numpy as np
 from pykernels._generated.kernels.bincount import KERNEL as _COUNTS
 from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
 from pykernels._generated.operations.sort import top_k
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
@@ -21,6 +22,7 @@ __all__ = ["bincount", "topk"]
 topk = top_k  # torch's name
 
 
+@again
 @whole
 def bincount(
     x: Array,

@@ -12,6 +12,7 @@ import numpy as np
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.operations.rows import index_select
 from pykernels._generated.operations.sort import searchsorted, sort
+from pykernels.call.again import again
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.operation import either
@@ -36,6 +37,7 @@ _BETWEEN = """where(isnan(last), last, where(a == b and isinf(a), a,
 MOST_BINS = 1 << 24
 
 
+@again
 @whole
 def quantile(
     x: Array, q: float | Sequence[float] | NDArray, axis: Axis = None, *, keepdims: bool = False,
@@ -133,6 +135,7 @@ def _between(points: NDArray, count: int, method: Method) -> tuple[NDArray, NDAr
     return below.astype(np.int32), above.astype(np.int32), parts.astype(np.float32)
 
 
+@again
 @whole
 def histogram(
     x: Array, bins: int | Sequence[float] | Array = 10, range: tuple[float, float] | None = None
@@ -147,9 +150,8 @@ def histogram(
             bits and bool, which are compared as float32.
         bins: The number of bins of equal width, or their edges: n + 1 numbers, (n + 1,), in
             ascending order. The order is not checked for a Tensor.
-        range: The smallest and the largest edge, if `bins` is a number. None takes the smallest and
-            the largest element; for a Tensor they are read from the device, and captures refuse
-            this.
+        range: The smallest and the largest edge, if `bins` is a number. None reads the smallest and
+            the largest element; for a Tensor this waits for the device, and captures refuse it.
 
     Returns:
         Counts, int32 (n,), and edges, float32 (n + 1,), also for float16, where numpy rounds the

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from pykernels.call.again import again
 from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
 from pykernels.call.scalars import choice, integer
@@ -27,6 +28,7 @@ __all__ = [
 Axes = int | Sequence[int]
 
 
+@again
 def squeeze(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
     """A view without the axes of size 1, or without the axes that `axis` names.
 
@@ -38,6 +40,7 @@ def squeeze(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> A
     return cast(Array, axes.squeeze(array_of("squeeze", "x", x), axis))
 
 
+@again
 def unsqueeze(x: Array, axis: int) -> Array:
     """A view with a new axis of size 1, at position `axis` of the result.
 
@@ -47,6 +50,7 @@ def unsqueeze(x: Array, axis: int) -> Array:
     return cast(Array, axes.expand_dims(array_of("unsqueeze", "x", x), axis, "unsqueeze"))
 
 
+@again
 def expand_dims(x: Array, axis: Axes) -> Array:
     """A view with new axes of size 1, at these positions of the result.
 
@@ -56,6 +60,7 @@ def expand_dims(x: Array, axis: Axes) -> Array:
     return cast(Array, axes.expand_dims(array_of("expand_dims", "x", x), axis))
 
 
+@again
 def expand(x: Array, shape: Axes) -> Array:
     """`broadcast_to`, where -1 keeps the size of the axis (torch).
 
@@ -65,6 +70,7 @@ def expand(x: Array, shape: Axes) -> Array:
     return _broadcast(array_of("expand", "x", x), axes.expand(x, shape))
 
 
+@again
 def broadcast_to(x: Array, shape: Axes) -> Array:
     """A read-only view of the same elements in a larger shape, by strides of 0.
 
@@ -74,6 +80,7 @@ def broadcast_to(x: Array, shape: Axes) -> Array:
     return _broadcast(array_of("broadcast_to", "x", x), shape_of(shape))
 
 
+@again
 def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
     """The axes from `start_axis` to `end_axis` as one axis: a view if possible, else a copy.
 
@@ -83,6 +90,7 @@ def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
     return cast(Array, axes.flatten(array_of("flatten", "x", x), start_axis, end_axis))
 
 
+@again
 def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
     """A view with axes moved to new positions; the others keep their order.
 
@@ -93,6 +101,7 @@ def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
     return cast(Array, axes.moveaxis(array_of("moveaxis", "x", x), source, destination))
 
 
+@again
 def permute(x: Array, dims: Sequence[int]) -> Array:
     """A view with the axes in this order (torch).
 
@@ -108,6 +117,7 @@ def permute(x: Array, dims: Sequence[int]) -> Array:
     return found.transpose(order)
 
 
+@again
 def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     """A view with two axes exchanged.
 
@@ -117,6 +127,7 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     return cast(Array, axes.swapaxes(array_of("swapaxes", "x", x), axis1, axis2))
 
 
+@again
 def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
     """A view that runs backwards along these axes; None is all axes.
 
@@ -128,6 +139,7 @@ def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Arra
     return cast(Array, axes.flip(array_of("flip", "x", x), axis))
 
 
+@again
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """A view of the diagonals over two axes, as the last axis; `offset` counts from the main
     diagonal upwards.
@@ -142,6 +154,7 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
     return np.diagonal(found, offset, axis1, axis2)
 
 
+@again
 def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
     """Grids of coordinates: read-only views of each vector, repeated along the axes of the others
     by strides of 0.
@@ -178,6 +191,7 @@ def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, .
     ])  # fmt: skip
 
 
+@again
 def split(
     x: Array, indices_or_sections: Axes, axis: int = 0, *, dim: int | None = None
 ) -> list[Array]:
@@ -200,6 +214,7 @@ def split(
     return axes.split(array_of("split", "x", x), indices_or_sections, axis)
 
 
+@again
 def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
     """Views of up to `chunks` parts along an axis, by torch's rule: each part has size / chunks
     elements, rounded up, except the last, so there may be fewer parts.

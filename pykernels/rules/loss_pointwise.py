@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pykernels.call.again import not_kept
 from pykernels.call.apply import evaluate, reduce
 from pykernels.call.arrays import Array
 from pykernels.call.promotion import result_type
@@ -16,7 +17,7 @@ from pykernels.call.scalars import real
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.tensors.host import type_name
+from pykernels.tensors.host import stacklevel, type_name
 from pykernels.tensors.layout import expanded
 
 __all__ = [
@@ -130,6 +131,7 @@ def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Arra
     _check(op, operands)
     shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
     if len(shapes) == 2 and shapes[0] != shapes[1]:
+        not_kept(operands.values())
         _warn_of_repeats(op, *shapes)
     if reduction == "none":
         return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
@@ -158,5 +160,5 @@ def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -
             f"[{op}] input has shape {input} and target {target}: both repeat to {whole}, which is "
             "rarely intended; reshape one of them, or repeat it with broadcast_to",
             UserWarning,
-            stacklevel=5,
+            stacklevel=stacklevel(),
         )

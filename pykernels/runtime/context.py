@@ -84,6 +84,7 @@ class Context:
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
+        self.traces: dict[Any, Any] = {}  # calls of layer two that are repeated (`call.again`)
         self.pipelines = Pipelines(engine, raw, checks)
         buffers = Buffers(engine, raw, self.limits["max-buffer-size"], self.lock)
         self.pool = Pool(buffers, self.lock)
@@ -171,6 +172,14 @@ class Context:
             held = self.held()
             if held is not None:
                 held.run()
+            trace = self.tracing()
+            if trace is not None:
+                trace.spoil()
+
+    def tracing(self) -> Any:
+        """The trace of the caller's call (`call.again`)."""
+        scope = innermost("trace", on=self)
+        return None if scope is None or not scope.mine else scope.value
 
     def recorder_of(self, call: str) -> Any:
         """The recorder of the caller's calls: of the device's batches, a capture, or a pass.
@@ -255,6 +264,7 @@ class Context:
     def forget_calls(self) -> None:
         """Clear the caches of prepared calls and their bind groups."""
         self.plans.clear()
+        self.traces.clear()
         self.forget_bind_groups()
 
     def forget_bind_groups(self) -> None:
@@ -336,6 +346,11 @@ class Context:
             held = self.held()
             if held is not None:
                 return self.pool.take_for_call(nbytes, held.arena)
+            trace = self.tracing()
+            if trace is not None:
+                storage = self.pool.take(nbytes)
+                trace.allocated(storage, nbytes)
+                return storage
         return self.pool.take(nbytes)
 
     def allocate_now(self, nbytes: int) -> Storage:
@@ -348,12 +363,16 @@ class Context:
     def upload(self, data: memoryview) -> Storage:
         """A new storage with these contents."""
         self.refuse_in_capture("upload")
-        held = self.held() if self.scopes else None
-        if held is not None:
-            uploaded: Storage = held.upload(data)
-            return uploaded
+        if self.scopes:
+            held = self.held()
+            if held is not None:
+                uploaded: Storage = held.upload(data)
+                return uploaded
         storage = self.pool.take(max(data.nbytes, 4))
         self.transfers.upload(storage.block, 0, data)
+        trace = self.tracing() if self.scopes else None
+        if trace is not None:
+            trace.uploaded(storage, data.nbytes)
         return storage
 
     def own(self, data: bytes) -> Storage:

@@ -82,6 +82,9 @@ def launch(
             if context.debug and call is not None:
                 _submit_alone(context, key[0], call)
     except Crowded:
+        trace = context.tracing() if context.scopes else None
+        if trace is not None:
+            trace.spoil()  # it would see this launch twice
         context.transfers.poll()  # the lock is not held while it waits
         launch(key, tensors, scalars, True)
 
@@ -120,6 +123,9 @@ def _launch_slow(
         if held is not None:
             held.launch(launch, _prepared(context, key[0], tensors, key[1]), key, tensors, scalars)
             return None
+        trace = context.tracing()
+        if trace is not None:
+            trace.launched(key, tensors, scalars)
     own, owner = recorder is context.recorder, context.caller()
     if known is not None and own:
         check = _check(known, owner)

@@ -21,7 +21,7 @@ from .owners import current
 __all__ = ["Block", "Scope", "entered", "innermost", "leave"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-What = Literal["capture", "record", "tape", "pause", "gradient", "checked", "call"]
+What = Literal["capture", "record", "tape", "pause", "gradient", "checked", "call", "trace"]
 
 
 class Scope:
@@ -31,8 +31,8 @@ class Scope:
         what: the kind of block.
         value: the object that takes the calls: a recorder, a reference to a tape, the blocks of the
             tapes that record the calls of `gradient`, the owner of the calls in a checked block
-            and in everything that is started inside, or for each device the launches that a call
-            holds.
+            and in everything that is started inside, for each device the launches that a call
+            holds, or what a call does while it is traced.
         on: the context whose calls it takes, or the paused tape; None for any context or all tapes.
         open: False once the block has ended.
         outer: the block around it.

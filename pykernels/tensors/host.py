@@ -12,7 +12,7 @@ import numpy as np
 from pykernels.dtypes import DTYPES, DType, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, PyKernelsError, ShapeError
 
-__all__ = ["array_of", "as_array", "bytes_of", "is_torch", "shape_of", "type_name"]
+__all__ = ["array_of", "as_array", "bytes_of", "is_torch", "shape_of", "stacklevel", "type_name"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,7 +81,7 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
         wanted = _of_integers(a, op)
         warnings.warn(
             "integers become an int32 tensor, where they became float32 before: give a dtype to "
-            "say which is meant", FutureWarning, stacklevel=_stacklevel(),
+            "say which is meant", FutureWarning, stacklevel=stacklevel(),
         )  # fmt: skip
     if wanted is None and a.dtype == np.float64:
         wanted = DTYPES["float32"]
@@ -103,7 +103,7 @@ def _of_integers(a: NDArray, op: str) -> DType:
     return DTYPES["int32"]
 
 
-def _stacklevel() -> int:
+def stacklevel() -> int:
     """The stack level of the first frame outside of this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pykernels."):

@@ -64,6 +64,17 @@ class QTensor:
         return made
 
     @classmethod
+    def of_planes(
+        cls, kind: BlockType, shape: tuple[int, ...], planes: Sequence[Tensor]
+    ) -> QTensor:
+        """A tensor of planes that exist: low, scales, and high if its type has this plane."""
+        made = object.__new__(cls)
+        made._kind, made._shape = kind, shape
+        made.low, made.scales, *high = planes
+        made.high = high[0] if high else None
+        return made
+
+    @classmethod
     def zeros(cls, shape: int | Sequence[int], type: str, device: Device | None = None) -> QTensor:
         """A tensor of zeros, such as a cache of keys and values.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", "Match",
            "Matmul",
-           "Norm", "Reduction", "Softmax", "Tuning"]  # fmt: skip
+           "Norm", "Quant", "Reduction", "Softmax", "Tuning"]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +106,20 @@ class Int8:
 
 
 @dataclass(frozen=True, eq=False)
+class Quant:
+    """Products with quantised weights."""
+
+    unpacked_rows: int  # from this number of rows on, the weights are first written as float32
+    fast_weights: int  # from this number of weights on, one row may be rounded to bytes
+    few_least: int  # least rows of gemm_mma_quant_few, for rows without packed products
+    few_most: int  # most rows of gemm_mma_quant_few
+    few_shortest: int  # smallest length of a split of gemm_mma_quant_few
+    mma_shortest: int  # the same of gemm_mma_quant with few rows
+    most: int  # largest number of splits of both
+    waves: int  # workgroups on each unit that keep the device busy
+
+
+@dataclass(frozen=True, eq=False)
 class Matmul:
     bodies: tuple[str, ...]  # such as "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
     dispatch: float  # time of one more dispatch
@@ -123,6 +137,7 @@ class Matmul:
     splitk_reduce: Reduce
     mul_mat_i8: Int8
     gemv_i8: Gemv
+    quant: Quant
 
 
 @dataclass(frozen=True, eq=False)

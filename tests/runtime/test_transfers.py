@@ -611,3 +611,43 @@ def test_ctrl_c_comes_through_a_wait(wait: str) -> None:
     done = run_isolated(textwrap.dedent(code))
     assert done.stderr == ""
     assert float(done.stdout) < 0.2  # milliseconds; what it waits for takes half a second
+
+
+def test_the_host_copies_each_byte_once_each_way(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the caller's array into the engine's memory, and from mapped memory into the result: no
+    array lies between, as many bytes as the tensor has."""
+    x = np.random.default_rng(0).random((1024, 1024), np.float32)
+    engine, moved = dev._context.engine, list[tuple[str, int, int]]()
+    write, copy = engine.write, transfers.copy_bytes
+
+    def place(data: Any) -> int:
+        return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
+
+    def written(device: Any, buffer: Any, offset: int, data: memoryview) -> None:
+        if data.nbytes > 1 << 16:  # not params
+            moved.append(("write", place(data), data.nbytes))
+        write(device, buffer, offset, data)
+
+    def copied(target: memoryview, skip: int, at: int, data: memoryview) -> None:
+        moved.append(("read", place(target), len(data)))
+        copy(target, skip, at, data)
+
+    monkeypatch.setattr(engine, "write", written, raising=False)
+    monkeypatch.setattr(views, "copy_bytes", copied)
+    for given in (dev.tensor(x), dev.empty(x.shape)):
+        if not moved:
+            given.write(x)
+        (name, at, nbytes), *more = moved
+        assert (name, at, nbytes, more) == ("write", x.ctypes.data, x.nbytes, [])
+        moved.clear()
+        got = given.numpy()
+        [(name, at, nbytes)] = moved
+        assert (name, at, nbytes) == ("read", got.ctypes.data, x.nbytes)
+        assert np.array_equal(got, x)
+        moved.clear()
+    if dev is pk.default_device():  # functions of arrays do the same
+        got = pk.relu(x)
+        assert isinstance(got, np.ndarray)
+        assert moved == [("write", x.ctypes.data, x.nbytes), ("read", got.ctypes.data, x.nbytes)]

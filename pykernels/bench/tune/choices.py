@@ -13,6 +13,7 @@ from pykernels import kernels
 from pykernels.bench.case import kernel_of
 from pykernels.bench.explain import Row
 from pykernels.plans.conv import select_weight
+from pykernels.plans.matmul import select_quant
 from pykernels.steps import Caps, Scratch
 from pykernels.tensors.layout import View
 from pykernels.tuning import Tuning, named
@@ -103,6 +104,8 @@ def _splits(choice: Any, q: Question) -> int:
     """The largest number of splits that is tried."""
     shape = q.shape[0]
     if choice.body.startswith(("conv_few", "conv_direct", "conv_stem", "conv_weight_direct")):
+        return 1
+    if q.module is select_quant and "/" not in choice.body:  # not a tile
         return 1
     depth = getattr(shape, "depth", 1)
     if choice.body == "decode" or choice.body.startswith("attention"):

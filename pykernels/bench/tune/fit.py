@@ -16,7 +16,7 @@ from pykernels.plans.attention import select as attention
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
-from pykernels.plans.matmul import select_i8
+from pykernels.plans.matmul import select_i8, select_quant
 from pykernels.steps import Caps
 from pykernels.tuning import Tuning, as_data, named, with_section
 
@@ -26,7 +26,8 @@ __all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 
 # For each section of a table, the modules whose questions it answers.
 FAMILIES: dict[str, tuple[Any, ...]] = {
-    "matmul": (matmul, select_i8), "conv": (conv, select_weight), "attention": (attention,),
+    "matmul": (matmul, select_i8, select_quant), "conv": (conv, select_weight),
+    "attention": (attention,),
 }  # fmt: skip
 GAIN = 2e-3  # least gain of a change, relative to the loss
 SWEEPS = 3
@@ -124,6 +125,12 @@ SETTINGS: dict[str, list[Setting]] = {
         Setting(("gemv_i8", "shortest_rows"), _of(64, 256, 512)),
         *(Setting(("gemm_mma_i8", tile, key), _times(0.7, 0.85, 1.2, 1.4))
           for tile in ("32x32", "128x128") for key in ("rate", "start_k")),
+        Setting(("quant", "unpacked_rows"), _of(16, 32, 64, 128, 256, 512, 1 << 20)),
+        Setting(("quant", "few_least"), _of(1, 2, 8, 16, 64)),
+        Setting(("quant", "few_most"), _of(0, 8, 16, 32)),
+        Setting(("quant", "waves"), _of(1, 2, 4)),
+        Setting(("quant", "few_shortest"), _of(256, 512, 1024, 2048)),
+        Setting(("quant", "mma_shortest"), _of(256, 512, 1024, 2048)),
     ],
     "conv": [
         Setting(("fill",), lambda units, old: [0, *_units(0.25, 0.5, 1, 2)(units, old)]),

@@ -16,7 +16,7 @@ from pykernels.bench.clock import GpuSample, Sample, Tracker
 from pykernels.device import Device
 from pykernels.errors import PyKernelsError
 from pykernels.forcing import force
-from pykernels.tuning import save
+from pykernels.tuning import Tuning, save
 
 from .choices import text_of
 from .problems import Problem
@@ -80,6 +80,19 @@ class Meter:
         """Seconds of a problem, with a choice; None if the choice is refused."""
         name = f"{p.name}: {text_of(choice) if choice is not None else 'as planned'}"
         return self.kept.get(name, lambda: self._seconds(p, choice))
+
+    def with_table(self, p: Problem, name: str, t: Tuning) -> float | None:
+        """Seconds of a problem, planned with a table of this name; None if the call is refused."""
+
+        def found() -> float | None:
+            call = self.loaded(p)
+            try:
+                with force(self.dev, tuning=t):
+                    return self.time(GpuSample(self.dev, call))
+            except PyKernelsError:
+                return None
+
+        return self.kept.get(f"{p.name}: {name}", found)
 
     def loaded(self, p: Problem) -> Loaded:
         if self._loaded is None or self._loaded[0] != p:

@@ -18,20 +18,23 @@ __all__ = ["Limits", "Problem", "others", "problems"]
 
 @dataclass(frozen=True)
 class Problem:
-    """A call of one kernel; `shape` has the form of `pykernels bench --shape`."""
+    """A call of one kernel; `shape` has the form of `pykernels bench --shape`. `args` are further
+    arguments of the kernel."""
 
     kernel: str
     shape: tuple[int, ...]
     dtype: str = "float32"
+    args: tuple[tuple[str, Any], ...] = ()
 
     @cached_property
     def case(self) -> Case:
         out = "" if self.dtype == "float32" else f":{self.dtype}"
-        return problem(self.kernel, self.shape, f"{self.dtype}{out}")
+        return problem(self.kernel, self.shape, f"{self.dtype}{out}", **dict(self.args))
 
     @property
     def name(self) -> str:
-        return f"{self.kernel} {'x'.join(map(str, self.shape))} {self.dtype}"
+        more = "".join(f" {name}={value}" for name, value in self.args)
+        return f"{self.kernel} {'x'.join(map(str, self.shape))} {self.dtype}{more}"
 
     @property
     def operations(self) -> int:
@@ -39,8 +42,11 @@ class Problem:
         s = self.shape
         if self.kernel.startswith("mul_mat"):
             return 2 * math.prod(s)
-        if self.kernel == "flash_attn":
-            return 4 * math.prod((s[0], s[1], s[3], s[4], s[5]))
+        if self.kernel.startswith("flash_attn"):
+            products = 5 if self.kernel == "flash_attn_backward" else 2
+            return 2 * products * math.prod((s[0], s[1], s[3], s[4], s[5]))
+        if not self.kernel.startswith("conv2d") or len(s) < 9:
+            return 8 * math.prod(s)  # of sums, gradients of norms, copies
         n, c, h, w, o, kh, kw, stride, _ = s
         return 2 * n * c * h * w * o * kh * kw // stride**2
 
@@ -64,6 +70,11 @@ _PRODUCTS = (
 # Products of bytes, with the same dims.
 _BYTES = ((1, 4096, 4096), (8, 1024, 2048), (16, 2048, 2048), (128, 512, 1024), (512, 512, 512),
           (256, 2048, 1024))  # fmt: skip
+# The same dims, with quantised weights (columns x k).
+_QUANTISED = (
+    (1, 4096, 4096), (4, 4096, 4096), (8, 2048, 2048), (16, 4096, 4096), (32, 4096, 2048),
+    (64, 2048, 4096), (128, 4096, 4096), (256, 2048, 2048), (512, 4096, 4096),
+)  # fmt: skip
 # images x channels x height x width x outputs x kernel, kernel x stride x padding.
 _LAYERS = (
     (8, 64, 56, 56, 64, 3, 3, 1, 1), (8, 256, 14, 14, 256, 3, 3, 1, 1),
@@ -95,6 +106,7 @@ _SMALL = (
         (64, 64, 64), (128, 128, 128), (33, 65, 127), (192, 192, 192), (8, 64, 64, 32),
     )),
     *(Problem("mul_mat_i8", s) for s in ((1, 256, 256), (16, 64, 512), (128, 128, 128))),
+    *(Problem("mul_mat_quant", s) for s in ((1, 256, 256), (16, 64, 512), (128, 128, 128))),
     *(Problem("conv2d", s) for s in (
         (1, 16, 14, 14, 16, 3, 3, 1, 1), (2, 8, 28, 28, 16, 1, 1, 1, 0),
         (1, 3, 32, 32, 16, 3, 3, 2, 1), (1, 32, 14, 14, 32, 3, 3, 1, 1),
@@ -107,6 +119,7 @@ _SMALL = (
 # Products of halves run another body on matrix units, so they are measured in addition to f32.
 _HALVES = {
     "mul_mat": [s for s in _PRODUCTS if min(s) > 64],
+    "mul_mat_quant": _QUANTISED,
     "conv2d": _LAYERS[:8],
     "flash_attn": _ATTENTION[3:],
 }
@@ -118,6 +131,7 @@ def problems(small: bool = False, halves: bool = False) -> list[Problem]:
         return [*_SMALL]
     found = [Problem("mul_mat", s) for s in _PRODUCTS]
     found += [Problem("mul_mat_i8", s) for s in _BYTES]
+    found += [Problem("mul_mat_quant", s) for s in _QUANTISED]
     found += [Problem("conv2d", s) for s in _LAYERS]
     found += [Problem("conv2d_backward_weight", s) for s in _GRADIENTS]
     found += [Problem("flash_attn", s) for s in _ATTENTION]
@@ -153,6 +167,7 @@ def _attended(rng: np.random.Generator, most: int) -> tuple[int, ...]:
 
 _MAKERS: tuple[tuple[str, Callable[[np.random.Generator, int], tuple[int, ...]]], ...] = (
     ("mul_mat", _product), ("conv2d", _layer), ("mul_mat", _product), ("flash_attn", _attended),
+    ("mul_mat_quant", _product),
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from pykernels.plans.matmul.select import GemmChoice
 from pykernels.steps import Caps
 from pykernels.tuning import TABLES, Adapter, Tuning, as_data, named, of_data, shipped
 
-from . import facts
+from . import direct, facts
 from .calibrate import calibrated
 from .choices import text_of
 from .fit import Where, fit
@@ -76,6 +76,7 @@ class Outcome(NamedTuple):
     own: Verdicts
     before: Verdicts
     longest: float  # seconds of the longest dispatch
+    changes: list[direct.Change]  # of keys that no choice shows
 
 
 def adapter_of(dev: Device) -> Adapter:
@@ -104,23 +105,27 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
             times.add(p)
     found = start
     for i in range(ROUNDS):
-        told("finding the table", 0.75 + 0.05 * i)
+        told("finding the table", 0.75 + 0.06 * i)
         here = Where(caps, times.questions, times)
         rated = calibrated(caps, start, times.questions, times.known)
         shipped_tables = [calibrated(caps, replace(named(t), device=start.device),
                                      times.questions, times.known) for t in TABLES]  # fmt: skip
         found = fit([here], start, [rated, *map(named, TABLES), *shipped_tables]).tuning
-        told("its choices", 0.78 + 0.05 * i)
+        told("its choices", 0.78 + 0.06 * i)
         if not _new(times, found):
             break
-    told("checking", 0.95)
     mine, before = _verdicts(times, found), _verdicts(times, base)
     # The result is never worse than the shipped table that the device would otherwise use.
     if before.mean < mine.mean:
         found, mine = of_data(start.name, as_data(base)), before
+    found, changes = direct.measured(
+        meter, found, limits, small=small, told=lambda what, share: told(what, 0.93 + 0.04 * share)
+    )
+    told("checking", 0.97)
     _check_results(meter, times, found)
+    direct.checked(meter, found, limits, small=small, most=CHECKED)
     told("done", 1.0)
-    return Outcome(found, base.name, mine, before, meter.longest)
+    return Outcome(found, base.name, mine, before, meter.longest, changes)
 
 
 def _mixed(some: Sequence[Problem]) -> list[Problem]:

@@ -39,16 +39,6 @@ BODIES = (
     GEMV, GEMV_HALF, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
     *(f"{MMA}/{tile}" for tile in MMA_TILES), *(f"{FEW}/{rows}" for rows in MMA_FEW), UNPACKED,
 )  # fmt: skip
-# From this number of rows on it costs less to write the weights as float32 once. On an H200 that
-# moves 8.5 bytes a weight at 3.5 TB/s, and raises products from 35 (small tiles) to 48 TFLOP/s.
-UNPACKED_ROWS = 160
-# From this number of weights on a row of bytes is faster. Its kernel costs 3 us on an H200, as much
-# as is gained by reading 62 MB at 4.1 instead of 3.4 TB/s.
-FAST_WEIGHTS = 1 << 27
-# Rows of gemm_mma_quant_few if b has no packed products: they take 163 us for 8 rows of 16384 x
-# 16384 in q4_0 on an H200, where matrix units take 193 (and for 32 rows 325; gemm_mma_quant takes
-# 219).
-FEW_ROWS = range(4, 17)
 MOST_UNPACKED = 1 << 29  # bytes of scratch
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
@@ -80,20 +70,21 @@ def choose(caps: Caps, s: QuantShape) -> QuantChoice:
     found = forced(caps, QuantChoice, s)
     if found is not None:
         return found
-    if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= FAST_WEIGHTS:
+    own = caps.tuning.matmul.quant
+    if s.fast and s.batches * s.rows == 1 and s.cols * s.depth >= own.fast_weights:
         return QuantChoice(GEMV_I8)
-    few = [name for name, own in MMA_FEW.items() if s.rows <= own.BM and may_few(caps, s, name)]
+    few = [name for name, rows in MMA_FEW.items() if s.rows <= rows.BM and may_few(caps, s, name)]
     if s.rows <= NARROW and _is_packed(caps, s):
         return QuantChoice(GEMV_HALF)
-    if few and s.rows in FEW_ROWS:
+    if few and own.few_least <= s.rows <= own.few_most:
         return _few_choice(caps, s, few[0])
     if s.rows <= NARROW:
         return QuantChoice(GEMV)
     if s.halves and (tiles := [x for x in MMA_TILES if may(caps, x)]):
         return _mma_choice(caps, s, tiles)
-    if s.whole and s.rows >= UNPACKED_ROWS and 4 * s.cols * s.depth <= _most_unpacked(caps):
+    if s.whole and s.rows >= own.unpacked_rows and 4 * s.cols * s.depth <= _most_unpacked(caps):
         return QuantChoice(UNPACKED)
-    tile = next((name for name, own in TILES.items() if s.rows <= own.BM), max(TILES))
+    tile = next((name for name, rows in TILES.items() if s.rows <= rows.BM), max(TILES))
     return _tiled(caps, s, tile)
 
 
@@ -123,8 +114,14 @@ def _is_packed(caps: Caps, s: QuantShape) -> bool:
 def _few_choice(caps: Caps, s: QuantShape, name: str) -> QuantChoice:
     """A tile of gemm_mma_quant_few, with splits of K if the columns are too few for the device."""
     groups = s.batches * cdiv(s.cols, MMA_FEW[name].BN)
-    splits = k_splits(groups, s.depth, 1024, 2 * caps.tuning.device.units, 16)
+    own = caps.tuning.matmul.quant
+    splits = k_splits(groups, s.depth, own.few_shortest, _busy(caps), own.most)
     return QuantChoice(f"{FEW}/{name}", splits)
+
+
+def _busy(caps: Caps) -> int:
+    """Workgroups that keep the device busy."""
+    return caps.tuning.matmul.quant.waves * caps.tuning.device.units
 
 
 def _most_unpacked(caps: Caps) -> int:
@@ -135,9 +132,10 @@ def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
     """For few rows the smallest tile, in splits that fill the device; otherwise the largest."""
     few = tiles[0]
     if s.rows <= MMA_TILES[few].BM:
-        units = caps.tuning.device.units
+        table = caps.tuning.matmul.quant
         groups = s.batches * cdiv(s.cols, MMA_TILES[few].BN)
-        return QuantChoice(f"{MMA}/{few}", k_splits(groups, s.depth, 512, 2 * units, 16))
+        splits = k_splits(groups, s.depth, table.mma_shortest, _busy(caps), table.most)
+        return QuantChoice(f"{MMA}/{few}", splits)
     tile = tiles[-1]
     own, tables = MMA_TILES[tile], caps.tuning.matmul.gemm_mma
     known = Tile("128x128" if "128x128" in tables else min(tables), own.BM, own.BN)
@@ -174,9 +172,9 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
 
 def column_bits(caps: Caps, s: QuantShape) -> int:
     """The columns of a workgroup of gemv_quant, as a power of two. They are fewer, with more
-    runs of k, if there would be fewer than two workgroups for each multiprocessor."""
-    units, bits = caps.tuning.device.units, MOST_BITS
-    while bits > LEAST_BITS and s.batches * cdiv(s.cols, 1 << bits) < 2 * units:
+    runs of k, if the workgroups would not keep the device busy."""
+    bits = MOST_BITS
+    while bits > LEAST_BITS and s.batches * cdiv(s.cols, 1 << bits) < _busy(caps):
         bits -= 1
     return bits
 
