@@ -76,3 +76,10 @@ ${found.text}
         ${acc} += v;
       }
 //% endmacro
+
+// The sums of x over each half of the group, for types with an offset.
+//% macro offset_sums()
+        let x_low = ((x0 + x1) + (x2 + x3)) + ((x4 + x5) + (x6 + x7));
+        let x_high = ((x8 + x9) + (x10 + x11)) + ((x12 + x13) + (x14 + x15));
+        let xs = vec2<f32>(f32(x_low.x) + f32(x_low.y), f32(x_high.x) + f32(x_high.y));
+//% endmacro
