@@ -1,9 +1,8 @@
 // /// kernel
 // doc = "One row of halves of rms_norm_linear with quantised weights: gemv_quant_half behind rms_norm."
 // part_of = "rms_norm_linear"
-// configs.cols2 = { COLS = 2, threads = 256, DEPTH = 7168 }
-// configs.cols2b = { COLS = 2, threads = 128, DEPTH = 7168 }
-// configs.cols1 = { COLS = 1, threads = 256, DEPTH = 7168 }
+// configs.cols2 = { COLS = 2, threads = 256, DEPTH = 6912 }
+// configs.cols1 = { COLS = 1, threads = 256, DEPTH = 6912 }
 // axes.TYPE = ["q4_0", "q8_0", "q4_k", "q5_k", "q6_k", "nbits4", "nbits8"]
 // axes.LV = [4]
 // axes.D = ["f32", "f16"]
@@ -38,7 +37,9 @@
 //% set WG, R = CFG.threads, CFG.COLS
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = 4 if GROUPS > 1 and quant.HIGH == 0 else 2
+//% set PARTS = 16
 var<workgroup> partial: array<array<f32, ${WG * R}>, 1>;
+var<workgroup> parts: array<f32, ${PARTS}>;  // of the sum of squares
 var<workgroup> row: array<vec4<f16>, ${CFG.DEPTH // 4}>;
 
 ${normed.functions()}
@@ -64,6 +65,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   ${runs.bounds(PER)}
 
+  // The first round's weights, which arrive while the norm is computed.
+  ${quant_halves.declare(PER, R)}
+  if (start < end) { ${quant_halves.load("start", PER, R)} }
+
   let count = p.depth >> 2u;
   var square = 0.0f;
   for (var i = li; i < count; i += ${WG}u) {
@@ -72,11 +77,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   partial[0][li] = square;
   workgroupBarrier();
-  for (var half = ${WG // 2}u; half > 0u; half >>= 1u) {
-    if (li < half) { partial[0][li] += partial[0][li + half]; }
-    workgroupBarrier();
+  if (li < ${PARTS}u) {
+    var part = 0.0f;
+    for (var i = li; i < ${WG}u; i += ${PARTS}u) { part += partial[0][i]; }
+    parts[li] = part;
   }
-  let factor = factor_of(partial[0][0]);
+  workgroupBarrier();
+  var total = 0.0f;
+  for (var i = 0u; i < ${PARTS}u; i += 1u) { total += parts[i]; }
+  let factor = factor_of(total);
   for (var i = li; i < count; i += ${WG}u) {
     row[i] = vec4<f16>(vec4<f32>(x_load(p.x_off + i)) * factor * vec4<f32>(gain_load(p.gain_off + i)));
   }
@@ -86,28 +95,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var acc0_${c} = 0.0f;
 //% endfor
   for (var r = start; r < end; r += 1u) {
-//% for u in range(PER)
-//% if GROUPS == 1 and u > 0
-    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
-//% else
-    let g${u} = r * ${PER}u + ${u}u;
-//% endif
-//% for c in range(R)
-    let w${u}_${c} = load_quants(0u, g${u}, n${c});
-//% endfor
-//% endfor
-//% for c in range(R)
-//% if GROUPS == 1
-//% for u in range(PER)
-    let s${u}_${c} = load_scales(0u, g${u}, n${c});
-//% endfor
-//% else
-    let s0_${c} = load_scales(0u, g0 / ${GROUPS}u, n${c});
-//% for u in range(1, PER)
-    let s${u}_${c} = s0_${c};
-//% endfor
-//% endif
-//% endfor
+    ${quant_halves.take(PER, R)}
+    if (r + 1u < end) { ${quant_halves.load("(r + 1u)", PER, R)} }
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
     if (r * ${PER}u + ${u}u < groups) {

@@ -1,12 +1,12 @@
 // /// kernel
 // doc = "GEMV and skinny products of mul_mat_quant with rows of halves: packed products, sums of eight in f16."
 // part_of = "mul_mat_quant"
-// configs.rows1 = { ROWS = 1, COLS = 2, threads = 256 }
-// configs.rows1a = { ROWS = 1, COLS = 1, threads = 256 }
-// configs.rows1b = { ROWS = 1, COLS = 1, threads = 128 }
-// configs.rows1d = { ROWS = 1, COLS = 2, threads = 128 }
-// configs.rows4 = { ROWS = 4, COLS = 2, threads = 256 }
-// configs.rows8 = { ROWS = 8, COLS = 2, threads = 256 }
+// configs.rows1 = { ROWS = 1, COLS = 2, threads = 256, AHEAD = 0 }
+// configs.row1_narrow = { ROWS = 1, COLS = 1, threads = 256, AHEAD = 0 }
+// configs.rows1b = { ROWS = 1, COLS = 2, threads = 256, AHEAD = 1 }
+// configs.rows1d = { ROWS = 1, COLS = 1, threads = 256, AHEAD = 1 }
+// configs.rows4 = { ROWS = 4, COLS = 2, threads = 256, AHEAD = 0 }
+// configs.rows8 = { ROWS = 8, COLS = 2, threads = 256, AHEAD = 0 }
 // axes.TYPE = ["q4_0", "q8_0", "q4_k", "q5_k", "q6_k", "nbits4", "nbits8"]
 // axes.LV = [4]
 // axes.D = ["f32", "f16"]
@@ -77,6 +77,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   ${runs.bounds(PER)}
+//% if CFG.AHEAD
+  ${quant_halves.declare(PER, R)}
+  if (start < end) { ${quant_halves.load("start", PER, R)} }
+  for (var r = start; r < end; r += 1u) {
+    ${quant_halves.take(PER, R)}
+    if (r + 1u < end) { ${quant_halves.load("(r + 1u)", PER, R)} }
+//% else
   for (var r = start; r < end; r += 1u) {
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
@@ -100,6 +107,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endif
 //% endfor
+//% endif
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
     if (r * ${PER}u + ${u}u < groups) {

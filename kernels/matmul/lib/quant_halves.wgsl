@@ -83,3 +83,47 @@ ${found.text}
         let x_high = ((x8 + x9) + (x10 + x11)) + ((x12 + x13) + (x14 + x15));
         let xs = vec2<f32>(f32(x_low.x) + f32(x_low.y), f32(x_high.x) + f32(x_high.y));
 //% endmacro
+
+// A round is `per` groups of `held` columns, n0 and n1. Its words and scales are loaded one round
+// ahead: `declare` has variables for them, `load` fills these for round r, and `take` has them as
+// w<group>_<column> and s<group>_<column>, beside the numbers of the groups, g<group>.
+//% set GROUPS = quant.BLOCK // 32
+//% macro declare(per, held)
+//% for u in range(per)
+//% for c in range(held)
+  var next_w${u}_${c} = Quants();
+//% if GROUPS == 1 or u == 0
+  var next_s${u}_${c} = Scales();
+//% endif
+//% endfor
+//% endfor
+//% endmacro
+
+//% macro group(r, u, per)
+//% if GROUPS == 1 and u > 0
+min(${r} * ${per}u + ${u}u, groups - 1u)
+//%- else
+(${r} * ${per}u + ${u}u)
+//%- endif
+//% endmacro
+
+//% macro load(r, per, held)
+//% for u in range(per)
+//% for c in range(held)
+    next_w${u}_${c} = load_quants(0u, ${group(r, u, per)}, n${c});
+//% if GROUPS == 1 or u == 0
+    next_s${u}_${c} = load_scales(0u, ${group(r, u, per)} / ${GROUPS}u, n${c});
+//% endif
+//% endfor
+//% endfor
+//% endmacro
+
+//% macro take(per, held)
+//% for u in range(per)
+    let g${u} = ${group("r", u, per)};
+//% for c in range(held)
+    let w${u}_${c} = next_w${u}_${c};
+    let s${u}_${c} = ${"next_s%d_%d" % (u, c) if GROUPS == 1 or u == 0 else "s0_%d" % c};
+//% endfor
+//% endfor
+//% endmacro

@@ -14,7 +14,7 @@ from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 
 from .select import GemmShape, lane_bits
-from .select_quant import QuantShape, column_bits
+from .select_quant import MOST_BITS, column_bits, columns_held
 
 __all__ = ["plan"]
 
@@ -67,10 +67,13 @@ def plan(
             raise ShapeError(f"[{OP}] quantised weights must have scales")
         copies, low, own, above = read(OP, caps, scratch, kind, (rows, depth), w, scales, high)
         _check_bindings(caps, [low, own, *([above] if above else [])])
-        bits = column_bits(caps, QuantShape(1, 1, rows, depth))
+        rounds = kind.rounds(depth)
+        # Each workgroup computes the norm for itself, so fewer of them with more columns are faster.
+        bits = column_bits(caps, rows, rounds, most=MOST_BITS + packed)
         if packed:
+            held = columns_held(bits, rounds)
             step = gemv_normed_quant_half.step(
-                caps, low, own, above, x, gain, bias, dst, TYPE=kind.name, HELD="cols2",
+                caps, low, own, above, x, gain, bias, dst, TYPE=kind.name, HELD=f"cols{held}",
                 col_bits=bits, **numbers,  # type: ignore[arg-type]
             )  # fmt: skip
         else:
