@@ -25,9 +25,9 @@
 // ///
 
 // The work is split as in gemv_quant_half: a workgroup takes 2^col_bits columns, an invocation
-// COLS of them, and the runs of invocations divide k. Before that, each workgroup computes the norm of the row, in
-// halves as rms_norm has them, in workgroup memory: that costs less than to multiply each number
-// of the row with its gain for each column. The first weights are loaded before.
+// COLS of them, and the runs of invocations divide k. Before that, each workgroup computes the norm
+// of the row in workgroup memory, rounded to halves as by rms_norm. That costs less than to multiply
+// each number of the row with its gain for each column.
 //
 // In a gated product an invocation has a gate and the column that it multiplies.
 //
@@ -65,10 +65,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   ${runs.bounds(PER)}
 
-  // The first round's weights, which arrive while the norm is computed.
-  ${quant_halves.declare(PER, R)}
-  if (start < end) { ${quant_halves.load("start", PER, R)} }
-
   let count = p.depth >> 2u;
   var square = 0.0f;
   for (var i = li; i < count; i += ${WG}u) {
@@ -95,8 +91,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var acc0_${c} = 0.0f;
 //% endfor
   for (var r = start; r < end; r += 1u) {
-    ${quant_halves.take(PER, R)}
-    if (r + 1u < end) { ${quant_halves.load("(r + 1u)", PER, R)} }
+    ${quant_halves.load(PER, R)}
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
     if (r * ${PER}u + ${u}u < groups) {

@@ -1,12 +1,10 @@
 // /// kernel
 // doc = "GEMV and skinny products of mul_mat_quant with rows of halves: packed products, sums of eight in f16."
 // part_of = "mul_mat_quant"
-// configs.rows1 = { ROWS = 1, COLS = 2, threads = 256, AHEAD = 0 }
-// configs.row1_narrow = { ROWS = 1, COLS = 1, threads = 256, AHEAD = 0 }
-// configs.rows1b = { ROWS = 1, COLS = 2, threads = 256, AHEAD = 1 }
-// configs.rows1d = { ROWS = 1, COLS = 1, threads = 256, AHEAD = 1 }
-// configs.rows4 = { ROWS = 4, COLS = 2, threads = 256, AHEAD = 0 }
-// configs.rows8 = { ROWS = 8, COLS = 2, threads = 256, AHEAD = 0 }
+// configs.row1_narrow = { ROWS = 1, COLS = 1, threads = 256 }
+// configs.rows1 = { ROWS = 1, COLS = 2, threads = 256 }
+// configs.rows4 = { ROWS = 4, COLS = 2, threads = 256 }
+// configs.rows8 = { ROWS = 8, COLS = 2, threads = 256 }
 // axes.TYPE = ["q4_0", "q8_0", "q4_k", "q5_k", "q6_k", "nbits4", "nbits8"]
 // axes.LV = [4]
 // axes.D = ["f32", "f16"]
@@ -34,8 +32,8 @@
 // grid = "it.batches * across"
 // ///
 
-// As gemv_quant, in packed halves. An invocation has two columns, which lie half of the workgroup's
-// columns apart, so a vector of b serves both. The weights are converted once for all rows.
+// As gemv_quant, in packed halves. An invocation has COLS columns. Two columns lie half of the
+// workgroup's columns apart, so a vector of b serves both. The weights are converted once for all rows.
 //
 // If a sum of eight products is beyond 65,504, the result is infinite or NaN. An invocation that
 // has such a sum computes its columns again in f32, so no result is lost.
@@ -77,37 +75,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   ${runs.bounds(PER)}
-//% if CFG.AHEAD
-  ${quant_halves.declare(PER, R)}
-  if (start < end) { ${quant_halves.load("start", PER, R)} }
   for (var r = start; r < end; r += 1u) {
-    ${quant_halves.take(PER, R)}
-    if (r + 1u < end) { ${quant_halves.load("(r + 1u)", PER, R)} }
-//% else
-  for (var r = start; r < end; r += 1u) {
-//% for u in range(PER)
-//% if GROUPS == 1 and u > 0
-    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
-//% else
-    let g${u} = r * ${PER}u + ${u}u;
-//% endif
-//% for c in range(R)
-    let w${u}_${c} = load_quants(0u, g${u}, n${c});
-//% endfor
-//% endfor
-//% for c in range(R)
-//% if GROUPS == 1
-//% for u in range(PER)
-    let s${u}_${c} = load_scales(0u, g${u}, n${c});
-//% endfor
-//% else
-    let s0_${c} = load_scales(0u, g0 / ${GROUPS}u, n${c});
-//% for u in range(1, PER)
-    let s${u}_${c} = s0_${c};
-//% endfor
-//% endif
-//% endfor
-//% endif
+    ${quant_halves.load(PER, R)}
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
     if (r * ${PER}u + ${u}u < groups) {

@@ -84,46 +84,23 @@ ${found.text}
         let xs = vec2<f32>(f32(x_low.x) + f32(x_low.y), f32(x_high.x) + f32(x_high.y));
 //% endmacro
 
-// A round is `per` groups of `held` columns, n0 and n1. Its words and scales are loaded one round
-// ahead: `declare` has variables for them, `load` fills these for round r, and `take` has them as
-// w<group>_<column> and s<group>_<column>, beside the numbers of the groups, g<group>.
+// Declares the words and scales of round r: w<group>_<column> and s<group>_<column> of `per` groups,
+// whose numbers are g<group>, and `held` columns, n0 and n1.
 //% set GROUPS = quant.BLOCK // 32
-//% macro declare(per, held)
+//% macro load(per, held)
 //% for u in range(per)
-//% for c in range(held)
-  var next_w${u}_${c} = Quants();
-//% if GROUPS == 1 or u == 0
-  var next_s${u}_${c} = Scales();
-//% endif
-//% endfor
-//% endfor
-//% endmacro
-
-//% macro group(r, u, per)
 //% if GROUPS == 1 and u > 0
-min(${r} * ${per}u + ${u}u, groups - 1u)
-//%- else
-(${r} * ${per}u + ${u}u)
-//%- endif
-//% endmacro
-
-//% macro load(r, per, held)
-//% for u in range(per)
-//% for c in range(held)
-    next_w${u}_${c} = load_quants(0u, ${group(r, u, per)}, n${c});
-//% if GROUPS == 1 or u == 0
-    next_s${u}_${c} = load_scales(0u, ${group(r, u, per)} / ${GROUPS}u, n${c});
+    let g${u} = min(r * ${per}u + ${u}u, groups - 1u);
+//% else
+    let g${u} = r * ${per}u + ${u}u;
 //% endif
-//% endfor
-//% endfor
-//% endmacro
-
-//% macro take(per, held)
-//% for u in range(per)
-    let g${u} = ${group("r", u, per)};
 //% for c in range(held)
-    let w${u}_${c} = next_w${u}_${c};
-    let s${u}_${c} = ${"next_s%d_%d" % (u, c) if GROUPS == 1 or u == 0 else "s0_%d" % c};
+    let w${u}_${c} = load_quants(0u, g${u}, n${c});
+//% endfor
+//% endfor
+//% for c in range(held)
+//% for u in range(per)
+    let s${u}_${c} = ${"load_scales(0u, g%d / %du, n%d)" % (u, GROUPS, c) if GROUPS == 1 or u == 0 else "s0_%d" % c};
 //% endfor
 //% endfor
 //% endmacro
