@@ -68,7 +68,7 @@ def plan(
         copies, low, own, above = read(OP, caps, scratch, kind, (rows, depth), w, scales, high)
         _check_bindings(caps, [low, own, *([above] if above else [])])
         rounds = kind.rounds(depth)
-        # Each workgroup computes the norm for itself, so fewer of them with more columns are faster.
+        # Each workgroup computes the norm, so fewer workgroups with more columns are faster.
         bits = column_bits(caps, rows, rounds, most=MOST_BITS + packed)
         if packed:
             held = columns_held(bits, rounds)

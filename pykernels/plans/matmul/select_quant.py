@@ -173,9 +173,7 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
     return [*found, Candidate(QuantChoice(UNPACKED), None, why)]
 
 
-def column_bits(
-    caps: Caps, cols: int, rounds: int, batches: int = 1, most: int = MOST_BITS
-) -> int:
+def column_bits(caps: Caps, cols: int, rounds: int, batches: int = 1, most: int = MOST_BITS) -> int:
     """The columns of a workgroup of gemv_quant, as a power of two. They are fewer, with more runs
     of k, if the workgroups would be too few for the device, as long as there is a round of groups
     for each run."""
