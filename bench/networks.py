@@ -6,11 +6,12 @@
 Outputs are checked first, against the same network in numpy's float64. The allowed error is a few
 times the effect of rounding every result once. Times are milliseconds of a call: the median over
 rounds that measure all columns in turn, each as a loop of calls. The token of each step is read,
-because users need it. If torch has a GPU, it runs eagerly and as a CUDA graph (of a step at one
-position), with TF32 off. GPU time is by timestamps, of captured calls. Rows are written into
-FILE, by default bench/results/networks/<adapter>.json (<adapter>-<engine>.json for other engines
-than wgpu); rows of that file that were not measured stay. Small networks (`--small`, software
-drivers) are saved only if --save names a file.
+because users need it: while the device computes the next step, ours and torch's. If torch has a
+GPU, it runs eagerly and as a CUDA graph (of a step at one position), with TF32 off. GPU time is by
+timestamps, of captured calls. Rows are written into FILE, by default
+bench/results/networks/<adapter>.json (<adapter>-<engine>.json for other engines than wgpu); rows of
+that file that were not measured stay. Small networks (`--small`, software drivers) are saved only
+if --save names a file.
 """
 
 from __future__ import annotations
@@ -136,9 +137,13 @@ class Bench:
                 begin()
                 self.dev.sync()
                 started = time.perf_counter()
+                drawn = model.token.numpy_later()
                 for _ in range(n):
                     call()
-                    model.token.item()
+                    ahead = model.token.numpy_later()
+                    drawn.result()
+                    drawn = ahead
+                drawn.result()
                 return time.perf_counter() - started
 
             return steps

@@ -194,14 +194,21 @@ class Decoder:
         return logits
 
     def generate(self, tokens: int) -> Iterator[int]:
-        """The token that was drawn last, and the tokens of the steps after it."""
+        """The token that was drawn last, and the tokens of the steps after it.
+
+        Steps are launched one token ahead: a token is read while the device computes the next one.
+        """
+        drawn = ahead = self.token.numpy_later()
         for n in range(tokens):
-            yield self.token.item()
-            if n + 1 < tokens:
-                if self.length == self.room:
-                    raise ValueError(f"the caches have room for {self.room} tokens")
+            full = self.length == self.room
+            if n + 1 < tokens and not full:
                 self.step()
                 self.length += 1
+                ahead = self.token.numpy_later()
+            yield int(drawn.result()[0])
+            if n + 1 < tokens and full:
+                raise ValueError(f"the caches have room for {self.room} tokens")
+            drawn = ahead
 
 
 def difference(decoder: Decoder, tokens: Sequence[int]) -> float:

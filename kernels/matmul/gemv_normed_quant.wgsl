@@ -22,7 +22,7 @@
 // outputs.dst = { dtype = "D", index = false, axes = "m" }
 // include normed
 // params.col_bits = { type = "u32" }
-// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "normed"]
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "normed", "runs"]
 // grid = "cdiv(rows, 1 << col_bits)"
 // ///
 
@@ -35,8 +35,7 @@
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = (4 if quant.HIGH == 0 else 2) if GROUPS > 1 else 2
-var<workgroup> partial: array<f32, ${WG}>;
-var<workgroup> squares: array<f32, ${WG}>;
+var<workgroup> partial: array<array<f32, ${WG}>, 2>;  // sums of products, of squares
 
 ${normed.functions()}
 ${quantised.functions()}
@@ -86,13 +85,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let runs = ${WG}u >> p.col_bits;
   let run = li >> p.col_bits;
   let n = row_of(min(first + (li & (columns - 1u)), p.rows - 1u));
-  let groups = p.depth >> 5u;
   var acc0 = vec4<f32>();
   var square = 0.0f;
-  let rounds = (groups + ${PER - 1}u) / ${PER}u;
-  let each = (rounds + runs - 1u) / runs;
-  let start = min(run * each, rounds);
-  let end = min(start + each, rounds);
+  ${runs.bounds(PER)}
   for (var r = start; r < end; r += 1u) {
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
@@ -118,18 +113,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 //% endfor
   }
-  partial[li] = dot(acc0, vec4<f32>(1.0f));
-  squares[li] = square;
+  partial[0][li] = dot(acc0, vec4<f32>(1.0f));
+  partial[1][li] = square;
   workgroupBarrier();
+  let slot = li;
+  ${runs.sums(2, 1)}
 
   let own = li * 4u;
-  if (own < columns) {
-    var v = vec4<f32>();
-    var total = 0.0f;
-    for (var at = own; at < ${WG}u; at += columns) {
-      v += vec4<f32>(partial[at], partial[at + 1u], partial[at + 2u], partial[at + 3u]);
-      total += squares[at];
-    }
-    store_four(v * factor_of(total), first + own);
-  }
+  if (own < columns) { store_four(${runs.four("0", "own")} * factor_of(partial[1][own]), first + own); }
 }

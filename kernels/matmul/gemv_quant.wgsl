@@ -14,7 +14,7 @@
 // params.col_bits = { type = "u32" }
 // include epilogue
 // params.scale = { type = "f32", arg = true }
-// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums"]
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "runs"]
 // grid = "it.batches * across"
 // ///
 
@@ -78,18 +78,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let runs = ${WG}u >> p.col_bits;
   let run = li >> p.col_bits;
   let n = min(first + (li & (columns - 1u)), p.cols - 1u);
-  let groups = p.depth >> 5u;
 
   let b_start = b_batch(batch);
 //% for s in range(S)
   let b_from${s} = b_at(b_start, min(${s}u, p.rows - 1u), 0u);
   var acc${s} = vec4<f32>();
 //% endfor
-  // Runs consist of whole rounds and have the same length, except for the last runs.
-  let rounds = (groups + ${PER - 1}u) / ${PER}u;
-  let each = (rounds + runs - 1u) / runs;
-  let start = min(run * each, rounds);
-  let end = min(start + each, rounds);
+  ${runs.bounds(PER)}
   for (var r = start; r < end; r += 1u) {
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
@@ -119,6 +114,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   partial[${s}][li] = dot(acc${s}, vec4<f32>(1.0f));
 //% endfor
   workgroupBarrier();
+  let slot = li;
+  ${runs.sums(S, 1)}
 
   let fours = columns >> 2u;
   let dst_start = dst_batch(batch);
@@ -127,10 +124,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = li >> (p.col_bits - 2u);
   let own = (li & (fours - 1u)) * 4u;
   if ((row < ${S}u) & (row < p.rows)) {
-    var v = vec4<f32>();
-    for (var at = own; at < ${WG}u; at += columns) {
-      v += vec4<f32>(partial[row][at], partial[row][at + 1u], partial[row][at + 2u], partial[row][at + 3u]);
-    }
+    var v = ${runs.four("row", "own")};
     v *= select(p.scale, 1.0f, p.is_partial == 1u);
     let m = vec4<u32>(first + own) + vec4<u32>(0u, 1u, 2u, 3u);
     if (has_epilogue()) { v = epilogue(v, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), m); }

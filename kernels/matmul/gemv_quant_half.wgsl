@@ -1,9 +1,10 @@
 // /// kernel
 // doc = "GEMV and skinny products of mul_mat_quant with rows of halves: packed products, sums of eight in f16."
 // part_of = "mul_mat_quant"
-// configs.rows1 = { ROWS = 1, threads = 256 }
-// configs.rows4 = { ROWS = 4, threads = 256 }
-// configs.rows8 = { ROWS = 8, threads = 256 }
+// configs.row1_narrow = { ROWS = 1, COLS = 1, threads = 256 }
+// configs.rows1 = { ROWS = 1, COLS = 2, threads = 256 }
+// configs.rows4 = { ROWS = 4, COLS = 2, threads = 256 }
+// configs.rows8 = { ROWS = 8, COLS = 2, threads = 256 }
 // axes.TYPE = ["q4_0", "q8_0", "q4_k", "q5_k", "q6_k", "nbits4", "nbits8"]
 // axes.LV = [4]
 // axes.D = ["f32", "f16"]
@@ -27,12 +28,12 @@
 // params.col_bits = { type = "u32" }
 // include epilogue
 // params.scale = { type = "f32", arg = true }
-// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "quant_halves"]
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "quant_halves", "runs"]
 // grid = "it.batches * across"
 // ///
 
-// The work is split as in gemv_quant, and products are packed halves. An invocation has two columns,
-// which lie half of the workgroup's columns apart, so a vector of b serves both. The weights are
+// The work is split as in gemv_quant, and products are packed halves. An invocation has COLS columns.
+// Two columns lie half of the workgroup's columns apart, so a vector of b serves both. The weights are
 // converted once for all rows.
 //
 // If a sum of eight products is beyond 65,504, the result is infinite or NaN. An invocation that
@@ -40,7 +41,7 @@
 //
 // Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last group;
 // stores are guarded; indices into workgroup memory are below its size by construction.
-//% set S, WG, R = CFG.ROWS, CFG.threads, 2
+//% set S, WG, R = CFG.ROWS, CFG.threads, CFG.COLS
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = 4 if S == 1 and GROUPS > 1 and quant.HIGH == 0 else 2 if S < 8 or GROUPS > 1 else 1
 var<workgroup> partial: array<array<f32, ${WG * R}>, ${S}>;
@@ -59,10 +60,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let batch = id / p.across;
   let first = (id - batch * p.across) << p.col_bits;
   let columns = 1u << p.col_bits;
-  let lanes = columns >> 1u;
-  let run = li >> (p.col_bits - 1u);
+  let lanes = columns >> ${R - 1}u;
+  let runs = ${WG * R}u >> p.col_bits;
+  let run = li >> (p.col_bits - ${R - 1}u);
   let lane = li & (lanes - 1u);
-  let groups = p.depth >> 5u;
 //% for c in range(R)
   let n${c} = min(first + lane${" + lanes" if c}, p.cols - 1u);
 //% endfor
@@ -74,35 +75,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var acc${s}_${c} = 0.0f;
 //% endfor
 //% endfor
-  // Runs consist of whole rounds and have the same length, except for the last runs.
-  let rounds = (groups + ${PER - 1}u) / ${PER}u;
-  let runs = ${WG * R}u >> p.col_bits;
-  let each = (rounds + runs - 1u) / runs;
-  let start = min(run * each, rounds);
-  let end = min(start + each, rounds);
+  ${runs.bounds(PER)}
   for (var r = start; r < end; r += 1u) {
-//% for u in range(PER)
-//% if GROUPS == 1 and u > 0
-    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
-//% else
-    let g${u} = r * ${PER}u + ${u}u;
-//% endif
-//% for c in range(R)
-    let w${u}_${c} = load_quants(0u, g${u}, n${c});
-//% endfor
-//% endfor
-//% for c in range(R)
-//% if GROUPS == 1
-//% for u in range(PER)
-    let s${u}_${c} = load_scales(0u, g${u}, n${c});
-//% endfor
-//% else
-    let s0_${c} = load_scales(0u, g0 / ${GROUPS}u, n${c});
-//% for u in range(1, PER)
-    let s${u}_${c} = s0_${c};
-//% endfor
-//% endif
-//% endfor
+    ${quant_halves.load(PER, R)}
 //% for u in range(PER)
 //% if GROUPS == 1 and u > 0
     if (r * ${PER}u + ${u}u < groups) {
@@ -120,9 +95,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         let x${2 * i + 1} = y${i}.zw;
 //% endfor
 //% if quant.OFFSET
-        let x_low = ((x0 + x1) + (x2 + x3)) + ((x4 + x5) + (x6 + x7));
-        let x_high = ((x8 + x9) + (x10 + x11)) + ((x12 + x13) + (x14 + x15));
-        let xs = vec2<f32>(f32(x_low.x) + f32(x_low.y), f32(x_high.x) + f32(x_high.y));
+        ${quant_halves.offset_sums()}
 //% endif
 //% for c in range(R)
         ${quant_halves.sum(c, "acc%d_%d" % (s, c))}
@@ -141,7 +114,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // This is rare: a sum of halves was too large.
   for (var c = 0u; c < ${R}u; c += 1u) {
     let at = slot + c * lanes;
-    let n = select(n0, n1, c == 1u);
+    let n = ${"select(n0, n1, c == 1u)" if R == 2 else "n0"};
     for (var s = 0u; s < ${S}u; s += 1u) {
       if (is_finite(partial[s][at])) { continue; }
       let b_from = b_at(b_start, min(s, p.rows - 1u), 0u);
@@ -162,6 +135,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
   }
   workgroupBarrier();
+  ${runs.sums(S, R)}
 
   let fours = columns >> 2u;
   let dst_start = dst_batch(batch);
@@ -170,10 +144,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = li >> (p.col_bits - 2u);
   let own = (li & (fours - 1u)) * 4u;
   if ((row < ${S}u) & (row < p.rows)) {
-    var v = vec4<f32>();
-    for (var at = own; at < ${WG * R}u; at += columns) {
-      v += vec4<f32>(partial[row][at], partial[row][at + 1u], partial[row][at + 2u], partial[row][at + 3u]);
-    }
+    var v = ${runs.four("row", "own")};
     v *= select(p.scale, 1.0f, p.is_partial == 1u);
     let m = vec4<u32>(first + own) + vec4<u32>(0u, 1u, 2u, 3u);
     if (has_epilogue()) { v = epilogue(v, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), m); }

@@ -23,7 +23,7 @@
 // params.col_bits = { type = "u32" }
 // include epilogue
 // params.scale = { type = "f32", arg = true }
-// uses = ["tile/epilogue", "quant/${TYPE}", "quantised"]
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "runs"]
 // grid = "cdiv(dst.shape[-1], 1 << col_bits)"
 // ///
 
@@ -33,7 +33,7 @@
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = 4 if GROUPS > 1 and quant.HIGH == 0 else 2
-var<workgroup> partial: array<f32, ${WG}>;
+var<workgroup> partial: array<array<f32, ${WG}>, 1>;
 
 ${epilogue.functions()}
 ${epilogue.of_rows()}
@@ -83,11 +83,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let runs = ${WG}u >> p.col_bits;
   let run = li >> p.col_bits;
   let n = min(first + (li & (columns - 1u)), p.cols - 1u);
-  let groups = p.depth >> 5u;
-  let rounds = (groups + ${PER - 1}u) / ${PER}u;
-  let each = (rounds + runs - 1u) / runs;
-  let start = min(run * each, rounds);
-  let end = min(start + each, rounds);
+  ${runs.bounds(PER)}
   var acc = 0.0f;
   for (var r = start; r < end; r += 1u) {
 //% for u in range(PER)
@@ -105,15 +101,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 ${add_group(u, "r * %du + %du < groups" % (PER, u) if GROUPS == 1 and u > 0 else "")}
 //% endfor
   }
-  partial[li] = acc;
+  partial[0][li] = acc;
   workgroupBarrier();
+  let slot = li;
+  ${runs.sums(1, 1)}
 
   let own = li * 4u;
   if (own < columns) {
-    var v = vec4<f32>();
-    for (var at = own; at < ${WG}u; at += columns) {
-      v += vec4<f32>(partial[at], partial[at + 1u], partial[at + 2u], partial[at + 3u]);
-    }
+    var v = ${runs.four("0", "own")};
     v *= select(p.scale, 1.0f, p.is_partial == 1u);
     let m = vec4<u32>(first + own) + vec4<u32>(0u, 1u, 2u, 3u);
     let dst_start = dst_batch(0u);

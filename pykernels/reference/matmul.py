@@ -244,16 +244,22 @@ def rms_norm_linear_budget(
     activation: str | None = None, gated: bool = False,
 ) -> Array:  # fmt: skip
     """The budget of mul_mat. The factor of the row is off by sqrt(K) / 2 + 8 units, and a product
-    of two results by the error of each."""
+    of two results by the error of each. Packed products round the norm to float16 and sum as in
+    mul_mat_quant."""
     numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
     halves = np.split(numbers, 2) if gated else [numbers]
     own = [bias] if bias is None or not gated else np.split(bias, 2)
     acts = (activation, None)
+    packed = np.zeros((1, len(numbers)))
+    if scales is not None and x.dtype == np.float16 and TYPES[quant].halves:
+        rounded = np.abs(row) @ np.abs(numbers.astype(np.float64)).T * 2.0**-11
+        packed = 1.2 * (_packed(w, scales, row, numbers.shape, high, quant) + rounded)
+    more_of = np.split(packed, len(halves), axis=1)
     found = []
     for i, part in enumerate(halves):
         extra = own[i % len(own)]
         size = np.abs(row) @ np.abs(part.astype(np.float64)).T
-        more = 1.2 * 2.0**-23 * (math.sqrt(len(x)) / 2 + 8) * size
+        more = 1.2 * 2.0**-23 * (math.sqrt(len(x)) / 2 + 8) * size + more_of[i]
         value = np.abs(mul_mat(part, row, extra, activation=acts[i]))
         found.append((mul_mat_budget(part, row, extra, activation=acts[i]) + more, value))
     if not gated:

@@ -156,6 +156,10 @@ class Transfers:
         steps = self._read(block, offset, nbytes, take, reader)
         return itertools.chain([next(steps)], steps)
 
+    def complete(self, signal: Signal) -> None:
+        """Wait for a signal of `submit_read`."""
+        self._completion.wait(signal)
+
     async def follow(self, steps: Iterator[Signal]) -> None:
         """Wait under asyncio for the submitted work; other tasks run meanwhile."""
         for signal in steps:

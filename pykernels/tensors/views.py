@@ -24,6 +24,7 @@ from .interop import Interop
 from .layout import Layout, contiguous_layout, layout
 from .operators import Operators
 from .printing import described
+from .reading import PendingRead, awaited
 
 __all__ = ["Index", "TensorBase"]
 
@@ -310,12 +311,27 @@ class TensorBase(Operators, Interop):
         undefined. Arguments and errors are those of `numpy`. IndexRangeErrors are those of the
         caller, wherever the result is awaited.
         """
+        return awaited(*self._submitted(out))
+
+    def numpy_later(self, out: NDArray | None = None) -> PendingRead:
+        """Starts `numpy` and returns at once; `result()` waits and returns the array.
+
+        So the host can launch the next step before it reads the results of this step, and the
+        device does not idle meanwhile. The copy is submitted at once, so the array has the tensor's
+        values at the time of the call. (A tensor above 64 MiB is copied on the device first.) `out`
+        is undefined until `result` returns. Arguments are those of `numpy`. Errors are also those
+        of `numpy`: of arguments here, of launches in `result`, for the caller of `numpy_later`.
+        """
+        return PendingRead(*self._submitted(out))
+
+    def _submitted(self, out: NDArray | None) -> tuple[Self, Iterator[Signal], NDArray]:
+        """The tensor that is read, the rest of the read, and the array that it fills."""
         target = self._target(out)
         reader = self._context.caller(), checks_of(self._storage)
         source, nbytes, take = (self if self.nbytes <= READ_CHUNK else self.copy())._to_read(target)
         submit = source._context.transfers.submit_read
         steps = submit(source._block, source._first, nbytes, take, reader) if nbytes else iter(())
-        return _awaited(source, steps, target)
+        return source, steps, target
 
     def _target(self, out: NDArray | None) -> NDArray:
         """The array to copy into."""
@@ -381,9 +397,3 @@ def _copy_strided(
 
 def _nothing(at: int, data: memoryview) -> None:
     pass
-
-
-async def _awaited(source: TensorBase, steps: Iterator[Signal], target: NDArray) -> NDArray:
-    """The array after the read from `source`, which must live until then."""
-    await source._context.transfers.follow(steps)
-    return target

@@ -8,6 +8,7 @@ import os
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -573,10 +574,43 @@ def test_numpy_async_raises_what_numpy_does(dev: pk.Device) -> None:
     asyncio.run(awaited(out))
 
 
+def test_numpy_later(dev: pk.Device) -> None:
+    """Values are those at the time of the call; results come in any order, and repeatedly."""
+    a = np.arange(4096, dtype="f4")
+    t, out = dev.tensor(a), np.empty(4096, "f4")
+    first = t.numpy_later(out)
+    t.write(np.zeros(4096, "f4"))
+    pk.kernels.fill(t, 5)
+    strided = t[::-3].numpy_later()
+    pk.kernels.fill(t, 6)
+    empty, left = t[:0].numpy_later(), t.numpy_later()
+    assert (strided.result() == 5).all() and empty.result().shape == (0,)
+    assert first.result() is out and first.result() is out
+    np.testing.assert_array_equal(out, a)
+    del left  # a result that nobody asks for
+    with pytest.raises(pk.ShapeError, match="out must have shape"):
+        t.numpy_later(out[:1])
+    many = [t.numpy_later() for _ in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all((x == 6).all() for x in pool.map(lambda read: read.result(), many * 2))
+    check_works(dev)
+
+
+def test_numpy_later_raises_what_numpy_does(dev: pk.Device) -> None:
+    rows, out = dev.zeros((4, 4)), dev.empty((2, 4))
+    pk.kernels.get_rows(rows, dev.tensor(np.array([1, 9], "i4")), out)
+    read = out.numpy_later()
+    for _ in range(2):
+        with pytest.raises(pk.IndexRangeError, match="is 9"):
+            read.result()
+    out.numpy_later().result()
+
+
 @pytest.mark.parametrize(
     "wait",
     [
         pytest.param("out.numpy()", marks=BLOCKS),
+        pytest.param("out.numpy_later().result()", marks=BLOCKS),
         "dev.sync()",
         pytest.param("asyncio.run(read(out))", marks=BLOCKS),
     ],

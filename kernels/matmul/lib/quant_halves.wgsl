@@ -75,3 +75,31 @@ ${found.text}
         ${acc} += v;
       }
 //% endmacro
+
+// The sums of x over each half of the group, for types with an offset.
+//% macro offset_sums()
+        let x_low = ((x0 + x1) + (x2 + x3)) + ((x4 + x5) + (x6 + x7));
+        let x_high = ((x8 + x9) + (x10 + x11)) + ((x12 + x13) + (x14 + x15));
+        let xs = vec2<f32>(f32(x_low.x) + f32(x_low.y), f32(x_high.x) + f32(x_high.y));
+//% endmacro
+
+// Declares the words and scales of round r: w<group>_<column> and s<group>_<column> of `per` groups,
+// whose numbers are g<group>, and `held` columns, n0 and n1.
+//% set GROUPS = quant.BLOCK // 32
+//% macro load(per, held)
+//% for u in range(per)
+//% if GROUPS == 1 and u > 0
+    let g${u} = min(r * ${per}u + ${u}u, groups - 1u);
+//% else
+    let g${u} = r * ${per}u + ${u}u;
+//% endif
+//% for c in range(held)
+    let w${u}_${c} = load_quants(0u, g${u}, n${c});
+//% endfor
+//% endfor
+//% for c in range(held)
+//% for u in range(per)
+    let s${u}_${c} = ${"load_scales(0u, g%d / %du, n%d)" % (u, GROUPS, c) if GROUPS == 1 or u == 0 else "s0_%d" % c};
+//% endfor
+//% endfor
+//% endmacro

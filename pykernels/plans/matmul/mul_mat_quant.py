@@ -44,6 +44,7 @@ from .select_quant import (
     QuantShape,
     choose,
     column_bits,
+    columns_held,
 )
 from .sums import spread, summed, target
 
@@ -235,8 +236,11 @@ def _gemv(
 ) -> Step:  # fmt: skip
     """Up to eight rows of b; the weights are read once."""
     held = next(n for n, c in HELD.items() if c.ROWS >= s.rows)
-    bits = column_bits(caps, s)
+    rounds = w.kind.rounds(depth)
+    bits = column_bits(caps, s.cols, rounds, s.batches)
     if choice.body == GEMV_HALF:
+        if s.rows == 1 and columns_held(bits, rounds) == 1:
+            held = "row1_narrow"
         return gemv_quant_half.step(
             caps, w.low, w.scales, w.high, b, p.bias, p.residual, out,
             TYPE=w.kind.name, HELD=held, depth=s.depth, across=cdiv(s.cols, 1 << bits),
@@ -258,7 +262,7 @@ def _gemv_i8(
     groups = s.depth // GROUP
     row = b.with_layout(b.shape[-2:], b.strides[-2:])
     codes, sums = scratch.empty((groups, 8), "uint32"), scratch.empty((groups, 4), "float32")
-    bits = column_bits(caps, s)
+    bits = column_bits(caps, s.cols, w.kind.rounds(s.depth), s.batches)
     return [
         rows_i8.step(caps, row, codes, sums, BITS=w.kind.vec * w.kind.parts, groups_k=groups),
         gemv_quant_i8.step(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykernels._generated.bodies import gemv_normed, gemv_normed_quant
+from pykernels._generated.bodies import gemv_normed, gemv_normed_quant, gemv_normed_quant_half
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.errors import ArgumentError, DTypeError, LimitError, ShapeError
 from pykernels.plans.copy import cpy
@@ -14,11 +14,13 @@ from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 
 from .select import GemmShape, lane_bits
-from .select_quant import QuantShape, column_bits
+from .select_quant import MOST_BITS, column_bits, columns_held
 
 __all__ = ["plan"]
 
 OP = "rms_norm_linear"
+# The most numbers of a row that gemv_normed_quant_half keeps in workgroup memory.
+MOST_DEPTH = min(c.DEPTH for c in gemv_normed_quant_half.CONFIGS.values())
 
 
 def plan(
@@ -51,23 +53,34 @@ def plan(
         raise DTypeError(f"[{OP}] dst must be float32 for x of float32 but is {dst.dtype.name}")
     if rows == 0 or depth == 0:
         raise ShapeError(f"[{OP}] x and dst must have elements but have {depth} and {rows}")
+    kind = type_of(OP, quant) if quant else None
+    # Packed products take the row as halves; the other bodies as words.
+    packed = bool(kind and kind.halves and caps.f16 and half and depth <= MOST_DEPTH)
     steps: list[Step] = []
     numbers = {
         "rows": rows, "depth": depth, "gated": rows // 2 if gated else 0,
         "activation": ACTIVATIONS[activation], "eps": eps,
     }  # fmt: skip
-    x, gain = (_vectors(caps, scratch, v, steps) for v in (x, gain))
-    if quant:
-        kind = type_of(OP, quant)
+    x, gain = (_vectors(caps, scratch, v, steps, packed) for v in (x, gain))
+    if kind is not None:
         if scales is None:
             raise ShapeError(f"[{OP}] quantised weights must have scales")
         copies, low, own, above = read(OP, caps, scratch, kind, (rows, depth), w, scales, high)
         _check_bindings(caps, [low, own, *([above] if above else [])])
-        bits = column_bits(caps, QuantShape(1, 1, rows, depth))
-        step = gemv_normed_quant.step(
-            caps, low, own, above, x, gain, bias, dst, TYPE=kind.name, LV=kind.vec,
-            col_bits=bits, **numbers,  # type: ignore[arg-type]
-        )  # fmt: skip
+        rounds = kind.rounds(depth)
+        # Each workgroup computes the norm, so fewer workgroups with more columns are faster.
+        bits = column_bits(caps, rows, rounds, most=MOST_BITS + packed)
+        if packed:
+            held = columns_held(bits, rounds)
+            step = gemv_normed_quant_half.step(
+                caps, low, own, above, x, gain, bias, dst, TYPE=kind.name, HELD=f"cols{held}",
+                col_bits=bits, **numbers,  # type: ignore[arg-type]
+            )  # fmt: skip
+        else:
+            step = gemv_normed_quant.step(
+                caps, low, own, above, x, gain, bias, dst, TYPE=kind.name, LV=kind.vec,
+                col_bits=bits, **numbers,  # type: ignore[arg-type]
+            )  # fmt: skip
         return [*steps, *copies, step]
     if w.dtype.itemsize == 4 and half:
         raise DTypeError(f"[{OP}] x must be float32 for weights of float32 but is float16")
@@ -78,8 +91,11 @@ def plan(
     return [*steps, step]
 
 
-def _vectors(caps: Caps, scratch: Scratch, v: View, steps: list[Step]) -> View:
-    """The view in vectors of 16 bytes along its last axis: halves as words."""
+def _vectors(
+    caps: Caps, scratch: Scratch, v: View, steps: list[Step], packed: bool = False
+) -> View:
+    """The view in vectors of 16 bytes along its last axis, halves as words; `packed`: in vectors of
+    four halves."""
     n = 16 // v.dtype.itemsize
     if v.shape[-1] % n:
         raise ShapeError(f"[{OP}] k must be a multiple of {n} but is {v.shape[-1]}")
@@ -87,6 +103,8 @@ def _vectors(caps: Caps, scratch: Scratch, v: View, steps: list[Step]) -> View:
         copy = scratch.empty(v.shape, v.dtype.name)
         steps += cpy.plan(caps, scratch, v, copy)
         v = copy
+    if packed:
+        return v
     v = words(v) if v.dtype.itemsize == 2 else v
     return v.with_layout((*v.shape[:-1], v.shape[-1] // 4), (*v.strides[:-1], 16))
 

@@ -20,7 +20,7 @@ from .select_mma import best
 __all__ = [
     "BODIES", "FEW", "GEMV", "GEMV_HALF", "GEMV_I8", "HELD", "MMA", "MMA_FEW", "MMA_TILES",
     "NARROW", "TILES", "UNPACKED", "QuantChoice", "QuantShape", "candidates", "choose",
-    "column_bits", "may", "may_few",
+    "column_bits", "columns_held", "may", "may_few",
 ]  # fmt: skip
 
 GEMV = "gemv_quant"
@@ -40,6 +40,7 @@ BODIES = (
     *(f"{MMA}/{tile}" for tile in MMA_TILES), *(f"{FEW}/{rows}" for rows in MMA_FEW), UNPACKED,
 )  # fmt: skip
 MOST_UNPACKED = 1 << 29  # bytes of scratch
+THREADS = 256  # of a workgroup of gemv_quant
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
 
@@ -170,13 +171,23 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
     return [*found, Candidate(QuantChoice(UNPACKED), None, why)]
 
 
-def column_bits(caps: Caps, s: QuantShape) -> int:
-    """The columns of a workgroup of gemv_quant, as a power of two. They are fewer, with more
-    runs of k, if the workgroups would not keep the device busy."""
-    bits = MOST_BITS
-    while bits > LEAST_BITS and s.batches * cdiv(s.cols, 1 << bits) < _busy(caps):
+def column_bits(caps: Caps, cols: int, rounds: int, batches: int = 1, most: int = MOST_BITS) -> int:
+    """The columns of a workgroup of gemv_quant, as a power of two. They are fewer, with more runs
+    of k, if the workgroups would be too few for the device, as long as there is a round of groups
+    for each run."""
+    least, bits = caps.tuning.device.units * 3 // 2, most
+    while (
+        bits > LEAST_BITS
+        and batches * cdiv(cols, 1 << bits) < least
+        and THREADS >> (bits - 1) <= rounds
+    ):
         bits -= 1
     return bits
+
+
+def columns_held(bits: int, rounds: int) -> int:
+    """The columns of an invocation with packed products: two, if each run then has a round."""
+    return 2 if (2 * THREADS) >> bits <= rounds else 1
 
 
 def _tiled(caps: Caps, s: QuantShape, tile: str) -> QuantChoice:

@@ -54,6 +54,11 @@ class BlockType:
     made: bool = False  # True: numbers can be quantised to it
     halves: bool = False  # True: gemv_quant_half has texts for the type
 
+    def rounds(self, depth: int) -> int:
+        """Rounds of the groups of a row in gemv_quant: what an invocation loads at a time."""
+        groups = 4 if self.block > 32 and self.high == 0 else 2
+        return -(-depth // (32 * groups))
+
 
 class Planes(NamedTuple):
     """The shapes of the planes, all of uint32."""

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import pykernels as pk
+from pykernels.dtypes import DTYPES
 from pykernels.kernels import mul_mat_quant
 from pykernels.plans.quant.types import TYPES
 from pykernels.reference.matmul import mul_mat_quant as reference
 from pykernels.reference.matmul import mul_mat_quant_budget as budget
 from pykernels.reference.quant import pack_blocks
+from pykernels.steps import Caps
+from pykernels.tensors.layout import View, contiguous_layout
+from pykernels.tuning import named
+from tests.emulation import UNITS
 from tests.harness import Array, Case, Form, Operand, assert_close
 from tests.kernels.quant.quant_calls import HALVES
+
+# The device of tests of plans.
+CAPS = Caps(
+    True, True, 256, 1024, 49152, (1 << 31) - 4, 65535, named("nvidia-h200"),
+    matrix=replace(UNITS, dialect="subgroup_matrix"),
+)  # fmt: skip
+
+
+def view_of(shape: tuple[int, ...], dtype: Any, buffer: int) -> View:
+    """A contiguous view of a buffer, for tests of plans."""
+    lay = contiguous_layout(shape, DTYPES[dtype])
+    return View(buffer, lay.dtype, shape, lay.strides, 0)
 
 
 def planes_of(rng: np.random.Generator, quant: str, n: int, k: int) -> dict[str, Array]:

@@ -12,19 +12,23 @@ import pytest
 
 import pykernels as pk
 from codegen.build import variants_of
-from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.plans.matmul.mul_mat_quant import plan
 from pykernels.plans.matmul.select_quant import QuantChoice, QuantShape, candidates, choose
 from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
-from pykernels.tensors.layout import View, contiguous_layout
-from pykernels.tuning import named
 from tests.checkout import ROOT
 from tests.emulation import UNITS, emulated
 from tests.harness import Form, assert_close, caps
-from tests.kernels.matmul.quant_calls import QuantCalls, budget, planes_of, reference
+from tests.kernels.matmul.quant_calls import (
+    CAPS,
+    QuantCalls,
+    budget,
+    planes_of,
+    reference,
+    view_of,
+)
 
 F32, F16 = "float32", "float16"
 gpu = pytest.mark.gpu
@@ -293,12 +297,6 @@ def test_linear_and_matmul_reject(dev: pk.Device) -> None:
         pk.kernels.mul_mat_quant(low, scales, x, dst, quant="q8_0")
 
 
-CAPS = Caps(
-    True, True, 256, 1024, 49152, (1 << 31) - 4, 65535, named("nvidia-h200"),
-    matrix=replace(UNITS, dialect="subgroup_matrix"),
-)  # fmt: skip
-
-
 def test_choose() -> None:
     def chosen(rows: int, halves: bool = True, caps: Caps = CAPS, packed: bool = False) -> str:
         return choose(
@@ -336,12 +334,7 @@ def test_plan_copies_nothing_that_can_be_read() -> None:
     low, scales, _ = planes("test", type_of("test", "q4_0"), (4096, 4096))
     for rows, want in ((1, ["gemv_quant_half"]), (4096, ["gemm_mma_quant"])):
         steps = plan(
-            CAPS, Scratch(), _view(low, "uint32", 0), _view(scales, "uint32", 1), None,
-            _view((rows, 4096), F16, 2), None, None, _view((rows, 4096), F16, 3),
+            CAPS, Scratch(), view_of(low, "uint32", 0), view_of(scales, "uint32", 1), None,
+            view_of((rows, 4096), F16, 2), None, None, view_of((rows, 4096), F16, 3),
         )  # fmt: skip
         assert [s.body.name for s in steps] == want
-
-
-def _view(shape: tuple[int, ...], dtype: Any, buffer: int) -> View:
-    lay = contiguous_layout(shape, DTYPES[dtype])
-    return View(buffer, lay.dtype, shape, lay.strides, 0)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.plans.matmul.rms_norm_linear import plan
 from pykernels.plans.quant.types import TYPES, planes
 from pykernels.reference.matmul import rms_norm_linear, rms_norm_linear_budget
+from pykernels.steps import Scratch
 from tests.harness import Array, Case, Form, Operand, assert_close, caps, random_form
+from tests.kernels.matmul.quant_calls import CAPS
+from tests.kernels.matmul.quant_calls import view_of as view
 
 pytestmark = pytest.mark.gpu
 F32, F16 = "float32", "float16"
@@ -94,6 +99,47 @@ def test_blocks(dev: pk.Device, name: str) -> None:
     calls.add(10, 3 * block, F32, name, bias=F32)
     calls.add(76, 2 * block, F16, name, gated=True, activation="silu")
     calls.check()
+
+
+@pytest.mark.parametrize("name", [n for n, t in TYPES.items() if t.halves])
+def test_packed_products(dev: pk.Device, name: str) -> None:
+    """Invocations of one and two columns, gates and not, rows at offsets."""
+    calls = Calls(dev, 3)
+    forms = tuple(random_form(calls.rng, r, repeats=i < 3) for i, r in enumerate((1, 1, 2, 1)))
+    calls.add(130, 1024, F16, name, bias=F16)
+    calls.add(516, 2048, F16, name, gated=True, activation="silu", forms=forms)
+    calls.add(12, 256, F16, name, gated=True, bias=F32, eps=1e-2)
+    calls.check()
+
+
+def test_large_sums_of_halves_are_computed_again(dev: pk.Device) -> None:
+    """Sums beyond 65,504 before the scale, and a norm that rounds to halves."""
+    depth = 64
+    x, gain = np.zeros(depth, F16), np.full(depth, 2000, F16)
+    x[:8] = 1
+    w = np.full((12, depth), 7 / 2048, F32)
+    q = pk.quantize(dev.tensor(w), "q8_0")
+    got = pk.rms_norm_linear(dev.tensor(x), dev.tensor(gain), q, eps=0.0).numpy()
+    row = np.float16(x.astype(float) / np.sqrt((x.astype(float) ** 2).mean()) * gain)
+    want = row.astype(float) @ q.numpy().astype(float).T
+    np.testing.assert_allclose(got, want, rtol=2e-3)
+
+
+def test_bodies() -> None:
+    """Packed products take halves of the types that have them, if the norm fits."""
+
+    def body(depth: int, dtype: str = F16, quant: str = "q4_0", f16: bool = True) -> list[str]:
+        low, scales, _ = planes("test", TYPES[quant], (96, depth))
+        x, gain, out = (view((n,), dtype, i) for i, n in enumerate((depth, depth, 96)))
+        steps = plan(
+            replace(CAPS, f16=f16), Scratch(), x, gain, view(low, "uint32", 3),
+            view(scales, "uint32", 4), None, None, out, quant=quant,
+        )  # fmt: skip
+        return [s.body.name for s in steps]
+
+    assert body(2048) == body(6912) == ["gemv_normed_quant_half"]
+    assert body(6912 + 32) == body(64, quant="q4_1") == body(64, F32) == ["gemv_normed_quant"]
+    assert body(64, f16=False) == ["gemv_normed_quant"]
 
 
 def test_it_is_a_norm_and_a_product(dev: pk.Device) -> None:

@@ -1,0 +1,32 @@
+// One row times quantised weights, or a few rows: a workgroup takes `columns` columns and divides
+// the groups of k into `runs` runs. Runs consist of whole rounds of `per` groups; all have the same
+// length, except for the last ones.
+
+//% macro bounds(per)
+  let groups = p.depth >> 5u;
+  let rounds = (groups + ${per - 1}u) / ${per}u;
+  let each = (rounds + runs - 1u) / runs;
+  let start = min(run * each, rounds);
+  let end = min(start + each, rounds);
+//% endmacro
+
+// Adds up the runs of each column, in `partial[0]`, ... `partial[rows - 1]`: run r of column c has
+// element r * columns + c. An invocation has the run `run` of `held` columns, of which `slot` is the
+// first; the second one is `apart` elements behind it. Ends with a barrier.
+//% macro sums(rows, held, apart="lanes")
+  for (var half = runs >> 1u; half > 0u; half >>= 1u) {
+    if (run < half) {
+//% for s in range(rows)
+//% for c in range(held)
+      partial[${s}][slot${" + %du * %s" % (c, apart) if c}] += partial[${s}][slot + half * columns${" + %du * %s" % (c, apart) if c}];
+//% endfor
+//% endfor
+    }
+    workgroupBarrier();
+  }
+//% endmacro
+
+// The sums of columns `at` to `at + 3` of row `row`.
+//% macro four(row, at)
+vec4<f32>(partial[${row}][${at}], partial[${row}][${at} + 1u], partial[${row}][${at} + 2u], partial[${row}][${at} + 3u])
+//%- endmacro
