@@ -25,6 +25,7 @@ DTypeName: TypeAlias = Literal[
     "uint8",
     "int64",
     "bool",
+    "complex64",
 ]
 DTypeSpelling: TypeAlias = Literal[
     "f32", "f16", "bf16", "i32", "u32", "i16", "u16",
@@ -47,7 +48,7 @@ class DType(NamedTuple):
     name: DTypeName
     short: str
     itemsize: int
-    kind: Literal["f", "i", "u", "b"]
+    kind: Literal["f", "i", "u", "b", "c"]
 
 
 DTYPES: dict[str, DType] = {
