@@ -126,6 +126,8 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
         if what.endswith("array dtype") and dtype.name == "float64":
             given = "give dtype='float32', or " if what.startswith("[") else ""  # accepts dtype=
             hint = f"; {given}convert it with .astype('float32') first"
+        if what.endswith("array dtype") and dtype.name == "complex128":
+            hint = "; convert it with .astype('complex64') first"
         if not dtype.isnative:
             hint = "; byte-swapped arrays are not taken: .astype(dtype.newbyteorder('=')) first"
         raise DTypeError(f"{what} {dtype} is not one of {', '.join(DTYPES)}{hint}")

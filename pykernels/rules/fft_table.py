@@ -49,6 +49,8 @@ def table_on(device: Device, length: int) -> Tensor:
     key = ("fft", length)
     found = constants.get(key)
     if found is None:
-        device._context.refuse_in_capture(f"fft: making a table for length {length}, of which it has none")
+        device._context.refuse_in_capture(
+            f"fft: making a table for length {length}, of which it has none"
+        )
         found = constants[key] = device.tensor(table(length))
     return cast(Tensor, found)

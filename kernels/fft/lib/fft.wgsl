@@ -32,7 +32,7 @@ fn outer_twiddle(m: u32) -> vec2<f32> {
 //% endfor
 //% for e in range(v | length)
 //% if S == 8
-  ${v[e]} = select(vec2<f32>(), read${e}, at${e} < p.taken);
+  ${v[e]} = select(vec2<f32>(), read${e}, (at${e} < p.taken) & (place${e} < p.length));
   ${v[e]}.y = select(${v[e]}.y, -${v[e]}.y, conjugate_read != mirrored${e});
 //% else
   ${v[e]} = select(vec2<f32>(), read${e}, place${e} < p.taken);

@@ -91,7 +91,7 @@ def _whole(
     back = Ends(0, last, 0, where.chirp, size, scale)
     return [
         *_passes(caps, scratch, x, table, middle, size, length, where, forth),
-        *_passes(caps, scratch, middle, table, dst, size, length, where, back),
+        *_passes(caps, scratch, middle, table, dst, size, size, where, back),
     ]
 
 
@@ -131,12 +131,13 @@ def _passes(
     return found
 
 
-def _step(
-    caps: Caps, x: View, table: View, dst: View, n: int, numbers: dict[str, float]
-) -> Step:
+def _step(caps: Caps, x: View, table: View, dst: View, n: int, numbers: dict[str, float]) -> Step:
     if n > 1 and n & (n - 1) == 0:
         name = f"n{n}"
-        wide = caps.max_invocations >= WIDE.threads and caps.max_workgroup_bytes >= 4 * WIDE.threads * WIDE.E
+        wide = (
+            caps.max_invocations >= WIDE.threads
+            and caps.max_workgroup_bytes >= 4 * WIDE.threads * WIDE.E
+        )
         if n == WIDE.N and numbers["near"] and wide:
             name = "n2048wide"
         return fft_tile.step(caps, x, table, dst, LENGTH=name, **numbers)
