@@ -18,7 +18,7 @@ from pykernels.call.arrays import Array, Call, array_of
 from pykernels.call.scalars import bits_of, choice, integer, real
 from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.functional import concatenate, roll
+from pykernels.functional import roll
 from pykernels.rules.fft_table import table, table_on
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole

@@ -23,7 +23,7 @@ from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
-from pykernels.tensors.layout import contiguous_layout, expanded, layout
+from pykernels.tensors.layout import expanded, layout
 
 __all__ = [
     "angle", "complex", "conj", "conjugate", "imag", "real", "view_as_complex", "view_as_real",

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from pykernels._generated.bodies import cpy as cpy_body
 from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_rows, cpy_tile
-from pykernels.plans.fft import complex as pairs
 from pykernels.dtypes import DTYPES
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.plans.fft import complex as pairs
 from pykernels.plans.parts import parts
 from pykernels.plans.runs import KINDS, chunks, lane_bits, runs
 from pykernels.steps import Caps, Scratch, Step, cdiv
