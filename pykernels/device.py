@@ -228,9 +228,9 @@ class Device(DeviceControl):
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
         """Copies a numpy array, or anything that `numpy.asarray` accepts, to the device.
 
-        Floats and float64 become float32, complex numbers become complex64, bools become bool. Tensors of other devices, and torch's
-        tensors on the CPU (bfloat16 too), are copied through the host. A list that contains tensors
-        of this device is stacked on the device.
+        Floats and float64 become float32, complex numbers become complex64, bools become bool.
+        Tensors of other devices, and torch's tensors on the CPU (bfloat16 too), are copied through
+        the host. A list that contains tensors of this device is stacked on the device.
 
         Args:
             dtype: The dtype of the tensor, converted by numpy's rules; None keeps an array's dtype.

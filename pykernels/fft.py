@@ -144,7 +144,7 @@ def _number(op: str, x: Array) -> Array:
         return x.astype("float32")
     if name == "complex128":
         return x.astype("complex64")
-    if op == "irfft" and name == "float32":
+    if op.startswith("ir") and name == "float32":
         return x.astype("complex64")
     return x
 
@@ -301,8 +301,8 @@ def _axes(op: str, t: Tensor, s: Ints | None, axes: Ints | None) -> tuple[list[i
 
 
 def fftfreq(n: int, d: float = 1.0, *, device: Device | None = None) -> Tensor:
-    """The frequencies of the elements of a transform, in cycles per unit of d: 0, 1, .. and then the
-    negative ones, divided by n d.
+    """The frequencies of the elements of a transform, in cycles per unit of d: 0, 1, .. and then
+    the negative frequencies, divided by n d.
 
     Args:
         n: The length. d: The distance of neighbours.

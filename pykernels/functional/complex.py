@@ -6,6 +6,7 @@ imaginary part. What is computed here is computed on such views, by functions of
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -32,9 +33,11 @@ __all__ = [
 _CONJ = replace(_cpy.KERNEL, name="conj")
 _F32 = DTYPES["float32"]
 _C64 = DTYPES["complex64"]
+complex_type = builtins.complex
 # hypot, which neither overflows nor loses small numbers.
 _MAGNITUDE = (
-    "maximum(abs(re), abs(im)) if minimum(abs(re), abs(im)) == 0 or isinf(re) or isinf(im) else "
+    "inf if isinf(re) or isinf(im) else "
+    "maximum(abs(re), abs(im)) if minimum(abs(re), abs(im)) == 0 else "
     "maximum(abs(re), abs(im)) * sqrt(1 + (minimum(abs(re), abs(im)) / maximum(abs(re), abs(im))) "
     "** 2)"
 )
@@ -219,9 +222,6 @@ def _operand(op: str, device: Any, value: Any, beside_tensors: bool) -> Any:
         f"[{op}] operands must be pykernels.Tensors, numpy arrays or numbers but one is "
         f"{type_name(value)}"
     )
-
-
-complex_type = type(1j)
 
 
 def _both(x: Any) -> tuple[Any, Any]:

@@ -82,8 +82,8 @@ def _whole(
         last = CONJUGATE if inverse else 0
         ends = Ends(first, last, 0, 0, taken, scale)
         return _passes(caps, scratch, x, table, dst, length, length, where, ends)
-    # X[k] = c[k] sum_n (x[n] c[n]) / c[k - n] with c[n] = w^(n n / 2): a cyclic convolution. The table
-    # has c, and the transform of 1 / c divided by `size`.
+    # X[k] = c[k] sum_n (x[n] c[n]) / c[k - n] with c[n] = w^(n n / 2): a cyclic convolution. The
+    # table has c, and the transform of 1 / c divided by `size`.
     middle = scratch.empty((*dst.shape[:-1], size), "complex64")
     forth = Ends(first + MULTIPLY_READ, MULTIPLY + CONJUGATE_AFTER, where.chirp, where.spectrum,
                  taken, 1.0)  # fmt: skip

@@ -19,7 +19,7 @@ _RADICES = (8, 4, 2, 7, 5, 3)
 
 
 class Outer(NamedTuple):
-    """Places of the factors of w^m: w^m = table[coarse + (m >> bits)] * table[fine + low bits of m]."""
+    """Places of the factors of w^m: table[coarse + (m >> bits)] * table[fine + low bits of m]."""
 
     fine: int
     coarse: int
