@@ -119,7 +119,7 @@ def _launched(op: str, t: Tensor, result: Tensor, length: int, at: int, norm: No
         return
     given = table_on(t.device, length)
     views = t.moveaxis(at, -1), given, result.moveaxis(at, -1)
-    run(_named(op), views, (), (length, inverse, scale))
+    run(_fft.KERNEL, views, (), (length, inverse, scale))
 
 
 def _named(op: str) -> Kernel:
@@ -141,10 +141,8 @@ def _number(op: str, x: Array) -> Array:
     array_of(op, "x", x)
     name = str(x.dtype)
     if name in _NARROW or (isinstance(x, np.ndarray) and name in ("int64", "uint64", "float64")):
-        return x.astype("float32")
-    if name == "complex128":
-        return x.astype("complex64")
-    if op.startswith("ir") and name == "float32":
+        x, name = x.astype("float32"), "float32"
+    if name == "complex128" or (op.startswith("ir") and name == "float32"):
         return x.astype("complex64")
     return x
 

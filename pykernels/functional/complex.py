@@ -253,7 +253,7 @@ def _sub(a: Any, b: Any, result: Tensor) -> None:
 
 
 def _mul(a: Any, b: Any, result: Tensor) -> None:
-    if not is_complex(a):
+    if not is_complex(a) or (not isinstance(a, Tensor) and is_complex(b)):
         a, b = b, a
     if not isinstance(a, Tensor):  # a complex number, and real numbers
         for x, into in zip(_both(a), _both(result), strict=True):

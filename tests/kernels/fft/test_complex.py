@@ -84,6 +84,7 @@ COMPUTED = {
     "real mul": lambda z, r: r * z[0],
     "number": lambda z, r: 2 * z + 1,
     "complex number": lambda z, r: z * (1 - 2j) + 1j,
+    "complex number first": lambda z, r: 1j + (1 - 2j) * z,
     "real, complex number": lambda z, r: r * (1 - 2j) + (3 + 1j),
     "number minus": lambda z, r: 1j - z,
     "number minus real": lambda z, r: 1j - r,
