@@ -12,7 +12,7 @@
 // configs.n512 = { N = 512, E = 8, R0 = 8, R1 = 8, R2 = 8, threads = 256 }
 // configs.n1024 = { N = 1024, E = 16, R0 = 16, R1 = 16, R2 = 4, threads = 256 }
 // configs.n2048 = { N = 2048, E = 16, R0 = 16, R1 = 16, R2 = 8, threads = 256 }
-// configs.n2048wide = { N = 2048, E = 16, R0 = 16, R1 = 16, R2 = 8, threads = 512 }
+// configs.n2048wide = { N = 2048, E = 32, R0 = 16, R1 = 16, R2 = 8, threads = 256 }
 // configs.n4096 = { N = 4096, E = 16, R0 = 16, R1 = 16, R2 = 16, threads = 256 }
 // axes.S = { values = [4, 8], pick = "x.dtype.itemsize" }
 // axes.D = { values = [4, 8], pick = "dst.dtype.itemsize" }

@@ -15,7 +15,7 @@ from .lengths import MIXED, Layout, convolution, factors, layout, radices
 __all__ = ["plan"]
 
 CONJUGATE_READ, MULTIPLY_READ, CONJUGATE, MULTIPLY, CONJUGATE_AFTER, HALF = 1, 2, 4, 8, 16, 32
-# Invocations and workgroup memory of the configuration with twice as many neighbours.
+# The configuration of 2048 with four neighbouring columns, which fill a sector of 32 bytes.
 WIDE = fft_tile.CONFIGS["n2048wide"]
 
 
@@ -133,13 +133,9 @@ def _passes(
 
 def _step(caps: Caps, x: View, table: View, dst: View, n: int, numbers: dict[str, float]) -> Step:
     if n > 1 and n & (n - 1) == 0:
-        name = f"n{n}"
-        wide = (
-            caps.max_invocations >= WIDE.threads
-            and caps.max_workgroup_bytes >= 4 * WIDE.threads * WIDE.E
-        )
-        if n == WIDE.N and numbers["near"] and wide:
-            name = "n2048wide"
+        wide = n == WIDE.N and numbers["near"] == 1
+        wide = wide and caps.max_workgroup_bytes >= 4 * WIDE.threads * WIDE.E
+        name = f"n{n}wide" if wide else f"n{n}"
         return fft_tile.step(caps, x, table, dst, LENGTH=name, **numbers)
     columns = max(1, MIXED // n)
     return fft_mixed.step(

@@ -148,9 +148,9 @@ def test_parts_of_large_tensors(dev):
 
 @pytest.mark.gpu
 def test_small_workgroups(dev):
-    """Devices with WebGPU's least invocations take the narrow configuration of 2048."""
+    """Devices with WebGPU's least workgroup memory take the narrow configuration of 2048."""
     x = numbers(np.random.default_rng(0), (2048, 3), "complex64")
-    with caps(dev, max_invocations=256):
+    with caps(dev, max_workgroup_bytes=16384):
         got = pk.fft.fft(dev.tensor(x), axis=0).numpy()
     assert error(got, np.fft.fft(x.astype(np.complex128), axis=0)) <= allowed(2048)
 
