@@ -1,8 +1,4 @@
-"""Discrete Fourier transforms, with the names and arguments of `numpy.fft`.
-
-Everything is computed in float32 and complex64, of any length. A Tensor gives a Tensor, a numpy
-array gives a numpy array. See docs/design/fft.md for the method.
-"""
+"""Transforms along one axis and several, their frequencies and shifts."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from pykernels.call.scalars import bits_of, choice, integer, real
 from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.functional import roll
-from pykernels.rules.fft_table import table, table_on
+from pykernels.rules.fft_table import table_on
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
@@ -27,7 +23,7 @@ from pykernels.tensors.axes import axis_of
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft",
-    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn", "table",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
