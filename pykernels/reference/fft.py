@@ -42,7 +42,7 @@ def fft_budget(
     return out
 
 
-def complex(real: Array, imag: Array | None, shape: tuple[int, ...]) -> Array:
+def complex(real: Array, shape: tuple[int, ...], imag: Array | None = None) -> Array:
     """Pairs of real numbers, exact."""
     found = np.zeros(shape, np.complex64)
     found.real = real
