@@ -15,6 +15,7 @@ from .lazy import load as _load_module
 
 if TYPE_CHECKING:
     from . import errors as errors
+    from . import fft as fft
     from . import functional as functional
     from . import gguf as gguf
     from . import kernels as kernels
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 # The module of each public name. The names of errors and functional come from the `__all__` of
 # these modules.
-_MODULES = ("errors", "functional", "gguf", "kernels", "onnx", "validate")
+_MODULES = ("errors", "fft", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",

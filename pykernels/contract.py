@@ -36,6 +36,7 @@ DTYPES = (
     ("uint8", "u8", 1, "u", "Uint8Array"),
     ("int64", "i64", 8, "i", "BigInt64Array"),
     ("bool", "bool", 1, "b", "Uint8Array"),
+    ("complex64", "c64", 8, "c", "Float32Array"),
 )
 
 

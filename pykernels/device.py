@@ -228,15 +228,15 @@ class Device(DeviceControl):
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
         """Copies a numpy array, or anything that `numpy.asarray` accepts, to the device.
 
-        Floats and float64 become float32, bools become bool. Tensors of other devices, and torch's
-        tensors on the CPU (bfloat16 too), are copied through the host. A list that contains tensors
-        of this device is stacked on the device.
+        Floats and float64 become float32, complex numbers become complex64, bools become bool.
+        Tensors of other devices, and torch's tensors on the CPU (bfloat16 too), are copied through
+        the host. A list that contains tensors of this device is stacked on the device.
 
         Args:
             dtype: The dtype of the tensor, converted by numpy's rules; None keeps an array's dtype.
 
         Raises:
-            DTypeError: tensors do not have the dtype, for example complex numbers.
+            DTypeError: tensors do not have the dtype, for example strings.
             ArgumentError: numpy cannot make an array of the values.
         """
         context = self._context
@@ -376,7 +376,7 @@ class Tensor(TensorMethods):
             self._assign(index, value)
             return
         target = self[index]
-        if isinstance(value, (bool, int, float, np.generic)):
+        if isinstance(value, (bool, int, float, complex, np.generic)):
             run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))
             return
         source = value if isinstance(value, Tensor) else self.device.tensor(value, self.dtype)

@@ -25,9 +25,10 @@ DTypeName: TypeAlias = Literal[
     "uint8",
     "int64",
     "bool",
+    "complex64",
 ]
 DTypeSpelling: TypeAlias = Literal[
-    "f32", "f16", "bf16", "i32", "u32", "i16", "u16",
+    "f32", "f16", "bf16", "c64", "i32", "u32", "i16", "u16",
     "f4", "f2", "i4", "u4", "i2", "u2", "i1", "u1",
 ]  # fmt: skip
 Getter = TypeVar("Getter", bound=Callable[..., str])
@@ -47,7 +48,7 @@ class DType(NamedTuple):
     name: DTypeName
     short: str
     itemsize: int
-    kind: Literal["f", "i", "u", "b"]
+    kind: Literal["f", "i", "u", "b", "c"]
 
 
 DTYPES: dict[str, DType] = {
@@ -85,7 +86,7 @@ NAMES: dict[DTypeName, DTypeName] = {
 
 # Short names, accepted besides the full names: WGSL's and numpy's, which differ in i8 and u8.
 _SHORT: dict[str, DTypeName] = {
-    "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "c64": "complex64",
     "i32": "int32", "u32": "uint32", "i16": "int16", "u16": "uint16",
     "f4": "float32", "f2": "float16",
     "i4": "int32", "u4": "uint32", "i2": "int16", "u2": "uint16", "i1": "int8", "u1": "uint8",
@@ -128,6 +129,8 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
         if what.endswith("array dtype") and dtype.name == "float64":
             given = "give dtype='float32', or " if what.startswith("[") else ""  # accepts dtype=
             hint = f"; {given}convert it with .astype('float32') first"
+        if what.endswith("array dtype") and dtype.name == "complex128":
+            hint = "; convert it with .astype('complex64') first"
         if not dtype.isnative:
             hint = "; byte-swapped arrays are not taken: .astype(dtype.newbyteorder('=')) first"
         raise DTypeError(f"{what} {dtype} is not one of {', '.join(DTYPES)}{hint}")

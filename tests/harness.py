@@ -334,6 +334,8 @@ def values(rng: np.random.Generator, dtype: str, shape: Sequence[int] | int) -> 
     n = math.prod((shape,) if isinstance(shape, int) else shape)
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype == "complex64":
+        return values(rng, "float32", 2 * n).view(dt).reshape(shape)
     bits = rng.integers(0, 256, n * dt.itemsize, np.uint8).view(dt)
     if DTYPES[dtype].kind == "f":
         with np.errstate(over="ignore", invalid="ignore"):

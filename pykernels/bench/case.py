@@ -483,6 +483,8 @@ def _random(rng: np.random.Generator, n: int, dt: np.dtype[Any]) -> Array:
         return rng.integers(0, 100, n).astype(dt)
     if dt.kind == "b":
         return rng.integers(0, 2, n).astype(dt)
+    if dt.kind == "c":
+        return _random(rng, 2 * n, np.dtype(np.float32)).view(dt)
     return (rng.random(n, np.float32) * 2 - 1).astype(dt)
 
 

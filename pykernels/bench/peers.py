@@ -71,6 +71,8 @@ def host_array(o: Operand, seed: int) -> Array:
     if o.values is not None:
         return np.ascontiguousarray(o.values(rng, o.shape), numpy_dtype(o.dtype))
     base = rng.random(o.base, np.float32) * 2 - 1
+    if o.dtype == "complex64":
+        base = base + 1j * (rng.random(o.base, np.float32) * 2 - 1)
     found: Array = o.view(base.astype(numpy_dtype(o.dtype)))
     return found
 
@@ -156,6 +158,9 @@ def _cuda(torch: Any, case: Case, seed: int) -> dict[str, Any]:
         kind = getattr(torch, o.dtype)
         if o.values is not None:
             tensors[n] = torch.from_numpy(host_array(o, seed)).cuda()
+        elif kind.is_complex:
+            base = torch.empty((*o.base, 2), device="cuda").uniform_(-1, 1)
+            tensors[n] = o.view(torch.view_as_complex(base))
         elif kind.is_floating_point:
             base = torch.empty(o.base, device="cuda", dtype=kind).uniform_(-1, 1)
             tensors[n] = o.view(base)

@@ -29,7 +29,7 @@ from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import Layout, contiguous_layout, expanded
 
 from . import arrays
-from .arrays import Array
+from .arrays import Array, is_complex, refusal
 from .promotion import WEAK, weak
 
 __all__ = ["Operations", "evaluate", "operate", "reduce"]
@@ -82,6 +82,8 @@ def operate(
     ran = known.get(key) or known.get((key, "limits"))
     if ran is not None:
         return _again(name, ran, (*args, *params) if params else args, out)
+    if any(map(is_complex, (*args, out))):
+        return load("pykernels.functional.complex").operated(name, args, out)
     op = OPS[name]
     alone = _alone(args, out)
     types = [(n, _type(name, n, a, alone)) for n, a in zip(op.inputs, args, strict=True)]
@@ -203,6 +205,8 @@ def _alone(values: Iterable[object], out: Tensor | None) -> bool:
 
 def _type(op: str, name: str, value: object, alone: bool) -> str:
     """The dtype of an operand, or the mark of a number; float64 beside tensors becomes float32."""
+    if is_complex(value):
+        raise refusal(op, name)
     if isinstance(value, Tensor):
         return value._layout.dtype.name
     if isinstance(value, np.integer):

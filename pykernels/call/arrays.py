@@ -25,7 +25,7 @@ from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeat
 
 from .scalars import integer
 
-__all__ = ["Array", "Call", "Known", "NDArray", "array_of", "narrowed"]
+__all__ = ["Array", "Call", "Known", "NDArray", "array_of", "is_complex", "narrowed", "refusal"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
@@ -211,6 +211,23 @@ def array_of(op: str, name: str, value: Any) -> Array:
     raise DTypeError(
         f"[{op}] {name} must be a pykernels.Tensor or a numpy array but is {type_name(value)}: "
         "pk.tensor(x) makes one"
+    )
+
+
+def is_complex(value: object) -> bool:
+    """True for complex numbers, and for tensors and arrays of them."""
+    if isinstance(value, Tensor):
+        return value._layout.dtype.kind == "c"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind == "c"
+    return isinstance(value, complex)
+
+
+def refusal(op: str, name: str) -> DTypeError:
+    """The error of a function that does not compute with complex numbers."""
+    return DTypeError(
+        f"[{op}] {name} is complex64, which {op} does not compute with: abs, angle, real and imag "
+        "make float32 of it"
     )
 
 

@@ -8,6 +8,7 @@ The rules, which docs/reference/promotion.md shows as a table:
 - Two kinds of 16-bit floats give float32.
 - A Python number is weak: it takes the dtype of the tensors, but an int makes int32 of bools and a
   float makes float32 of integers. numpy's integers are weak too.
+- complex64 with any other dtype gives complex64.
 - int64 is computed as int32; the next synchronisation reports elements that do not fit.
 """
 
@@ -33,6 +34,8 @@ def promote(a: DTypeName, b: DTypeName) -> DTypeName:
     """The dtype of a result of operands of two dtypes; int64 stays only with int64."""
     if a == b:
         return a
+    if "complex64" in (a, b):
+        return "complex64"
     if "int64" in (a, b):
         return promote("int32" if a == "int64" else a, "int32" if b == "int64" else b)
     x, y = sorted((DTYPES[a], DTYPES[b]), key=lambda d: (d.kind == "f", d.kind != "b", d.itemsize))

@@ -91,10 +91,12 @@ def bits_of(
     """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is its
     name in errors."""
     dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
-    if not isinstance(value, (bool, int, float, np.generic)) or (
-        isinstance(value, np.generic) and value.dtype.kind not in "biuf"
+    kinds = "biufc" if dt.kind == "c" else "biuf"
+    if not isinstance(value, (bool, int, float, complex, np.generic)) or (
+        np.asarray(value).dtype.kind not in (*kinds, "O")  # O: an integer of more than 64 bits
     ):
-        raise DTypeError(f"[{op}] {name} must be a real number or bool but is {value!r}")
+        number = "number" if dt.kind == "c" else "real number"
+        raise DTypeError(f"[{op}] {name} must be a {number} or bool but is {value!r}")
     if dt.kind in "iu":
         info = np.iinfo(dt.name)
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():

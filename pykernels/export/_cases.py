@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.dtypes import numpy_dtype
+from pykernels.dtypes import DTYPES, numpy_dtype
 from pykernels.errors import ArgumentError
-from pykernels.tensors.layout import Layout
+from pykernels.tensors.layout import Layout, contiguous_layout
 
 from ._layouts import Request, parse
 
@@ -58,8 +58,11 @@ class Fill:
 
     def array(self, lay: Layout) -> Array:
         """The elements in C order."""
-        i = np.arange(lay.size, dtype=np.uint64)
         dtype = numpy_dtype(lay.dtype.name)
+        if lay.dtype.kind == "c":  # as real and imaginary parts
+            parts = self.array(contiguous_layout((lay.size, 2), DTYPES["float32"]))
+            return parts.view(dtype).reshape(lay.shape)
+        i = np.arange(lay.size, dtype=np.uint64)
         if self.step:
             return ((i * self.step + self.seed) % self.below).astype(dtype).reshape(lay.shape)
         u = _hash((i + np.uint64(self.seed * 0x9E3779B9)).astype(np.uint32))

@@ -15,7 +15,7 @@ __all__ = ["KINDS", "chunks", "lane_bits", "runs"]
 # The numbers of dtypes in lib/convert.wgsl.
 KINDS = {
     "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
-    "int8": 7, "uint8": 8, "bool": 9, "int64": 10,
+    "int8": 7, "uint8": 8, "bool": 9, "int64": 10, "complex64": 11,
 }  # fmt: skip
 # Runs of bytes that are copied unchanged, each as one element.
 _RUNS = {n: DType("uint8", "u8", n, "u") for n in (1, 2, 4, 8, 16)}

@@ -84,6 +84,11 @@ class Taped:
         place = self._place(name)
         return None if place is None else place.layout.shape
 
+    def is_complex(self, name: str) -> bool:
+        """True for an argument whose shape and gradient have pairs of real and imaginary parts."""
+        place = self._place(name)
+        return place is not None and place.pairs
+
     def option(self, name: str) -> Any:
         """A static option of the call."""
         return self._entry.options[self.kernel.options.index(name)]
@@ -326,6 +331,8 @@ def _applied(
         if not any(arg.role == "in" and arg.name in names for arg in kernel.args):
             return []
         raise TapeError(f"[tape] {kernel.name} has no gradient rule{entry.at}")
+    if any(p is not None and p.pairs for p in entry.places) and not hasattr(entry.rule, "pairs"):
+        raise TapeError(f"[tape] {kernel.name} has no gradient rule for complex64{entry.at}")
     taped = Taped(entry, dys, names, sums)
     entry.rule(taped)
     return taped.given

@@ -9,15 +9,16 @@ from types import FrameType
 from typing import Any
 
 from pykernels.device import Tensor
+from pykernels.dtypes import DTYPES
 from pykernels.lazy import load
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import Record, StorageWindow, outputs, record_of
 from pykernels.steps import Kernel
-from pykernels.tensors.layout import Layout, Window
+from pykernels.tensors.layout import Layout, Window, layout
 
 __all__ = [
     "GRADIENT", "PROGRAM", "Bytes", "Entry", "Place", "Rule", "Written", "bytes_of",
-    "line_of_caller", "place_of", "positions", "reads", "rule_of",
+    "line_of_caller", "of_pairs", "place_of", "positions", "reads", "rule_of",
 ]  # fmt: skip
 
 Rule = Callable[[Any], None]
@@ -26,11 +27,15 @@ Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 class Place:
     """A window of an allocation: the bytes from `lo` to before `hi`. `tensor` keeps it alive if a
-    rule will read it. `flows`: True if it may have a gradient."""
+    rule will read it. `flows`: True if it may have a gradient. `pairs`: True for a complex tensor;
+    its place has float32 pairs of real and imaginary parts, and so has its gradient."""
 
-    __slots__ = ("flows", "hi", "layout", "lo", "offset", "record", "tensor")
+    __slots__ = ("flows", "hi", "layout", "lo", "offset", "pairs", "record", "tensor")
 
     def __init__(self, record: Record, lay: Layout, offset: int, tensor: Tensor | None) -> None:
+        self.pairs = lay.dtype.kind == "c"
+        if self.pairs:
+            lay = in_pairs(lay)
         self.record, self.layout, self.offset, self.tensor = record, lay, offset, tensor
         self.lo, self.hi = offset + lay.lo, offset + lay.hi
         self.flows = lay.dtype.kind == "f" and lay.size > 0
@@ -48,6 +53,11 @@ class Place:
     def overlaps(self, other: Place) -> bool:
         """True if both share bytes."""
         return self.record is other.record and self.lo < other.hi and other.lo < self.hi
+
+
+def in_pairs(lay: Layout) -> Layout:
+    """The layout of complex numbers as pairs of real and imaginary parts."""
+    return layout((*lay.shape, 2), (*lay.strides, 4), DTYPES["float32"])
 
 
 def place_of(t: Handle, keep: bool = True) -> Place:
@@ -171,6 +181,12 @@ def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
         return rule
 
     return marked
+
+
+def of_pairs(rule: Rule) -> Rule:
+    """Decorate a rule that works on complex tensors: shapes and gradients have pairs."""
+    rule.pairs = True  # type: ignore[attr-defined]
+    return rule
 
 
 @functools.lru_cache(maxsize=4096)

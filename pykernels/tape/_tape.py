@@ -30,7 +30,7 @@ from pykernels.runtime.scopes import Scope, entered, leave
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.host import type_name
-from pykernels.tensors.layout import Window
+from pykernels.tensors.layout import Window, contiguous_layout
 
 from ._backward import gradients
 from ._entry import (
@@ -266,7 +266,10 @@ class Tape:
                         "unused='none' to get zeros or None"
                     )
             own = iter(_own([one for one in each if one is not None], first, known))
-            final = [None if one is None else next(own) for one in each]
+            final = [
+                None if one is None else _as_source(next(own), t)
+                for one, t in zip(each, given, strict=True)
+            ]
             if unused == "zeros":
                 pairs = zip(final, given, strict=True)
                 final = [t.device.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
@@ -350,7 +353,7 @@ class Tape:
             if watched.isdisjoint(records):
                 self._miss(kernel, tensors)
                 return None
-            watched.update([r for t, r in written if r and t._layout.dtype.kind == "f"])
+            watched.update([r for t, r in written if r and t._layout.dtype.kind in "fc"])
         entry = Entry(kernel, options, tensors, scalars, serial, records)
         self._known.update([record for record in records if record])
         self._entries.append(entry)
@@ -361,7 +364,7 @@ class Tape:
         line = line_of_caller()
         at = f" ({line[0]}:{line[1]})" if line else ""
         for arg, t in zip(kernel.args, tensors, strict=True):
-            if t is None or t._layout.dtype.kind != "f" or arg.role == "out":
+            if t is None or t._layout.dtype.kind not in "fc" or arg.role == "out":
                 continue
             windows = self._missed.setdefault(record_of(t._storage), {})
             window = t._window
@@ -396,7 +399,7 @@ class Tape:
 
     def needs(self, t: Handle) -> bool:
         """True if a gradient may go through the tensor: a copy on the host would lose it."""
-        if paused(self) or t._layout.dtype.kind != "f":
+        if paused(self) or t._layout.dtype.kind not in "fc":
             return False
         return self._watched is None or record_of(t._storage) in self._watched
 
@@ -442,11 +445,11 @@ def _check(t: object, name: str, op: str) -> None:
     """Raise unless `t` is a tensor that may have a gradient."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
-    if t._layout.dtype.kind != "f":
-        raise DTypeError(
-            f"[{op}] {name} must have a float dtype but is {t.dtype}: pk.tensor(values, 'float32') "
-            "makes one of integers"
-        )
+    if t._layout.dtype.kind not in ("f" if name == "loss" else "fc"):
+        hint = ""
+        if t._layout.dtype.kind != "c":
+            hint = ": pk.tensor(values, 'float32') makes one of integers"
+        raise DTypeError(f"[{op}] {name} must have a float dtype but is {t.dtype}{hint}")
     if _order(t._layout).repeated or _order(t._layout).overlaps:
         raise ArgumentError(
             f"[{op}] {name} has elements that share memory (shape {t.shape}, strides "
@@ -468,6 +471,15 @@ def _own(found: list[Tensor], seed: Tensor, known: set[Record]) -> list[Tensor]:
             windows.append(window)
         own.append(grad)
     return own
+
+
+def _as_source(grad: Tensor, source: Tensor) -> Tensor:
+    """The gradient of a complex source as complex numbers: with respect to the real parts, plus i
+    times that with respect to the imaginary parts."""
+    if source._layout.dtype.kind != "c" or grad._layout.dtype.kind == "c":
+        return grad
+    whole = grad if grad._offset % 8 == 0 else grad.copy()
+    return whole._with(contiguous_layout(source.shape, source._layout.dtype))
 
 
 def _window(t: Handle) -> StorageWindow:

@@ -65,9 +65,9 @@ def as_array(values: Any, op: str) -> NDArray:
 def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType]:
     """An array on the host and the dtype that its words have on the device.
 
-    Python's integers become int32, floats and float64 become float32, and bools stay bool, unless
-    another dtype is given; numpy converts. For a conversion to bfloat16 the array stays float32
-    here, and the device rounds it.
+    Python's integers become int32, floats and float64 become float32, complex numbers and
+    complex128 become complex64, and bools stay bool, unless another dtype is given; numpy converts.
+    For a conversion to bfloat16 the array stays float32 here, and the device rounds it.
     """
     if is_torch(values):
         values, words = _of_torch(values, op)
@@ -85,9 +85,11 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
         )  # fmt: skip
     if wanted is None and a.dtype == np.float64:
         wanted = DTYPES["float32"]
+    if wanted is None and a.dtype == np.complex128:
+        wanted = DTYPES["complex64"]
     if wanted is None or a.dtype.name == "bfloat16":
         return a, dtype_of(a.dtype, f"[{op}] array dtype")
-    if a.dtype.kind not in "biuf":
+    if a.dtype.kind not in ("biufc" if wanted.kind == "c" else "biuf"):
         raise DTypeError(f"[{op}] an array of {a.dtype} cannot be converted to {wanted.name}")
     near = DTYPES["float32"] if wanted.name == "bfloat16" else wanted
     return a.astype(near.name, copy=False), near

@@ -12,7 +12,7 @@ from pykernels.lazy import load
 
 __all__ = ["Operators", "function", "is_function"]
 
-Operand: TypeAlias = "Operators | np.ndarray[Any, np.dtype[Any]] | np.generic | float"
+Operand: TypeAlias = "Operators | np.ndarray[Any, np.dtype[Any]] | np.generic | complex"
 
 
 @functools.cache
@@ -23,7 +23,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def _fits(other: object) -> bool:
-    return isinstance(other, (Operators, np.ndarray, np.generic, int, float))
+    return isinstance(other, (Operators, np.ndarray, np.generic, int, float, complex))
 
 
 def _foreign(other: Any, device: Any) -> Any:

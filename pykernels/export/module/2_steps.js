@@ -108,7 +108,7 @@ const bitsOf = (op, value, name) => {
     const cut = kind === "i" ? BigInt.asIntN : BigInt.asUintN;
     if (cut(8 * itemsize, n) !== n) fail(op, `value must fit ${name} but is ${value}`);
     data.setBigUint64(0, BigInt.asUintN(64, n), true);
-  } else if (name === "float32") data.setFloat32(0, Number(value), true);
+  } else if (kind === "c" || name === "float32") data.setFloat32(0, Number(value), true);
   else if (name === "float16") data.setUint16(0, halfBits(Number(value), 5, 10), true);
   else if (name === "bfloat16") data.setUint16(0, halfBits(Number(value), 8, 7), true);
   else data.setUint8(0, value ? 1 : 0);

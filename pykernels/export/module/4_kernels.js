@@ -122,8 +122,9 @@ export class Kernels {
       const got = data?.constructor?.name ?? data;
       fail("tensor", `data of ${dtype} must be a ${kind.array.name} but is ${got}`);
     }
-    if (product([...shape]) !== data.length) {
-      fail("tensor", `shape [${shape}] has ${product([...shape])} elements but data has ${data.length}`);
+    const count = data.length / (kind.kind === "c" ? 2 : 1); // real and imaginary parts
+    if (product([...shape]) !== count) {
+      fail("tensor", `shape [${shape}] has ${product([...shape])} elements but data has ${count}`);
     }
     const t = this.empty(shape, dtype);
     const whole = new Uint8Array(Math.ceil(data.byteLength / 4) * 4);

@@ -9,6 +9,7 @@ from pykernels._generated.bodies import cpy as cpy_body
 from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_rows, cpy_tile
 from pykernels.dtypes import DTYPES
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.plans.fft import complex as pairs
 from pykernels.plans.parts import parts
 from pykernels.plans.runs import KINDS, chunks, lane_bits, runs
 from pykernels.steps import Caps, Scratch, Step, cdiv
@@ -27,6 +28,8 @@ def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
     _check(src, dst)
     if src.size == 0:
         return []
+    if dst.dtype.kind == "c" != src.dtype.kind:
+        return _of_real(caps, scratch, src, dst)
     if src.contiguous and dst.contiguous:
         return _contiguous(caps, src, dst)
     pair = _same_shape(src, dst)
@@ -49,6 +52,20 @@ def _check(src: View, dst: View) -> None:
             f"[cpy] int64 converts to and from int32 only, but src is {src.dtype.name} and dst "
             f"{dst.dtype.name}"
         )
+    if src.dtype.kind == "c" != dst.dtype.kind:
+        raise DTypeError(
+            f"[cpy] {src.dtype.name} does not convert to {dst.dtype.name}: take .real, .imag or "
+            "abs of it"
+        )
+
+
+def _of_real(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
+    """Real numbers as complex numbers, through a temporary in the shape of dst unless they have
+    its shape and are float32."""
+    if src.dtype.name == "float32" and src.shape == dst.shape:
+        return pairs.plan(caps, scratch, src, None, dst)
+    real = scratch.empty(dst.shape, "float32")
+    return [*plan(caps, scratch, src, real), *pairs.plan(caps, scratch, real, None, dst)]
 
 
 def _contiguous(caps: Caps, src: View, dst: View) -> list[Step]:

@@ -10,7 +10,9 @@ ALL = (1 << 32) - 1
 
 
 def keep(src: View) -> tuple[int, int]:
-    """A mask of these bits as two words: all bits but the sign of a float."""
+    """A mask of these bits as two words: all bits but the signs of floats."""
     if src.dtype.kind == "f":
         return (1 << (8 * src.dtype.itemsize - 1)) - 1, 0
+    if src.dtype.kind == "c":
+        return ALL >> 1, ALL >> 1
     return ALL, ALL

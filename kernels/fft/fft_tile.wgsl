@@ -1,0 +1,124 @@
+// /// kernel
+// doc = "One pass of a Fourier transform by a power of two, in registers and workgroup memory."
+// part_of = "fft"
+// configs.n2 = { N = 2, E = 2, R0 = 2, R1 = 1, R2 = 1, threads = 256 }
+// configs.n4 = { N = 4, E = 2, R0 = 2, R1 = 2, R2 = 1, threads = 256 }
+// configs.n8 = { N = 8, E = 4, R0 = 4, R1 = 2, R2 = 1, threads = 256 }
+// configs.n16 = { N = 16, E = 4, R0 = 4, R1 = 4, R2 = 1, threads = 256 }
+// configs.n32 = { N = 32, E = 8, R0 = 8, R1 = 4, R2 = 1, threads = 256 }
+// configs.n64 = { N = 64, E = 8, R0 = 8, R1 = 8, R2 = 1, threads = 256 }
+// configs.n128 = { N = 128, E = 16, R0 = 16, R1 = 8, R2 = 1, threads = 256 }
+// configs.n256 = { N = 256, E = 16, R0 = 16, R1 = 16, R2 = 1, threads = 256 }
+// configs.n512 = { N = 512, E = 8, R0 = 8, R1 = 8, R2 = 8, threads = 256 }
+// configs.n1024 = { N = 1024, E = 16, R0 = 16, R1 = 16, R2 = 4, threads = 256 }
+// configs.n2048 = { N = 2048, E = 16, R0 = 16, R1 = 16, R2 = 8, threads = 256 }
+// configs.n2048wide = { N = 2048, E = 32, R0 = 16, R1 = 16, R2 = 8, threads = 256 }
+// configs.n4096 = { N = 4096, E = 16, R0 = 16, R1 = 16, R2 = 16, threads = 256 }
+// axes.S = { values = [4, 8], pick = "x.dtype.itemsize" }
+// axes.D = { values = [4, 8], pick = "dst.dtype.itemsize" }
+// axes.LENGTH = "configs"
+// when = ["S == 8 or D == 8"]
+// inputs.x = { dtype = "*", bind = "'u32' if S == 4 else 'vec2<u32>'", readonly = true, doc = "(..., n)" }
+// inputs.table = { dtype = "*", bind = "'vec2<u32>'", index = false, readonly = true }
+// outputs.dst = { dtype = "*", bind = "'u32' if D == 4 else 'vec2<u32>'", doc = "(..., m)" }
+// include pass
+// iterate = "rows"
+// uses = ["fft"]
+// workgroup_bytes = "4 * CFG.threads * CFG.E"
+// grid = "cdiv(it.rows * across, CFG.threads * CFG.E // CFG.N)"
+// ///
+
+// How a pass is split: blocks.toml. A workgroup transforms C columns. A column has LANES invocations
+// of E elements each: before and after every stage invocation t holds the elements t, t + LANES, ..
+// (Stockham's order, which sorts itself). Between stages the elements pass through workgroup memory,
+// first the real parts, then the imaginary parts, at places whose low bits are exchanged so that
+// neighbours lie in different banks.
+//% set N, E, WG = CFG.N, CFG.E, CFG.threads
+//% set LANES = N // E
+//% set C = WG // LANES
+//% set radices = [CFG.R0, CFG.R1, CFG.R2] | reject("equalto", 1) | list
+${fft.functions()}
+//% if LANES > 1
+var<workgroup> shared_part: array<f32, ${WG * E}>;
+fn place(column: u32, n: u32, near: bool) -> u32 {
+  let i = select(column * ${N}u + n, n * ${C}u + column, near);
+  return i ^ ((i >> 5u) & 31u);
+}
+//% endif
+
+@compute @workgroup_size(${WG})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // Neighbouring invocations take neighbouring columns, or neighbours of a column.
+  let near = p.near == 1u;
+  let column = select(li / ${LANES}u, li % ${C}u, near);
+  let t = select(li % ${LANES}u, li / ${C}u, near);
+  let whole = g * ${C}u + column;
+  let safe = min(whole, p.rows * p.across - 1u);
+  let row = safe / p.across;
+  let j = safe - row * p.across;
+  let x_base = x_row(row);
+  ${fft.flags()}
+//% set all = []
+//% set read = []
+//% set written = []
+//% for e in range(E)
+//% set _ = all.append("v" ~ e)
+//% set _ = read.append("j + (t + " ~ e * LANES ~ "u) * p.across")
+//% set _ = written.append("first + (t + " ~ e * LANES ~ "u) * p.span")
+  var v${e}: vec2<f32>;
+//% endfor
+  ${fft.load(all, "x_base", read)}
+  let before = j % p.span;
+  if (p.span > 1u) {
+    let unit = before * p.step;
+//% for e in range(E)
+    v${e} = times(v${e}, outer_twiddle((t + ${e * LANES}u) * unit));
+//% endfor
+  }
+//% set ns = namespace(done=1)
+//% for R in radices
+//% set is_first = loop.first
+//% set PER = E // R
+//% for b in range(PER)
+  {
+//% set names = []
+//% for q in range(R)
+//% set _ = names.append("v" ~ (b + q * PER))
+//% endfor
+//% if ns.done > 1
+    let k = (t + ${b * LANES}u) % ${ns.done}u * ${N // (ns.done * R)}u;
+    ${fft.twiddles(names, ("p.inner", "k"))}
+//% endif
+    ${fft.butterfly(names)}
+  }
+//% endfor
+//% if not loop.last
+//% for part in ("x", "y")
+//% if part == "y" or not is_first
+  workgroupBarrier();  // all have read what lay here before
+//% endif
+//% for b in range(PER)
+  {
+    let n = t + ${b * LANES}u;
+    let k = n % ${ns.done}u;
+    let first = (n - k) * ${R}u + k;
+//% for q in range(R)
+    shared_part[place(column, first + ${q * ns.done}u, near)] = v${b + q * PER}.${part};
+//% endfor
+  }
+//% endfor
+  workgroupBarrier();
+//% for e in range(E)
+  v${e}.${part} = shared_part[place(column, t + ${e * LANES}u, near)];
+//% endfor
+//% endfor
+//% set ns.done = ns.done * R
+//% endif
+//% endfor
+  if (whole >= p.rows * p.across) { return; }
+  let dst_base = dst_row(row);
+  let first = (j - before) * ${N}u + before;
+  ${fft.store(all, "dst_base", written)}
+}

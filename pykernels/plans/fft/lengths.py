@@ -1,0 +1,122 @@
+"""The passes of a Fourier transform of one length, and the parts of its table."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+from pykernels.errors import LimitError
+
+__all__ = ["MIXED", "TILE", "Layout", "Outer", "convolution", "factors", "layout", "radices"]
+
+TILE = 4096  # largest power of two of a pass
+TILE_OF_SEVERAL = 2048  # the same for one of several passes, so that a workgroup has neighbours
+MIXED = 1024  # largest other factor
+MOST = 1 << 30
+# Radices of the stages of fft_mixed, in their order.
+_RADICES = (8, 4, 2, 7, 5, 3)
+
+
+class Outer(NamedTuple):
+    """Places of the factors of w^m: table[coarse + (m >> bits)] * table[fine + low bits of m]."""
+
+    fine: int
+    coarse: int
+    bits: int
+
+
+class Layout(NamedTuple):
+    """The parts of the table of a length: the powers of w of each factor, the two factors of the
+    powers of the whole length if there are several passes, and for a convolution the factors of x
+    and of the spectrum."""
+
+    inner: tuple[tuple[int, int], ...]  # factor, place
+    outer: Outer
+    chirp: int
+    spectrum: int
+    size: int
+
+
+def is_smooth(n: int) -> bool:
+    """True if 2, 3, 5 and 7 are the only prime factors."""
+    for prime in (2, 3, 5, 7):
+        while n % prime == 0:
+            n //= prime
+    return n == 1
+
+
+def convolution(length: int) -> int:
+    """The power of two that a length is convolved with, 0 for a length of small factors."""
+    if is_smooth(length):
+        return 0
+    return 1 << (2 * length - 2).bit_length()
+
+
+@functools.lru_cache(maxsize=256)
+def factors(length: int) -> tuple[int, ...]:
+    """The factor of each pass; small factors only."""
+    if length > MOST:
+        raise LimitError(f"[fft] length must be at most {MOST} but is {length}")
+    if _fits(length, TILE):
+        return (length,)
+    divisors = [n for n in range(2, TILE_OF_SEVERAL + 1) if length % n == 0]
+    divisors = [n for n in divisors if _fits(n, TILE_OF_SEVERAL)]
+    count = 2
+    while True:
+        found = _split(length, count, divisors)
+        if found:
+            return found
+        count += 1
+
+
+def _fits(n: int, most: int) -> bool:
+    return n <= MIXED or (n <= most and n & (n - 1) == 0)
+
+
+def _split(length: int, count: int, divisors: list[int]) -> tuple[int, ...]:
+    """`count` divisors whose product is the length, as equal as possible; () if there are none."""
+    if count == 1:
+        return (length,) if length in divisors else ()
+    side = math.log(length) / count
+    for n in sorted(divisors, key=lambda n: (abs(math.log(n) - side), -n)):
+        if length % n == 0:
+            rest = _split(length // n, count - 1, divisors)
+            if rest:
+                return (n, *rest)
+    return ()
+
+
+def radices(n: int) -> int:
+    """The radices of the stages of a factor, 4 bits each."""
+    found, shift = 0, 0
+    for radix in _RADICES:
+        while n % radix == 0:
+            n //= radix
+            found |= radix << shift
+            shift += 4
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def layout(length: int) -> Layout:
+    """The places of the parts of a table."""
+    size = convolution(length)
+    parts = factors(size or length)
+    at = 0
+    inner: list[tuple[int, int]] = []
+    for n in parts:
+        if all(n != known for known, _ in inner):
+            inner.append((n, at))
+            at += n
+    outer = Outer(0, 0, 0)
+    if len(parts) > 1:
+        whole = size or length
+        bits = ((whole - 1).bit_length() + 1) // 2
+        outer = Outer(at, at + (1 << bits), bits)
+        at += (1 << bits) + ((whole - 1) >> bits) + 1
+    chirp = spectrum = at
+    if size:
+        spectrum = chirp + length
+        at = spectrum + size
+    return Layout(tuple(inner), outer, chirp, spectrum, at)
