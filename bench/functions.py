@@ -138,7 +138,7 @@ def _reductions(g: Given) -> NamedCall:
 
 
 def _products(g: Given) -> NamedCall:
-    x, v = g.x, g.v
+    x, v, q = g.x, g.v, g.q
     experts, pairs = g.dev.rand((4, 16, 128), seed=12), g.rows.reshape(4, 1)
     return {
         "matmul": lambda: pk.matmul(x, v),
@@ -149,6 +149,11 @@ def _products(g: Given) -> NamedCall:
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, g.bytes.T),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
+        "gated_delta_net": lambda: pk.gated_delta_net(q, q, q, q[..., 0], q[..., 0]),
+        "gated_linear_attn": lambda: pk.gated_linear_attn(q, q, q, q),
+        "rwkv6": lambda: pk.rwkv6(q, q, q, q, q[0, 0]),
+        "rwkv7": lambda: pk.rwkv7(q, q, q, q, q, q),
+        "ssm_scan": lambda: pk.ssm_scan(q, q[..., 0], q[0, 0, :, 0], q[:, :, 0], q[:, :, 1]),
         "gru": lambda: pk.gru(g.signal, *(t[:24] for t in _gates(g))),
         "gru_cell": lambda: pk.gru_cell(g.signal[0], g.square, *(t[:24] for t in _gates(g))),
         "rnn": lambda: pk.rnn(g.signal, *(t[:8] for t in _gates(g))),
