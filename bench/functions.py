@@ -134,6 +134,7 @@ def _reductions(g: Given) -> NamedCall:
         "histogram": lambda: pk.histogram(g.w, 10, range=(0, 1)),
         "searchsorted": lambda: pk.searchsorted(g.w, g.eight),
         "unique": lambda: pk.unique(g.labels),
+        "nms": lambda: pk.nms(g.x[:, :4], g.eight, 0.5),
     }
 
 
@@ -234,6 +235,7 @@ def _images(g: Given) -> NamedCall:
         "resize": lambda: pk.resize(image, (32, 32)),
         "interpolate": lambda: pk.interpolate(image, 32),
         "grid_sample": lambda: pk.grid_sample(image, grid),
+        "roi_align": lambda: pk.roi_align(image, g.square[:, :4], g.labels * 0, 4),
         "pixel_shuffle": lambda: pk.pixel_shuffle(image, 2),
         "pixel_unshuffle": lambda: pk.pixel_unshuffle(image, 2),
         "conv3d": lambda: pk.conv3d(volume, cubes),

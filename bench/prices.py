@@ -30,6 +30,7 @@ _WHY = {
     "waits for the device: it reads how many there are, or the answer": (
         "allclose",
         "masked_select",
+        "nms",
         "nonzero",
         "unique",
     ),
@@ -136,6 +137,7 @@ _WHY = {
         "mse_loss",
         "quantize",
         "rms_norm_linear",
+        "roi_align",
         "rope_append",
         "smooth_l1_loss",
         "solve_triangular",
