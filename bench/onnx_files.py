@@ -4,9 +4,9 @@
                                [--adapter NAME] [--small] [--rounds N] [--save FILE]
 
 Without files it runs ResNet-50 of the package onnx, with random weights and without its softmax,
-and the networks of PP-OCR and a CRNN in .tools/models (`bash ci/setup.sh` downloads them). Inputs are normal
-random numbers; text detection gets a page of text. The shapes of inputs come from KNOWN below, or
-from `--shape`.
+and the networks of PP-OCR and a CRNN in .tools/models (`bash ci/setup.sh` downloads them). Inputs
+are normal random numbers; text detection gets a page of text. The shapes of inputs come from KNOWN
+below, or from `--shape`.
 
 Outputs are checked first against onnxruntime on the CPU, within the bounds of
 `pykernels/onnx/checking.py`: ours (captured and not), and the outputs of ONNX Runtime's WebGPU
