@@ -134,11 +134,12 @@ def _reductions(g: Given) -> NamedCall:
         "histogram": lambda: pk.histogram(g.w, 10, range=(0, 1)),
         "searchsorted": lambda: pk.searchsorted(g.w, g.eight),
         "unique": lambda: pk.unique(g.labels),
+        "nms": lambda: pk.nms(g.x[:, :4], g.eight, 0.5),
     }
 
 
 def _products(g: Given) -> NamedCall:
-    x, v = g.x, g.v
+    x, v, q = g.x, g.v, g.q
     experts, pairs = g.dev.rand((4, 16, 128), seed=12), g.rows.reshape(4, 1)
     few, first, turned = x[:4], g.signal[0], g.bytes.T
     gates = _gates(g)
@@ -158,6 +159,11 @@ def _products(g: Given) -> NamedCall:
         "rnn_cell": lambda: pk.rnn_cell(first, g.square, *one),
         "lstm": lambda: pk.lstm(g.signal, *gates),
         "lstm_cell": lambda: pk.lstm_cell(first, (g.square, g.square), *gates),
+        "gated_delta_net": lambda: pk.gated_delta_net(q, q, q, q[..., 0], q[..., 0]),
+        "gated_linear_attn": lambda: pk.gated_linear_attn(q, q, q, q),
+        "rwkv6": lambda: pk.rwkv6(q, q, q, q, q[0, 0]),
+        "rwkv7": lambda: pk.rwkv7(q, q, q, q, q, q),
+        "ssm_scan": lambda: pk.ssm_scan(q, q[..., 0], q[0, 0, :, 0], q[:, :, 0], q[:, :, 1]),
     }
 
 
@@ -233,6 +239,7 @@ def _images(g: Given) -> NamedCall:
         "resize": lambda: pk.resize(image, (32, 32)),
         "interpolate": lambda: pk.interpolate(image, 32),
         "grid_sample": lambda: pk.grid_sample(image, grid),
+        "roi_align": lambda: pk.roi_align(image, g.square[:, :4], g.labels * 0, 4),
         "pixel_shuffle": lambda: pk.pixel_shuffle(image, 2),
         "pixel_unshuffle": lambda: pk.pixel_unshuffle(image, 2),
         "conv3d": lambda: pk.conv3d(volume, cubes),

@@ -4,9 +4,9 @@
                                [--adapter NAME] [--small] [--rounds N] [--save FILE]
 
 Without files it runs ResNet-50 of the package onnx, with random weights and without its softmax,
-and the networks of PP-OCR in .tools/models (`bash ci/setup.sh` downloads them). Inputs are normal
-random numbers; text detection gets a page of text. The shapes of inputs come from KNOWN below, or
-from `--shape`.
+and the networks of PP-OCR and a CRNN in .tools/models (`bash ci/setup.sh` downloads them). Inputs
+are normal random numbers; text detection gets a page of text. The shapes of inputs come from KNOWN
+below, or from `--shape`.
 
 Outputs are checked first against onnxruntime on the CPU, within the bounds of
 `pykernels/onnx/checking.py`: ours (captured and not), and the outputs of ONNX Runtime's WebGPU
@@ -80,6 +80,9 @@ KNOWN = {
     "ch_ppocr_mobile_v2.0_cls_infer.onnx": Known(
         MODELS, {"x": (6, 3, 48, 192)}, {"x": (2, 3, 48, 192)}
     ),
+    "PP-OCRv6_det_small.onnx": Known(MODELS, {"x": (1, 3, 640, 640)}, {"x": (1, 3, 64, 96)}, page),
+    "PP-OCRv6_rec_small.onnx": Known(MODELS, {"x": (6, 3, 48, 320)}, {"x": (1, 3, 48, 64)}),
+    "captcha_crnn.onnx": Known(MODELS, {"image": (8, 3, 60, 160)}, {"image": (1, 3, 60, 160)}),
     "ch_PP-OCRv4_rec_infer.onnx": Known(MODELS, {"x": (6, 3, 48, 320)}, {"x": (1, 3, 48, 64)}),
 }
 

@@ -31,6 +31,7 @@ _WHY = {
     "waits for the device: it reads how many there are, or the answer": (
         "allclose",
         "masked_select",
+        "nms",
         "nonzero",
         "unique",
     ),

@@ -32,6 +32,7 @@ TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "pool": ("max_pool2d", (1, 16, 112, 112), (16, 64, 112, 112)),
     "quant": ("dequantize", (1024, 1024), (4096, 4096)),
     "random": ("randn", MILLION, (1 << 24,)),
+    "recurrent": ("linear_recurrence", (1, 64, 4, 16, 16), (1, 1024, 32, 64, 64)),
     "reduce": ("sum", (1024, 1024), (4096, 4096)),
     "resize": ("resize", (1, 3, 256, 256), (8, 64, 128, 128)),
     "rope": ("rope", (1, 8, 256, 64), (1, 32, 4096, 128)),
@@ -49,6 +50,18 @@ def conv2d(case: Case, t: Arrays) -> object:
     x = np.pad(t["x"], ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, t["w"].shape[-2:], axis=(2, 3))
     return np.tensordot(windows, t["w"], ((1, 4, 5), (1, 2, 3)))
+
+
+@numpy_peer
+def linear_recurrence(case: Case, t: Arrays) -> object:
+    state, rows = t["state"], []
+    for i in range(t["q"].shape[1]):
+        a, b = t["pair"][:, i, :, 0], t["pair"][:, i, :, 1]
+        read = np.einsum("bhk,bhkv->bhv", a, state)
+        state = t["decay"][:, i, :, :, None] * state + b[..., None] * read[:, :, None]
+        state = state + t["k"][:, i, :, :, None] * t["v"][:, i, :, None]
+        rows.append(np.einsum("bhk,bhkv->bhv", t["q"][:, i], state))
+    return np.stack(rows, 1), state
 
 
 @numpy_peer
@@ -78,6 +91,7 @@ def dequantize(case: Case, t: Arrays) -> object:
 NUMPY: dict[str, dict[str, Peer]] = {
     "conv2d": {"numpy": conv2d},
     "dequantize": {"numpy": dequantize},
+    "linear_recurrence": {"numpy": linear_recurrence},
     "max_pool2d": {"numpy": max_pool2d},
     "randn": {"numpy": randn},
     "solve_tri": {"numpy": solve_tri},

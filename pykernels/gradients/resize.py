@@ -3,10 +3,15 @@ same weights."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 from pykernels import functional as F
+from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
+from pykernels.functional.elementwise import elementwise
 from pykernels.functional.resize import resize as _resize
 from pykernels.tape import Taped, reads
 
@@ -40,6 +45,47 @@ def resize(call: Taped) -> None:
     down = _resized(call, F.eye(rows, device=dy.device)[..., None], (out_rows, 1))[..., 0]
     across = _resized(call, F.eye(cols, device=dy.device)[:, None], (1, out_cols))[:, 0]
     call.give("x", matmul(matmul(down, dy), across.T))
+
+
+@reads("x", "boxes", "index")
+def roi_align(call: Taped) -> None:
+    """The mean of samples is linear in x. In mode max each bin has one pixel, times its share."""
+    dy, shape = call.dy(), call.shape("x")
+    assert shape is not None
+    boxes, index, options = call.saved("boxes"), call.saved("index"), _boxes(call)
+    if call.option("mode") == "avg":
+        dx = dy.device.empty(shape, dy.dtype)
+        kernels.roi_align_backward(dy, boxes, index, dx, **options)
+        call.give("x", dx)
+        return
+    x = call.saved("x")
+    winner, share = (dy.device.empty(dy.shape, kind) for kind in ("int32", "float32"))
+    kernels.roi_align(
+        x, boxes, index, dy.device.empty(dy.shape, x.dtype), winner=winner, share=share,
+        mode="max", **options,
+    )  # fmt: skip
+    plane = dy.device.tensor(np.arange(shape[1], dtype=np.int32))[:, None, None]
+    text = "(n * c + plane) * size + winner"
+    at = elementwise(text, n=index[:, None, None, None], c=shape[1], plane=plane,
+                     size=shape[2] * shape[3], winner=winner)  # fmt: skip
+    nothing = dy.device.zeros((math.prod(shape),))
+    each = (dy.astype("float32") * share).reshape(-1)
+    call.give("x", F.scatter_add(nothing, 0, at.reshape(-1), each, check=False).reshape(shape))
+
+
+@reads("boxes", "index")
+def roi_align_backward(call: Taped) -> None:
+    shape, g = call.shape("dy"), call.dy()
+    assert shape is not None
+    ddy = g.device.empty(shape, g.dtype)
+    boxes, index = call.saved("boxes"), call.saved("index")
+    kernels.roi_align(g, boxes, index, ddy, **_boxes(call))
+    call.give("dy", ddy)
+
+
+def _boxes(call: Taped) -> dict[str, Any]:
+    options = {name: call.option(name) for name in ("sampling_ratio", "aligned")}
+    return {**options, "spatial_scale": call.scalar("spatial_scale")}
 
 
 def _resized(call: Taped, x: Any, size: tuple[int, int]) -> Any:

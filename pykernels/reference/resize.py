@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["col2im", "col2im_budget", "im2col", "resize", "resize_budget"]
+__all__ = [
+    "col2im", "col2im_budget", "im2col", "resize", "resize_budget", "roi_align",
+    "roi_align_backward", "roi_align_backward_budget", "roi_align_budget",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Pair = int | tuple[int, int]
@@ -149,3 +152,114 @@ def col2im_budget(
     """The error of one rounding for each summand."""
     taps = _pair(kernel)[0] * _pair(kernel)[1]
     return 2.0**-24 * taps * col2im(np.abs(x), shape, kernel, stride, padding, dilation)
+
+
+class _Box(NamedTuple):
+    """Along each axis (y, x): where the first bin begins, the size of a bin, and its samples."""
+
+    start: Array
+    bin: Array
+    samples: Array
+
+    def places(self, axis: int, bins: int) -> Array:
+        """The places of the samples, (bins, samples)."""
+        count = int(self.samples[axis])
+        steps = np.arange(bins)[:, None] + (np.arange(count) + 0.5) / max(count, 1)
+        found: Array = self.start[axis] + steps * self.bin[axis]
+        return found
+
+
+def _box(box: Array, bins: Pair, scale: float, ratio: int, aligned: bool) -> _Box:
+    x1, y1, x2, y2 = box.astype(np.float64) * scale - (0.5 if aligned else 0)
+    size = np.array([y2 - y1, x2 - x1])
+    if not aligned:
+        size = np.maximum(size, 1)
+    each = size / np.array(bins)
+    samples = np.full(2, float(ratio)) if ratio > 0 else np.maximum(np.ceil(each), 0)
+    return _Box(np.array([y1, x1]), each, samples)
+
+
+def _shares(places: Array, size: int) -> Array:
+    """(..., size): the share that each pixel has of a place."""
+    at = np.clip(places, 0, size - 1)
+    shares = np.maximum(0, 1 - np.abs(at[..., None] - np.arange(size)))
+    found: Array = np.where((places >= -1) & (places <= size), 1, 0)[..., None] * shares
+    return found
+
+
+def roi_align(
+    x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
+    sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
+) -> Array:  # fmt: skip
+    """Bins of boxes, (R, C, OH, OW)."""
+    out, bins = np.zeros(shape), (shape[2], shape[3])
+    for r, n in enumerate(index):
+        box = _box(boxes[r], bins, spatial_scale, sampling_ratio, aligned)
+        down, across = (_shares(box.places(a, bins[a]), x.shape[2 + a]) for a in range(2))
+        image = x[n].astype(np.float64)
+        if mode == "avg":
+            count = max(box.samples[0] * box.samples[1], 1)
+            out[r] = np.einsum("pih,chw,qjw->cpq", down, image, across, optimize=True) / count
+        elif box.samples.all():
+            out[r] = _largest(image, down, across)
+    return out
+
+
+def _largest(image: Array, down: Array, across: Array) -> Array:
+    """The largest pixel times its share, of the four pixels of each sample."""
+    found = np.full((image.shape[0], down.shape[0], across.shape[0]), -np.inf)
+    for i, j in np.ndindex(down.shape[1], across.shape[1]):
+        shares = down[:, i, None, :, None] * across[None, :, j, None, :]  # (p, q, h, w)
+        for c in range(image.shape[0]):
+            products = np.where(shares > 0, shares * image[c], -np.inf).max((-2, -1))
+            # Fewer than four pixels with a share: the others count as 0.
+            products = np.where((shares > 0).sum((-2, -1)) < 4, np.maximum(products, 0), products)
+            found[c] = np.maximum(found[c], products)
+    return found
+
+
+def roi_align_budget(
+    x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
+    sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
+) -> Array:  # fmt: skip
+    """A place has some roundings of numbers as large as the corners, and a share is off by as much;
+    a mean has a rounding for each sample."""
+    out = np.zeros(shape)
+    for r, n in enumerate(index):
+        unit = _roundings(boxes[r], shape[2:], spatial_scale, sampling_ratio, aligned)
+        out[r] = unit * np.abs(x[n]).max(initial=0)
+    return out
+
+
+def _roundings(box: Array, bins: tuple[int, ...], scale: float, ratio: int, aligned: bool) -> float:
+    made = _box(box, (bins[0], bins[1]), scale, ratio, aligned)
+    reach = np.abs(box).max() * abs(scale) + np.abs(made.bin * np.array(bins)).max() + 1
+    return float(2.0**-24 * (32 * reach + made.samples[0] * made.samples[1] + 12))
+
+
+def roi_align_backward(
+    dy: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
+    sampling_ratio: int = 0, aligned: bool = False,
+) -> Array:  # fmt: skip
+    """The gradient of the mean by x, (N, C, H, W)."""
+    out, bins = np.zeros(shape), (dy.shape[2], dy.shape[3])
+    for r, n in enumerate(index):
+        box = _box(boxes[r], bins, spatial_scale, sampling_ratio, aligned)
+        down, across = (_shares(box.places(a, bins[a]), shape[2 + a]).sum(1) for a in range(2))
+        part = np.einsum("ph,cpq,qw->chw", down, dy[r].astype(np.float64), across, optimize=True)
+        out[n] += part / max(box.samples[0] * box.samples[1], 1)
+    return out
+
+
+def roi_align_backward_budget(
+    dy: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
+    sampling_ratio: int = 0, aligned: bool = False,
+) -> Array:  # fmt: skip
+    """As of the mean, and a rounding for each summand, of all gradients of the image."""
+    out = np.zeros(shape)
+    summands = dy.shape[0] * dy.shape[2] * dy.shape[3]
+    for r, n in enumerate(index):
+        unit = _roundings(boxes[r], dy.shape[2:], spatial_scale, sampling_ratio, aligned)
+        each = np.abs(dy[r].astype(np.float64)).sum((1, 2))
+        out[n] += (unit + 2.0**-24 * summands) * each[:, None, None]
+    return out

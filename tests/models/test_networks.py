@@ -70,6 +70,29 @@ NETWORKS = {
     "silero_vad_openvino": Network("silero_vad_openvino_16k.onnx"),
     "silero_vad_sequence": Network("silero_vad_16k_sequence.onnx", {"input": (3, 576)},
                                    ("wgpu-swiftshader",)),
+    "captcha_crnn": Network("captcha_crnn.onnx", {"image": (1, 3, 60, 160)}, large=True),
+    "romanizer_encoder": Network(
+        "romanizer_encoder.onnx", {"src": (2, 7), "src_mask": (2, 7)}, (LAVAPIPE,),
+        inputs=lambda rng: {"src": rng.integers(1, 30, (2, 7)),
+                            "src_mask": np.arange(7) >= np.array([[7], [5]])},
+    ),
+    "romanizer_decoder": Network(
+        "romanizer_decoder.onnx",
+        {"prefix": (2, 3), "memory": (2, 7, 256), "src_mask": (2, 7), "hidden": (2, 2, 256)},
+        ("wgpu-swiftshader",),
+        inputs=lambda rng: {"prefix": rng.integers(1, 30, (2, 3)),
+                            "src_mask": np.arange(7) < np.array([[7], [5]])},
+    ),
+    "seizures": Network("modelA_paper.onnx", {"x": (1, 100, 24)}, (LAVAPIPE,)),
+    "spindles": Network(
+        "spindle-detector-eeg.onnx",
+        {"raw_signal": (1, 1, 7500), "spectrogram": (1, 15, 7500)}, large=True,
+    ),
+    "detection_v6": Network(
+        "PP-OCRv6_det_small.onnx", large=True,
+        inputs=lambda rng: {"x": page((1, 3, 64, 96), rng)},
+    ),
+    "recognition_v6": Network("PP-OCRv6_rec_small.onnx", {"x": (1, 3, 48, 64)}, large=True),
 }  # fmt: skip
 LIGHT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
-from pykernels.bench.case import Case, Operand
-from pykernels.bench.peers import torch_peer
+import numpy as np
+
+from pykernels.bench.case import Array, Case, Operand
+from pykernels.bench.peers import Skipped, torch_peer
 from pykernels.bench.shapes import cut
 from pykernels.dtypes import DTypeName
 
@@ -15,6 +18,8 @@ IMAGE = (8, 64, 128, 128)
 WINDOWS = {"kernel": 3, "padding": 1}
 MAIN = {
     "resize": ("f32-8x64x128x128-linear_to_256x256",),
+    "roi_align": ("f32xi32>f32-2x256x56x56-512_boxes",),
+    "roi_align_backward": ("f32xi32>f32-2x256x56x56-512_boxes",),
     "im2col": ("f32-8x64x56x56-3x3",), "col2im": ("f32-8x64x56x56-3x3",),
 }  # fmt: skip
 
@@ -55,6 +60,47 @@ def col2im(
     return replace(case, kernel="col2im", tensors={"x": columns, "dst": x})
 
 
+def roi_align(
+    shape: tuple[int, ...] = (2, 256, 56, 56),
+    dtype: str = "float32",
+    out: str = "",
+    count: int = 512,
+) -> Case:
+    """Boxes of a detector's images, with bins of 7 x 7 and samples of 2 x 2."""
+    name = cast(DTypeName, dtype)
+    tensors = {
+        "x": Operand(shape, name),
+        "boxes": Operand((count, 4), "float32", values=partial(boxes, sizes=shape[2:])),
+        "index": Operand((count,), "int32", values=partial(numbers, below=shape[0])),
+        "dst": Operand((count, shape[1], 7, 7), name),
+    }  # fmt: skip
+    return Case("roi_align", tensors, {"sampling_ratio": 2}, shape, f"{count} boxes")
+
+
+def roi_align_backward(
+    shape: tuple[int, ...] = (2, 256, 56, 56),
+    dtype: str = "float32",
+    out: str = "",
+    count: int = 512,
+) -> Case:
+    """The gradient of such boxes."""
+    case = roi_align(shape, dtype, out, count)
+    t = case.tensors
+    given = {"dy": t["dst"], "boxes": t["boxes"], "index": t["index"], "dst": t["x"]}
+    return replace(case, kernel="roi_align_backward", tensors=given)
+
+
+def boxes(rng: np.random.Generator, shape: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
+    """Boxes from 2 pixels to half of an image, a part of them over its edge."""
+    middle = rng.uniform(0, 1, (shape[0], 2)) * sizes[::-1]
+    half = rng.uniform(1, max(sizes) / 4, (shape[0], 2))
+    return np.concatenate([middle - half, middle + half], 1)
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], below: int) -> Array:
+    return rng.integers(0, below, shape)
+
+
 def cases(edge: int = 0) -> Iterator[Case]:
     shape = tuple(cut(n, edge) for n in IMAGE)
     n, c, h, w = shape
@@ -71,11 +117,15 @@ def cases(edge: int = 0) -> Iterator[Case]:
     yield im2col(small)
     yield im2col(small, "float16")
     yield col2im(small)
+    for make in (roi_align, roi_align_backward):
+        yield make(tuple(cut(size, edge) for size in (2, 256, 56, 56)), count=cut(512, edge))
 
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     f = torch.nn.functional
+    if case.kernel.startswith("roi_align"):
+        raise Skipped("torch has no roi_align without torchvision")
     if case.kernel == "im2col":
         f.unfold(t["x"], 3, padding=1)
     elif case.kernel == "col2im":

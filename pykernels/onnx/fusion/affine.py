@@ -92,10 +92,9 @@ class Weights:
             return None
         values = np.broadcast_to(array.astype(np.float64).reshape(-1), (shape[axis],))
         one, zero = np.ones(shape[axis]), np.zeros(shape[axis])
-        return {
-            "Add": (one, values), "Sub": (one, -values), "Mul": (values, zero),
-            "Div": (1 / values, zero),
-        }[node.op]  # fmt: skip
+        if node.op == "Div":
+            return None if (values == 0).any() else (1 / values, zero)
+        return {"Add": (one, values), "Sub": (one, -values), "Mul": (values, zero)}[node.op]
 
     def _scaled(self, node: Node, weight: Array, scale: Array) -> Array:
         """The weights of a node after its channels are multiplied by `scale`."""

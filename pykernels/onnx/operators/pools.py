@@ -236,3 +236,15 @@ def grid_sample(node: Node, x: Any, grid: Any) -> Any:
     corners = bool(node.attributes.get("align_corners", 0))
     found: Any = modes[mode]
     return pk.grid_sample(x, grid, found, around, corners)
+
+
+@op("RoiAlign")
+def roi_align(node: Node, x: Any, boxes: Any, index: Any) -> Any:
+    given = node.attributes
+    usual = "half_pixel" if node.version >= 16 else "output_half_pixel"
+    mode: Any = text(node, "mode", "avg")
+    return pk.roi_align(
+        x, boxes, index, (given.get("output_height", 1), given.get("output_width", 1)),
+        float(given.get("spatial_scale", 1.0)), int(given.get("sampling_ratio", 0)),
+        text(node, "coordinate_transformation_mode", usual) == "half_pixel", mode=mode,
+    )  # fmt: skip
