@@ -20,12 +20,14 @@ from pykernels.wgsl.texts import belongs, read, read_manifest, wgsl
 
 from . import _cases
 from ._bundle import bundle, facts_of, file_of
+from ._javascript import plan_module, plan_object
 from ._layouts import Request
 from ._record import DEFAULT_TUNING, record
-from ._translate import NotTranslated, plan_object, translate
+from ._translate import Module, NotTranslated, translate
 
 __all__ = [
-    "Export", "collect", "live_plan", "module", "runtime", "static", "untranslated", "write",
+    "Export", "collect", "live_plan", "module", "plan_of", "plan_trees", "runtime", "static",
+    "untranslated", "write",
 ]  # fmt: skip
 
 Dialect = Literal["naga", "tint"]
@@ -185,7 +187,13 @@ def _sha256(text: str) -> str:
 def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
     """The modules of a kernel's plan in JavaScript: {} if it has none, None if they use a
     construct that is not translated, or if the kernel's cases say `recorded_only`."""
-    done: dict[str, str] = {}
+    found = plan_trees(facts)
+    return None if found is None else {name: plan_module(of) for name, of in found.items()}
+
+
+def plan_trees(facts: dict[str, Any]) -> dict[str, Module] | None:
+    """The modules of a kernel's plan as trees; {} and None as of `live_plan`."""
+    done: dict[str, Module] = {}
     if facts["planned"]:
         if _cases.table(facts["of"], facts).get("recorded_only"):
             return None
