@@ -265,7 +265,7 @@ def emit_javascript(
                 "step": _step(s),
                 "grid": s.grid,
                 "axes": [a.name for a in s.axes],
-            }  # fmt: skip
+            }
             for s in with_body
         },
         "kernels": {n: _kernel(s, n, has_plan(s.name)) for s in kernels for n in s.names},
