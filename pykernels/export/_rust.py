@@ -80,7 +80,7 @@ def collect_crate(
         "data/tuning.json": _json(as_data(table)),
         "src/contract.rs": _contract(texts),
         "src/kernels.rs": _functions(names, source["kernels"]),
-        "Cargo.toml": static("crate/Cargo.toml").replace("@VERSION@", _version()),
+        "Cargo.toml": static("crate/Cargo.toml"),
         "LICENSE": static("LICENSE"),
     }
     folder = importlib.resources.files("pykernels.export") / "crate" / "src"
@@ -96,12 +96,6 @@ def collect_crate(
     }
     files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     return Export(files, manifest, sorted(variants), [])
-
-
-def _version() -> str:
-    """The package's version as cargo takes it: three numbers."""
-    numbers = [part for part in __version__.split(".") if part.isdigit()]
-    return ".".join([*numbers, "0", "0"][:3])
 
 
 def _json(data: Any) -> str:

@@ -53,6 +53,11 @@ fn main() -> Result<()> {
         None => {
             let start = Instant::now();
             for _ in 0..100 {
+                gpu.prepare(kernels::mul_mat(&w, &x, &logits).bias(&bias))?;
+            }
+            println!("{:?} to prepare a product", start.elapsed() / 100);
+            let start = Instant::now();
+            for _ in 0..100 {
                 product.run()?;
             }
             gpu.read::<f32>(&logits)?;

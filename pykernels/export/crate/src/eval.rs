@@ -305,7 +305,7 @@ impl Interp {
             Node::Plan(name, None) => Value::Module(name.clone()),
             Node::Plan(module, Some(name)) => self.in_module(module, *name)?,
             Node::Table(pairs) => {
-                let pairs = pairs.iter().map(|(k, v)| (from_literal(k), from_literal(v)));
+                let pairs = pairs.iter().map(|(k, v)| (from_json(k), from_json(v)));
                 Value::dict(pairs.collect())
             }
             Node::Attr(of, name) => {

@@ -53,9 +53,9 @@ impl Step {
     /// The name of its variant.
     pub fn variant(&self, mode: &str) -> String {
         let pairs = self.body.axes.iter().zip(&self.axes);
-        let mut words: Vec<String> = pairs.map(|(a, v)| format!("{}={}", a.name, show(v))).collect();
-        words.push(format!("mode={mode}"));
-        words.join(" ")
+        let axes = pairs.map(|(a, v)| format!("{}={}", a.name, show(v)));
+        let words = [self.body.name.to_string()].into_iter().chain(axes);
+        words.chain([format!("mode={mode}")]).collect::<Vec<String>>().join(" ")
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Node {
     Body(Arc<str>),
     Configs(Arc<str>),
     Plan(Arc<str>, Option<u32>),
-    Table(Vec<(Literal, Literal)>),
+    Table(Vec<(Json, Json)>),
     Attr(One, Arc<str>),
     At(One, One),
     Cut(One, [Option<One>; 3]),
@@ -172,7 +172,7 @@ impl Symbols {
             "configs" => Node::Configs(shared(&p[1])),
             "plan" => Node::Plan(shared(&p[1]), p[2].as_str().map(|n| self.number(n))),
             "table" => {
-                let pairs = list(&p[1]).iter().map(|pair| (literal(&pair[0]), literal(&pair[1])));
+                let pairs = list(&p[1]).iter().map(|pair| (pair[0].clone(), pair[1].clone()));
                 Node::Table(pairs.collect())
             }
             "attr" => Node::Attr(self.one(&p[1]), shared(&p[2])),
