@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,20 +33,20 @@ Array = npt.NDArray[np.float32]
 Task = tuple[int, int, int]  # a tile's first row, its first column, and the first k of its part
 
 
-class OneAdapter(WorkerPlugin):  # type: ignore[misc]
+class OneAdapter(WorkerPlugin):
     """Gives each worker a device on an adapter of its own machine.
 
-    A worker's name is its number; a worker that starts again after a crash keeps it.
+    A worker's name ends with its number; a worker that starts again after a crash keeps it.
     """
 
     name = "one-adapter"
 
-    def setup(self, worker: object) -> None:
-        own = int(worker.name) % len(adapters())  # type: ignore[attr-defined]
-        worker.device = pk.Device(own, engine="wgpu")  # type: ignore[attr-defined]
+    def setup(self, worker: Any) -> None:
+        own = int(str(worker.name).rpartition("-")[2]) % len(adapters())
+        worker.device = pk.Device(own, engine="wgpu")
 
-    def teardown(self, worker: object) -> None:
-        worker.device.close()  # type: ignore[attr-defined]
+    def teardown(self, worker: Any) -> None:
+        worker.device.close()
 
 
 def adapters() -> list[pk.AdapterInfo]:

@@ -40,13 +40,16 @@ WORK = ROOT / ".tools" / "rust"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", WORK / "target"))
 KERNELS = ("mul_mat", "softmax", "sum")  # of the example
 ROUNDS = 6  # calls of each plan
+pytestmark = pytest.mark.timeout(1200)
 
 
 def update(path: Path, text: str) -> None:
     """Writes a file unless it is so already: cargo looks at times."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        own = path.with_name(f"{path.name}.{os.getpid()}")  # stages run at the same time
+        own.write_text(text, encoding="utf-8", newline="\n")
+        own.replace(path)
 
 
 def cargo(project: Path, *args: str) -> None:
@@ -132,27 +135,28 @@ LAUNCHED = (
 
 
 @pytest.mark.gpu
-def test_launches_agree_with_the_reference(ask: Ask) -> None:
-    on_lavapipe()
+def test_launches_agree_with_the_reference(request: pytest.FixtureRequest) -> None:
+    on_lavapipe()  # before the fixtures, which take time
+    ask: Ask = request.getfixturevalue("ask")
     calls, wants = [], []
     for kernel in LAUNCHED:
         facts = FACTS[kernel]
         found = cases(kernel, facts)
         assert found is not None
-        for request in found.test[:2]:
-            if any(not lay.contiguous for lay in request.layouts.values()):
+        for one in found.test[:2]:
+            if any(not lay.contiguous for lay in one.layouts.values()):
                 continue
-            given = arrays(request, fills(request, facts, found.values))
-            wants.append((request, results(request, facts, given)))
-            calls.append(launch(request, facts, given))
+            given = arrays(one, fills(one, facts, found.values))
+            wants.append((one, results(one, facts, given)))
+            calls.append(launch(one, facts, given))
     assert len(calls) > len(LAUNCHED)
-    for call, (request, want), got in zip(calls, wants, ask(calls), strict=True):
-        assert "answer" in got, (call["kernel"], request.text, got)
+    for call, (one, want), got in zip(calls, wants, ask(calls), strict=True):
+        assert "answer" in got, (call["kernel"], one.text, got)
         for name, values in want.items():
-            dtype = numpy_dtype(request.layouts[name].dtype.name)
+            dtype = numpy_dtype(one.layouts[name].dtype.name)
             made = np.frombuffer(bytes(got["answer"][name]), dtype).reshape(values.shape)
-            found = agree(made, values)
-            assert not found.bad, (call["kernel"], request.text, name, found)
+            agreement = agree(made, values)
+            assert not agreement.bad, (call["kernel"], one.text, name, agreement)
 
 
 def launch(request: Request, facts: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -177,8 +181,9 @@ def on_lavapipe() -> None:
 
 
 @pytest.mark.gpu
-def test_the_example_agrees_with_numpy(project: Path, tmp_path: Path) -> None:
+def test_the_example_agrees_with_numpy(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     on_lavapipe()
+    request.getfixturevalue("project")
     rng = np.random.default_rng(0)
     x, w, bias = (
         rng.standard_normal(shape).astype(np.float32) for shape in ((77, 96), (96, 40), (40,))
