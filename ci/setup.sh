@@ -144,6 +144,23 @@ setup_typescript() {
     printf '%s\n' "$want" >"$stamp"
 }
 
+# The crate wgpu, which tests/export/test_rust.py links with: minutes of compilation, once. An empty
+# crate stands for the exported one.
+setup_rust() {
+    local example=examples/rust folder=.tools/rust/dependencies stamp=.tools/rust/stamp.sha256 want
+    want=$(digest "$example/Cargo.toml" "$example/Cargo.lock" pykernels/export/crate/Cargo.toml)
+    if is_stamped "$stamp" "$want"; then return; fi
+    say "compiling the crate wgpu into .tools/rust"
+    mkdir -p "$folder/src" "$folder/kernels/src"
+    cp "$example/Cargo.toml" "$example/Cargo.lock" "$folder/"
+    cp pykernels/export/crate/Cargo.toml "$folder/kernels/"
+    echo 'fn main() {}' >"$folder/src/main.rs"
+    : >"$folder/kernels/src/lib.rs"
+    (cd "$folder" && CARGO_TARGET_DIR=../target cargo build --quiet --locked) ||
+        missing "the crate wgpu: cargo could not build it (see above)" || return 1
+    printf '%s\n' "$want" >"$stamp"
+}
+
 # vite and esbuild, which build the pages of tests/browser/test_bundlers.py: seconds and 46 MB.
 setup_bundlers() {
     local pins=tests/browser/bundlers stamp=.tools/bundlers/stamp.sha256 want
@@ -209,5 +226,5 @@ ready_python() {
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     setup_venv && setup_lavapipe && setup_swiftshader && setup_chromium && setup_naga &&
-        setup_typescript && setup_bundlers && setup_models && setup_package
+        setup_rust && setup_typescript && setup_bundlers && setup_models && setup_package
 fi

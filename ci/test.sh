@@ -105,9 +105,9 @@ setup_naga & # a minute or two of compilation, beside downloads
 naga=$!
 set +m
 setup_venv
-# Downloads beside the build. Their tests skip without them, and fail in CI.
+# Downloads, and the crate wgpu, beside the build. Their tests skip without them, and fail in CI.
 set -m
-{ for part in typescript bundlers models; do "setup_$part" || true; done; } &
+{ for part in typescript bundlers models rust; do "setup_$part" || true; done; } &
 downloads=$!
 set +m
 columns=() skipped=()

@@ -1,4 +1,5 @@
-"""Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
+"""Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`, and the same
+facts as data, for exports in other languages.
 
 The spec expressions that `emit.py` writes as Python lines are translated as plans are. The lines
 call `Rows`, `axisSteps`, `Step` and others in pykernels/export/module/, which mirrors
@@ -12,7 +13,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from pykernels.export._expressions import expression, safe
+from pykernels.export._javascript import expression, safe
 from pykernels.wgsl.interface import CONFIG
 
 from .emit import config_is_read, fixed_scalars, has_bools, one_dtype, seen, words
@@ -110,6 +111,34 @@ def _bound(spec: Spec, t: TensorSpec) -> str:
     )
 
 
+def _step(spec: Spec) -> dict[str, Any]:
+    """What `step` of `_body` does, as data; expressions are Python's, as in the spec."""
+    tensors = [
+        {"name": t.name, "role": t.role, "itemsize": 2 if t.dtype == "f16" else 4}
+        | {k: v for k in ("optional", "bind", "when", "readonly", "alias") if (v := getattr(t, k))}
+        | ({"vec": str(t.vec)} if t.vec else {})
+        | ({"bools": True} if has_bools(t) else {})
+        | ({"index": seen(t)} if spec.iterate != "none" and t.index else {})
+        | ({"axes": "".join(t.axes), "steps": "".join(t.steps)} if t.steps else {})
+        for t in spec.tensors
+    ]
+    space = None
+    if spec.iterate != "none":
+        space = {"kind": spec.iterate.capitalize(), "of": seen(spec.filled)}
+        space |= {"vectors": spec.vectors, "repeats": list(spec.repeats)}
+    return {
+        "tensors": tensors,
+        "space": space,
+        "axes": [[a.name, a.pick] for a in spec.axes],
+        "config": next((a.name for a in spec.axes if a.configs and config_is_read(spec)), ""),
+        "configs": [[name, list(row.items())] for name, row in (spec.configs or {}).items()],
+        "values": [[PARAM_TYPES[p.type], p.value or p.name] for p in spec.params if not p.arg],
+        "args": [[n, PARAM_TYPES[p.type]] for p in spec.params if p.arg for n in p.fields],
+        "faults": bool(spec.faults),
+        "groups": spec.grid,
+    }
+
+
 # -- kernels --------------------------------------------------------------------------------------
 
 
@@ -152,6 +181,8 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         "plan": spec.plan,
         "family": spec.family,
         "row": bool(spec.fixed_axes),
+        "body": body,
+        "fixed_axes": dict(spec.fixed_axes),
         "js": js,
         "dts": _declaration(spec, name, doc, fixed),
     }
@@ -225,11 +256,16 @@ def _comment(text: str, indent: str) -> list[str]:
 def emit_javascript(
     specs: Sequence[Spec], kernels: Sequence[Spec], has_plan: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """The parts that `pykernels export` puts together: JavaScript by body, and data by kernel."""
+    """The parts that `pykernels export` puts together, by body and by kernel."""
     with_body = [s for s in specs if not s.bodies]
     return {
         "bodies": {
-            s.name: {"js": _body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
+            s.name: {
+                "js": _body(s),
+                "step": _step(s),
+                "grid": s.grid,
+                "axes": [a.name for a in s.axes],
+            }
             for s in with_body
         },
         "kernels": {n: _kernel(s, n, has_plan(s.name)) for s in kernels for n in s.names},

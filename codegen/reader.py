@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pykernels.export._expressions import NotTranslated, expression
+from pykernels.export._expressions import NotTranslated, spec_expression
 from pykernels.wgsl import expr
 from pykernels.wgsl.interface import CONFIG
 
@@ -165,7 +165,7 @@ class Reader:
         """An expression that `step` evaluates, in Python and in JavaScript."""
         checked = self.expr(text, names, *keys)
         try:
-            expression(checked)
+            spec_expression(checked)
         except NotTranslated as e:
             self.fail(
                 self.line(*keys), f"{'.'.join(keys)}: {checked!r} has no JavaScript: {e.args[0]}"

@@ -21,6 +21,8 @@ __all__ = ["command"]
 @click.command("export")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
 @click.argument("names", nargs=-1, metavar="[KERNEL]...")
+@click.option("--to", "host", type=click.Choice(["web", "rust"]), default="web",
+              show_default=True, help="A module for web pages, or a crate for Rust.")  # fmt: skip
 @click.option("--dialect", type=click.Choice(["tint", "naga"]), default="tint",
               help="Who compiles the WGSL: tint (Chrome) or naga (Firefox, wgpu).")  # fmt: skip
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE",
@@ -42,6 +44,7 @@ __all__ = ["command"]
 def command(
     folder: Path,
     names: tuple[str, ...],
+    host: str,
     dialect: Any,
     dtypes: tuple[str, ...],
     shapes: tuple[str, ...],
@@ -51,11 +54,14 @@ def command(
     bundle: bool,
     force: bool,
 ) -> None:
-    """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
+    """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages, or as
+    a crate for Rust.
 
     Without --shape, a kernel launches any layout, with all its variants. With --shape, the export
     is small: the kernel launches only the given layouts, with only the variants that they use.
     """
+    if host == "rust":
+        _only_for_the_web()
     from pykernels.dtypes import dtype_of
     from pykernels.export._write import collect, write
 
@@ -70,6 +76,9 @@ def command(
             raise click.UsageError(
                 f"--dtype {d}: {', '.join(chosen)} must be of {', '.join(sorted(taken))}"
             )
+    if host == "rust":
+        _write_crate(folder, chosen, short, tuning, force)
+        return
     requests = [_request(text, chosen, known) for text in shapes]
     extra: dict[str, str] = {}
     shown: list[Request] = []
@@ -94,6 +103,31 @@ def command(
             "before --shape names one",
             err=True,
         )
+
+
+def _only_for_the_web() -> None:
+    """Refuse options that a crate does not have."""
+    context = click.get_current_context()
+    options = {"dialect": "--dialect", "shapes": "--shape", "all_variants": "--all-variants",
+               "page": "--page", "bundle": "--bundle"}  # fmt: skip
+    for name, option in options.items():
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option} is for web pages; --to rust does without")
+
+
+def _write_crate(
+    folder: Path, chosen: list[str], short: list[str], tuning: str, force: bool
+) -> None:
+    from pykernels.export._rust import collect_crate
+    from pykernels.export._write import write
+
+    done = collect_crate(chosen, short, tuning=tuning, watch=_watched)
+    write(folder, done.files, force=force)
+    size = sum(len(text.encode()) for text in done.files.values())
+    kernels = "1 kernel" if len(chosen) == 1 else f"{len(chosen)} kernels"
+    click.echo(
+        f"a crate of {kernels}, {len(done.variants)} variants ({size / 1e6:.1f} MB) in {folder}"
+    )
 
 
 def _watched(label: str, items: Sequence[str]) -> Iterable[str]:

@@ -1,7 +1,14 @@
-"""Translates plan modules (pure functions over integers, tuples and views) into JavaScript.
+"""Reads plan modules (pure functions over integers, tuples and views) as trees.
 
-Python's meaning is kept by small functions of pykernels/export/module/5_python.js: `call` binds
-positional and keyword arguments, `truth`, `same`, `add` and others work as in Python on arrays.
+`_javascript.py` and `_rust.py` write the trees for their languages. The nodes of expressions stand
+in `_expressions.py`; those of statements are
+
+    ["define", name, def node]  ["class", its parts by name]
+    ["assign", target, value]  ["augment", target, operator, left, right]
+    ["return", value]  ["expr", value]  ["raise", value]  ["assert", test]
+    ["if", test, body, else]  ["while", test, body]  ["for", target, iterable, body]
+    ["try", body, handler]  ["break"]  ["continue"]
+
 An unknown construct raises `NotTranslated`; the kernel's plans are recorded then.
 """
 
@@ -10,13 +17,14 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ._expressions import BINARY, MODULES, Expressions, NotTranslated, safe
+from ._expressions import BINARY, MODULES, Expressions, Node, NotTranslated
 
-__all__ = ["NotTranslated", "plan_object", "translate"]
+__all__ = ["Module", "NotTranslated", "translate"]
 
 _OWN = {
     "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles",
@@ -42,7 +50,16 @@ def _run(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def translate(name: str, folder: Path, done: dict[str, str]) -> None:
+@dataclass(frozen=True, eq=False)  # a key of caches, by identity
+class Module:
+    """A module of plans: its name ("matmul.select"), the names that it binds, its statements."""
+
+    name: str
+    names: list[str]
+    body: list[Node]
+
+
+def translate(name: str, folder: Path, done: dict[str, Module]) -> None:
     """Add the module `name` ("matmul.select") of a folder of plans, after those that it imports,
     to `done`."""
     if name in done:
@@ -55,8 +72,8 @@ def translate(name: str, folder: Path, done: dict[str, str]) -> None:
 
 
 @functools.lru_cache(maxsize=1024)  # many kernels share a module
-def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], str]:
-    """The modules that a module imports, and its JavaScript."""
+def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], Module]:
+    """The modules that a module imports, and its tree."""
     tree, writer, others = _run(ast.parse(text)), _Writer(name, folder), list[str]()
     try:
         for other in writer.imports(tree):
@@ -67,11 +84,6 @@ def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], st
     except NotTranslated as e:
         e.at(writer.line, f"pykernels/plans/{name.replace('.', '/')}.py")
         raise
-
-
-def plan_object(name: str) -> str:
-    """The name of a module of plans in JavaScript."""
-    return "plans." + name.replace(".", "$")
 
 
 def _file(name: str, folder: Path) -> Path:
@@ -96,7 +108,7 @@ class _Writer(Expressions):
                 for a in node.names:
                     if a.name not in MODULES:
                         raise NotTranslated(f"import {a.name}")
-                    self.globals[a.asname or a.name] = f"py.{a.name}"
+                    self.globals[a.asname or a.name] = ["py", a.name]
             elif isinstance(node, ast.ImportFrom):
                 yield from self._from(node)
 
@@ -112,37 +124,37 @@ class _Writer(Expressions):
             ours = source.startswith("pykernels.plans")
             if ours and _file(found, self.folder).is_file():
                 yield found
-                self.globals[name] = plan_object(found)
+                self.globals[name] = ["plan", found, None]
             elif ours:
                 yield module
-                self.globals[name] = f"{plan_object(module)}.{a.name}"
+                self.globals[name] = ["plan", module, a.name]
             elif source == "pykernels._generated.bodies":
-                self.globals[name] = f"bodies.{a.name}"
+                self.globals[name] = ["body", a.name]
             elif source.startswith("pykernels._generated.bodies.") and a.name == "CONFIGS":
-                self.globals[name] = f"py.configs(bodies.{source.rpartition('.')[2]})"
+                self.globals[name] = ["configs", source.rpartition(".")[2]]
             elif source.startswith("pykernels._generated.bodies.") and a.name == "Config":
-                self.globals[name] = "null"
+                self.globals[name] = ["none"]
             elif source == "pykernels._generated.ops" and a.name == "ACTIVATIONS":
                 pairs = getattr(importlib.import_module(source), a.name).items()
-                self.globals[name] = f"new py.Dict({json.dumps(list(pairs))})"
+                self.globals[name] = ["table", list(map(list, pairs))]
             elif source == "pykernels._generated.ops.reductions":
                 pairs = getattr(importlib.import_module(source), a.name).items()
-                self.globals[name] = f"new py.Dict({json.dumps(list(pairs))})"
+                self.globals[name] = ["table", list(map(list, pairs))]
             elif source == "pykernels.errors":
-                self.globals[name] = "py.Failure"
+                self.globals[name] = ["py", "Failure"]
             elif source in _OURS and a.name in _OWN:
-                self.globals[name] = f"py.{a.name}"
+                self.globals[name] = ["py", a.name]
             elif source in _TYPES_ONLY:
-                self.globals[name] = "null"
+                self.globals[name] = ["none"]
             elif a.name in MODULES.get(source, ()):
-                self.globals[name] = f"py.{source}.{a.name}"
+                self.globals[name] = ["attr", ["py", source], a.name]
             else:
                 raise NotTranslated(f"from {source} import {a.name}")
 
-    def module(self, tree: ast.Module) -> str:
+    def module(self, tree: ast.Module) -> Module:
         body = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom)]
         names = [n for n in _assigned(body) if not n.startswith("__")]
-        self.globals |= {n: safe(n) for n in names}
+        self.globals |= {n: ["local", n] for n in names}
         kept = [
             n for n in body
             if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
@@ -151,144 +163,126 @@ class _Writer(Expressions):
             and not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
         ]  # fmt: skip
         types = [n for n in kept if _is_type(n)]
-        lines = [line for n in kept if n not in types for line in self.statement(n)]
+        body = self.block([n for n in kept if n not in types])
         known = [n for n in names if n not in {_target_name(t) for t in types}]
-        inner = "\n".join(f"  {line}" for line in [f"let {', '.join(map(safe, known))};", *lines])
-        out = ", ".join(n if safe(n) == n else f"{n}: {safe(n)}" for n in known)
-        return f"{plan_object(self.name)} = (() => {{\n{inner}\n  return {{ {out} }};\n}})();\n"
+        return Module(self.name, known, body)
 
     # -- statements -------------------------------------------------------------------------------
 
-    def block(self, body: list[ast.stmt]) -> list[str]:
-        return ["  " + line for node in body for line in self.statement(node)]
+    def block(self, body: list[ast.stmt]) -> list[Node]:
+        return [made for node in body if (made := self.statement(node))]
 
-    def statement(self, node: ast.stmt) -> list[str]:
-        name = f"_{type(node).__name__}"
-        method = getattr(self, name, None)
+    def statement(self, node: ast.stmt) -> Node:
+        """A statement; [] for one that does nothing."""
+        method = getattr(self, f"_{type(node).__name__}", None)
         try:
             if method is None:
                 raise NotTranslated(f"{self.name}: {type(node).__name__}")
-            return list(method(node))
+            made: Node = method(node)
+            return made
         except NotTranslated as e:
             e.at(node.lineno)
             raise
 
-    def _FunctionDef(self, node: ast.FunctionDef) -> Iterator[str]:
+    def _FunctionDef(self, node: ast.FunctionDef) -> Node:
         if node.decorator_list:
             raise NotTranslated(f"{self.name}: decorator of {node.name}")
-        yield f"{safe(node.name)} = {self.function(node)};"
+        return ["define", node.name, self.function(node)]
 
-    def function(self, node: ast.FunctionDef) -> str:
+    def function(self, node: ast.FunctionDef) -> Node:
         body = [n for n in node.body if not _is_docstring(n)]
-        star = "*" if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own(body)) else ""
-        return self.define(node.args, _assigned(body), lambda: self.block(body), star)
+        generator = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own(body))
+        return self.define(node.args, _assigned(body), lambda: self.block(body), generator)
 
-    def _ClassDef(self, node: ast.ClassDef) -> Iterator[str]:
+    def _ClassDef(self, node: ast.ClassDef) -> Node:
         bases = [ast.unparse(b) for b in node.bases]
         kind = "tuple" if bases == ["NamedTuple"] else "plain"
         dataclass = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
         if kind == "plain" and (bases or not dataclass):
             raise NotTranslated(f"{self.name}: class {node.name}")
-        fields, defaults, methods, getters, statics = [], [], [], [], []
+        made: dict[str, Any] = {
+            "name": node.name, "kind": kind, "fields": [], "defaults": [], "methods": [],
+            "getters": [], "statics": [], "of_class": [],
+        }  # fmt: skip
         for item in node.body:
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                fields.append(item.target.id)
+                made["fields"].append(item.target.id)
                 if item.value is not None:
-                    defaults.append(f"{item.target.id}: () => {self.value(item.value)}")
+                    made["defaults"].append([item.target.id, self.value(item.value)])
             elif isinstance(item, ast.FunctionDef):
-                marks = [ast.unparse(d) for d in item.decorator_list]
-                entry = f"{item.name}: {self.function(item)}"
-                if not marks:
-                    methods.append(entry)
-                elif marks == ["property"] or marks == ["functools.cached_property"]:
-                    getters.append(entry)
-                elif marks in (["staticmethod"], ["classmethod"]):
-                    statics.append(entry)
-                else:
-                    raise NotTranslated(f"{self.name}: {marks} of {item.name}")
-                if marks == ["classmethod"]:
-                    methods.append(f"_class_{item.name}: true")
+                self._member(item, made)
             elif not _is_docstring(item):
-                raise NotTranslated(f"{self.name}: {ast.unparse(item)}")
-        yield (
-            f"{node.name} = py.type({json.dumps(node.name)}, {json.dumps(kind)}, "
-            f"{json.dumps(fields)}, {{ {', '.join(defaults)} }}, {{ {', '.join(methods)} }}, "
-            f"{{ {', '.join(getters)} }}, {{ {', '.join(statics)} }});"
-        )
+                raise self.refuse(item)
+        return ["class", made]
 
-    def _Assign(self, node: ast.Assign) -> Iterator[str]:
-        value = self.value(node.value)
+    def _member(self, node: ast.FunctionDef, made: dict[str, Any]) -> None:
+        marks = [ast.unparse(d) for d in node.decorator_list]
+        kinds = {
+            "": "methods", "property": "getters", "functools.cached_property": "getters",
+            "staticmethod": "statics", "classmethod": "statics",
+        }  # fmt: skip
+        if len(marks) > 1 or "".join(marks) not in kinds:
+            raise NotTranslated(f"{self.name}: {marks} of {node.name}")
+        made[kinds["".join(marks)]].append([node.name, self.function(node)])
+        if marks == ["classmethod"]:
+            made["of_class"].append(node.name)
+
+    def _Assign(self, node: ast.Assign) -> Node:
         if len(node.targets) > 1:
-            raise NotTranslated(f"{self.name}: {ast.unparse(node)}")
-        yield self.assign(node.targets[0], value)
+            raise self.refuse(node)
+        return ["assign", self.target(node.targets[0]), self.value(node.value)]
 
-    def _AnnAssign(self, node: ast.AnnAssign) -> Iterator[str]:
-        if node.value is not None:
-            yield self.assign(node.target, self.value(node.value))
+    def _AnnAssign(self, node: ast.AnnAssign) -> Node:
+        if node.value is None:
+            return []
+        return ["assign", self.target(node.target), self.value(node.value)]
 
-    def _AugAssign(self, node: ast.AugAssign) -> Iterator[str]:
+    def _AugAssign(self, node: ast.AugAssign) -> Node:
         if type(node.op) not in BINARY:
-            raise NotTranslated(f"{self.name}: {ast.unparse(node)}")
+            raise self.refuse(node)
         left, right = self.value(node.target), self.value(node.value)
-        if isinstance(node.op, ast.Add):  # a list grows in place
-            yield self.assign(node.target, f"py.grow({left}, {right})")
-        else:
-            yield self.assign(node.target, f"py.{BINARY[type(node.op)]}({left}, {right})")
+        return ["augment", self.target(node.target), BINARY[type(node.op)], left, right]
 
-    def _Return(self, node: ast.Return) -> Iterator[str]:
-        yield f"return {self.value(node.value) if node.value else 'null'};"
+    def _Return(self, node: ast.Return) -> Node:
+        return ["return", self.value(node.value) if node.value else ["const", None]]
 
-    def _Expr(self, node: ast.Expr) -> Iterator[str]:
-        yield f"{self.value(node.value)};"
+    def _Expr(self, node: ast.Expr) -> Node:
+        return ["expr", self.value(node.value)]
 
-    def _If(self, node: ast.If) -> Iterator[str]:
-        yield f"if ({self.test(node.test)}) {{"
-        yield from self.block(node.body)
-        if node.orelse:
-            yield "} else {"
-            yield from self.block(node.orelse)
-        yield "}"
+    def _If(self, node: ast.If) -> Node:
+        return ["if", self.value(node.test), self.block(node.body), self.block(node.orelse)]
 
-    def _While(self, node: ast.While) -> Iterator[str]:
+    def _While(self, node: ast.While) -> Node:
         if node.orelse:
             raise NotTranslated(f"{self.name}: while with else")
-        yield f"while ({self.test(node.test)}) {{"
-        yield from self.block(node.body)
-        yield "}"
+        return ["while", self.value(node.test), self.block(node.body)]
 
-    def _For(self, node: ast.For) -> Iterator[str]:
+    def _For(self, node: ast.For) -> Node:
         if node.orelse:
             raise NotTranslated(f"{self.name}: for with else")
-        yield f"for (const item_ of py.iter({self.value(node.iter)})) {{"
-        yield "  " + self.assign(node.target, "item_")
-        yield from self.block(node.body)
-        yield "}"
+        return ["for", self.target(node.target), self.value(node.iter), self.block(node.body)]
 
-    def _Try(self, node: ast.Try) -> Iterator[str]:
+    def _Try(self, node: ast.Try) -> Node:
         if len(node.handlers) != 1 or node.orelse or node.finalbody or node.handlers[0].name:
             raise NotTranslated(f"{self.name}: try")
-        yield "try {"
-        yield from self.block(node.body)
-        yield "} catch {"
-        yield from self.block(node.handlers[0].body)
-        yield "}"
+        return ["try", self.block(node.body), self.block(node.handlers[0].body)]
 
-    def _Raise(self, node: ast.Raise) -> Iterator[str]:
+    def _Raise(self, node: ast.Raise) -> Node:
         if node.exc is None:
             raise NotTranslated(f"{self.name}: raise")
-        yield f"throw {self.value(node.exc)};"
+        return ["raise", self.value(node.exc)]
 
-    def _Pass(self, node: ast.Pass) -> Iterator[str]:
-        yield from ()
+    def _Pass(self, node: ast.Pass) -> Node:
+        return []
 
-    def _Break(self, node: ast.Break) -> Iterator[str]:
-        yield "break;"
+    def _Break(self, node: ast.Break) -> Node:
+        return ["break"]
 
-    def _Continue(self, node: ast.Continue) -> Iterator[str]:
-        yield "continue;"
+    def _Continue(self, node: ast.Continue) -> Node:
+        return ["continue"]
 
-    def _Assert(self, node: ast.Assert) -> Iterator[str]:
-        yield f"if (!({self.test(node.test)})) throw py.Failure('assertion');"
+    def _Assert(self, node: ast.Assert) -> Node:
+        return ["assert", self.value(node.test)]
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -20,12 +20,14 @@ from pykernels.wgsl.texts import belongs, read, read_manifest, wgsl
 
 from . import _cases
 from ._bundle import bundle, facts_of, file_of
+from ._javascript import plan_module, plan_object
 from ._layouts import Request
 from ._record import DEFAULT_TUNING, record
-from ._translate import NotTranslated, plan_object, translate
+from ._translate import Module, NotTranslated, translate
 
 __all__ = [
-    "Export", "collect", "live_plan", "module", "runtime", "static", "untranslated", "write",
+    "Export", "Watch", "bundles", "collect", "generated", "live_plan", "module", "plan_of",
+    "plan_trees", "runtime", "sha256", "static", "untranslated", "variants_of", "write",
 ]  # fmt: skip
 
 Dialect = Literal["naga", "tint"]
@@ -50,8 +52,8 @@ def static(name: str) -> str:
     return (importlib.resources.files("pykernels.export") / name).read_text(encoding="utf-8")
 
 
-def _facts() -> dict[str, Any]:
-    """The facts that the build generated for JavaScript."""
+def generated() -> dict[str, Any]:
+    """The facts that the build generated for exports."""
     found: dict[str, Any] = json.loads(read("javascript.json"))
     return found
 
@@ -81,7 +83,7 @@ def collect(
     `shown` are calls that the page makes: they are recorded if the kernel uses recorded plans.
     """
     table = load(tuning)
-    source = _facts()
+    source = generated()
     built = read_manifest()
     kernels: dict[str, Any] = {}
     bodies: list[str] = []
@@ -101,15 +103,8 @@ def collect(
         if records and not everything:
             live[name] = None
         else:
-            named = built["kernels"][name]["bodies"] + _bodies_of(live[name] or {})
-            own = [b for b in dict.fromkeys(named) if b in source["bodies"]]
-            wanted |= {
-                v for v, entry in built["variants"].items()
-                if entry["body"] in own
-                and belongs({**built["kernels"][name], "bodies": own}, entry)
-                and _of_dtypes(built, entry, dtypes)
-                and SUBGROUP_MATRIX.name not in entry["features"]  # browsers lack matrix units
-            }  # fmt: skip
+            own, texts = variants_of(built, source, name, dtypes)
+            wanted |= {*texts}
             used += own
         if live[name] is None and not records:
             idle.append(name)
@@ -125,7 +120,7 @@ def collect(
         }
     bodies = sorted(set(bodies))
     variants = sorted(wanted)
-    files = _bundles(built, variants, watch)
+    files = bundles(built, variants, watch)
     texts = {b: {"file": file_of(b)} if file_of(b) in files else {} for b in bodies}
     manifest = {
         "$schema": "./manifest.schema.json",
@@ -154,7 +149,7 @@ def collect(
     )
     files["LICENSE"] = static("LICENSE")
     files |= extra or {}
-    build = _sha256(json.dumps([manifest, files], sort_keys=True))[:16]
+    build = sha256(json.dumps([manifest, files], sort_keys=True))[:16]
     manifest["build"] = build
     for name in files:
         if name.startswith("wgsl/"):
@@ -169,23 +164,46 @@ def collect(
             for name, text in inside.items()
         )
         files = {name: text for name, text in files.items() if name not in inside}
-    manifest["files"] = {n: _sha256(files[n]) for n in sorted(files)}
+    manifest["files"] = {n: sha256(files[n]) for n in sorted(files)}
     files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     return Export(files, manifest, variants, idle)
+
+
+def variants_of(
+    built: dict[str, Any], source: dict[str, Any], name: str, dtypes: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The bodies of a kernel that launches any layout, and their variants, or those of `dtypes`."""
+    kernel = built["kernels"][name]
+    named = kernel["bodies"] + _bodies_of(live_plan(source["kernels"][name]) or {})
+    own = [b for b in dict.fromkeys(named) if b in source["bodies"]]
+    found = [
+        v for v, entry in built["variants"].items()
+        if entry["body"] in own
+        and belongs({**kernel, "bodies": own}, entry)
+        and _of_dtypes(built, entry, dtypes)
+        and SUBGROUP_MATRIX.name not in entry["features"]  # neither pages nor naga can use it
+    ]  # fmt: skip
+    return own, found
 
 
 def _texts(files: Mapping[str, str]) -> list[str]:
     return sorted(name for name in files if name.startswith("wgsl/"))
 
 
-def _sha256(text: str) -> str:
+def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
     """The modules of a kernel's plan in JavaScript: {} if it has none, None if they use a
     construct that is not translated, or if the kernel's cases say `recorded_only`."""
-    done: dict[str, str] = {}
+    found = plan_trees(facts)
+    return None if found is None else {name: plan_module(of) for name, of in found.items()}
+
+
+def plan_trees(facts: dict[str, Any]) -> dict[str, Module] | None:
+    """The modules of a kernel's plan as trees; {} and None as of `live_plan`."""
+    done: dict[str, Module] = {}
     if facts["planned"]:
         if _cases.table(facts["of"], facts).get("recorded_only"):
             return None
@@ -199,7 +217,7 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
 def untranslated() -> Iterator[str]:
     """The reasons that plans have no JavaScript, with file and line. Kernels whose cases say
     `recorded_only` give their reason there."""
-    for name, facts in _facts()["kernels"].items():
+    for name, facts in generated()["kernels"].items():
         if facts["planned"] and not _cases.table(facts["of"], facts).get("recorded_only"):
             try:
                 translate(plan_of(facts), Path(plans.__path__[0]), {})
@@ -246,7 +264,7 @@ def module(
     kernels: Sequence[str], bodies: Sequence[str], live: dict[str, dict[str, str] | None]
 ) -> str:
     """The JavaScript module of these kernels and bodies, with the plans that run in it."""
-    source = _facts()
+    source = generated()
     found = (plan.items() for plan in live.values() if plan)
     translated = {name: text for plan in found for name, text in plan}
     made = [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
@@ -279,7 +297,7 @@ def _of_dtypes(built: dict[str, Any], entry: dict[str, Any], dtypes: Sequence[st
     return not dtypes or all(not entry["axes"][a] or entry["axes"][a] in dtypes for a in axes)
 
 
-def _bundles(built: dict[str, Any], wanted: Sequence[str], watch: Watch) -> dict[str, str]:
+def bundles(built: dict[str, Any], wanted: Sequence[str], watch: Watch) -> dict[str, str]:
     """The files of texts."""
     facts: dict[str, dict[str, dict[str, Any]]] = {}
     for name in watch("texts", wanted):
@@ -340,5 +358,5 @@ def _alien(folder: Path, name: str, text: str, ours: dict[str, str]) -> str:
     if not path.is_file():
         return f"{path} is no file"
     data = path.read_bytes()
-    known = {ours.get(name), _sha256(text)}
+    known = {ours.get(name), sha256(text)}
     return "" if hashlib.sha256(data).hexdigest() in known else f"{path} is not from an export"

@@ -12,8 +12,8 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # These need files of networks: tests/models runs them.
 WITH_FILES = ("onnx_model.py", "ocr.py")
-# These train for minutes: tests/examples runs them at a small size.
-LONG = ("burgers.py", "curvature.py", "gradient_penalty.py", "mixed_precision.py")
+# These take minutes: tests/examples runs them at a small size.
+LONG = ("burgers.py", "curvature.py", "gradient_penalty.py", "many_gpus.py", "mixed_precision.py")
 # Folders that tests/first_hour runs from the wheel.
 FOLDERS = ("own_kernels", "own_package")
 NAMES = [
@@ -47,7 +47,7 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
     ("name", "package"),
     [
         ("digits.py", "matplotlib"), ("lenet.py", "matplotlib"), ("transformer.py", "matplotlib"),
-        ("ocr.py", "onnx"), ("onnx_model.py", "onnx"), ("pygfx_points.py", "pygfx"),
+        ("many_gpus/many_gpus.py", "distributed"), ("ocr.py", "onnx"), ("onnx_model.py", "onnx"), ("pygfx_points.py", "pygfx"),
     ],
 )  # fmt: skip
 def test_an_example_says_which_package_is_missing(name: str, package: str) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pykernels.export._expressions import expression
-from pykernels.export._translate import NotTranslated, translate
+from pykernels.export._javascript import expression, plan_module
+from pykernels.export._translate import Module, NotTranslated, translate
 from pykernels.export._write import module
 
 
 def translated(text: str, folder: Path) -> str:
     (folder / "mine.py").write_text(text, encoding="utf-8")
-    done: dict[str, str] = {}
+    done: dict[str, Module] = {}
     translate("mine", folder, done)
-    return done["mine"]
+    return plan_module(done["mine"])
 
 
 @pytest.mark.parametrize(
