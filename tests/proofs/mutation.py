@@ -1,4 +1,5 @@
-"""The share of wrong kernels that the tests find: mutants of bodies, plans and references.
+"""The share of wrong kernels that the tests find: mutants of bodies, plans, references and of the
+recorder.
 
     python -m tests.proofs.mutation run --seed 1 --count 600 --into mutants.jsonl [--shard 1/4]
     python -m tests.proofs.mutation again --into mutants.jsonl     survivors, with all their tests
@@ -40,7 +41,12 @@ from tests.proofs.mutation_operators import Mutation, mutations
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ("kernels", "codegen", "pykernels", "tests", "bench", "ci", "examples", "docs")
 STILLBORN = ("ShaderError", "error: ", "SyntaxError", "IndentationError", "KernelError: [")
-KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15}
+KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15, "recorder": 0.1}
+RUNTIME = "runtime"  # the family of the recorder
+RECORDER = (
+    "recorder", "pass_recorder", "overlap", "lifetimes", "launch", "lower", "prepare", "placement",
+    "program", "buffers", "transfers", "capture",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,24 @@ def files(family: str, kind: str) -> list[Path]:
         plan = ROOT / "pykernels/plans" / family
         found = sorted(plan.rglob("*.py")) if plan.is_dir() else [plan.with_suffix(".py")]
         return [p for p in found if p.exists() and p.name != "__init__.py"]
+    if kind == "recorder":
+        return [ROOT / f"pykernels/runtime/{n}.py" for n in RECORDER if family == RUNTIME]
     return [p for p in [ROOT / "pykernels/reference" / f"{family}.py"] if p.exists()]
 
 
 def families() -> list[str]:
+    kernels = (p.name for p in (ROOT / "kernels").iterdir())
     return sorted(
-        p.name for p in (ROOT / "kernels").iterdir() if (ROOT / "tests/kernels" / p.name).is_dir()
+        [RUNTIME, *(name for name in kernels if (ROOT / "tests/kernels" / name).is_dir())]
     )
+
+
+def tests_of(root: Path, family: str) -> list[Path]:
+    """The tests of a family: those of the recorder are the ones of how calls are run."""
+    if family != RUNTIME:
+        return sorted((root / "tests/kernels" / family).rglob("test_*.py"))
+    beside = [root / f"tests/kernels/test_{name}.py" for name in ("aliases", "small_bindings")]
+    return [*beside, *sorted((root / "tests/runtime").glob("test_*.py"))]
 
 
 def bodies(family: Path) -> list[str]:
@@ -145,7 +162,7 @@ class Tree:
 
     def test(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
         """The outcome, and the test that failed."""
-        tests = sorted((self.root / "tests/kernels" / family).rglob("test_*.py"))
+        tests = tests_of(self.root, family)
         words = set(path.stem.split("_"))
         # What has the file's words in its name comes first.
         tests.sort(key=lambda t: -len(words & set(t.stem.split("_")[1:])))
