@@ -5,11 +5,12 @@
 #   grid         3,000 combinations of small parameters for each function, beside numpy
 #   allocations  a driver without memory at each allocation
 #   losses       a device that is lost at each command encoder
+#   instrumented a case of each kernel with texts that check themselves, then without each barrier
 #   interrupts   Ctrl-C at every place where Python looks for it (a quarter of an hour)
 #   mutants      600 small wrong changes, and which test finds them (hours; goes on where it was)
 #   survivors    ten minutes of tests for each mutant that survived
 #
-# Without a part: all but the last three. MUTANTS=FILE is where mutants are noted
+# Without a part: laws, grid, allocations and losses. MUTANTS=FILE is where mutants are noted
 # (build/mutants.jsonl), SEED=N another 600. On another driver: PYKERNELS_TEST_COLUMN and
 # VK_ICD_FILENAMES as in ci/drivers.sh.
 
@@ -34,6 +35,10 @@ for part in "${@:-laws grid allocations losses}"; do
         grid) "$python" -W ignore::RuntimeWarning -m tests.proofs.grid --most 3000 ;;
         allocations) "$python" -m tests.proofs.allocation_faults ;;
         losses) "$python" -m tests.proofs.device_losses ;;
+        instrumented)
+            "$python" -m tests.proofs.instrumented
+            "$python" -m tests.proofs.instrumented --barriers
+            ;;
         interrupts) "$python" -m tests.runtime.interrupt_sweep 0 ;;
         mutants)
             "$python" -m tests.proofs.mutation run --seed "$seed" --count 600 --into "$mutants"

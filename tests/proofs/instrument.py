@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pykernels.raw.instrument import MEMORY, Site
 from pykernels.validate._rewrite import Rewriting
 from pykernels.validate._usage import Function
-from tests.proofs.wgsl_types import Chain, Types, arguments
+from tests.proofs.wgsl_types import Chain, Part, Types, arguments
 
 __all__ = ["HEADER_WORDS", "KINDS", "Instrument"]
 
@@ -109,6 +109,10 @@ class Instrument:
         return [m[1] for m in found]
 
     def _elements(self, type_: str) -> int:
+        """How many elements a type has whose accesses are told apart: those of its arrays."""
+        if members := self.types.members.get(type_):
+            found = [self._elements(self.types.resolved(m)) for m in members.values()]
+            return sum(found) if max(found) > 1 else 1
         if not type_.startswith("array<"):
             return 1
         element, count = self.types.inside(type_)
@@ -117,13 +121,30 @@ class Instrument:
             raise ValueError(f"the length {count!r} of an array in workgroup memory is not known")
         return number * self._elements(element)
 
+    def _place(self, chain: Chain, last: int) -> str:
+        """An expression for the first element of what stands before part `last` of a chain."""
+        found = f"{self._bases[chain.name]}u"
+        for part in chain.parts[:last]:
+            if part.member:
+                for name, type_ in self.types.members.get(part.of, {}).items():
+                    if name == part.member:
+                        break
+                    found += f" + {self._elements(self.types.resolved(type_))}u"
+            else:
+                each = self._elements(self.types.inside(part.of)[0])
+                found += f" + u32({self.edits.original(part.start, part.end)}) * {each}u"
+        return found
+
     def _chain(self, chain: Chain, function: Function) -> None:
         """Checks of the indices behind a name."""
         _, local = self.types.variable(chain.name, function, chain.start)
         shared = not local and chain.name in self._bases
+        arrays = [n for n, p in enumerate(chain.parts) if p.of.startswith("array<")]
         for number, part in enumerate(chain.parts):
-            last = shared and number == chain.arrays - 1
-            length = self._length(chain, number, local)
+            if part.member:
+                continue
+            last = shared and arrays[-1:] == [number]
+            length = self._length(chain, part, local)
             if _LITERAL.match(self.edits.original(part.start, part.end)) and not last:
                 continue  # compilers check it
             if not length:
@@ -134,35 +155,24 @@ class Instrument:
             else:
                 site = self._site(chain.start, chain.end, chain.name)
             self.checks["index"] += 1
-            if not last or chain.element.startswith("atomic<") or self._address(chain.start):
+            element = self.types.inside(part.of)[0]
+            known = not element.startswith("atomic<") and not self._address(chain.start)
+            if not last or not known:
                 self.edits.insert(part.start, "pk_at(u32(")
                 self.edits.insert(part.end, f"), {length}, {site})")
                 continue
             writes, reads = self._use(chain.end)
             self.checks["race"] += 1
             self.edits.insert(part.start, "pk_shared_at(u32(")
-            how = f"{self._prefix(chain)}, {str(reads).lower()}, {str(writes).lower()}"
+            each = self._elements(element)
+            how = f"{self._place(chain, number)}, {each}u, {reads}, {writes}".lower()
             self.edits.insert(part.end, f"), {length}, {site}, {how})")
 
-    def _length(self, chain: Chain, number: int, local: bool) -> str:
-        count = chain.parts[number].length
-        if count:
-            return f"u32({count})"
-        whole = number == 0 and not local and self.wgsl and chain.name in self.types.module
-        return f"arrayLength(&{chain.name})" if whole and chain.arrays else ""
-
-    def _prefix(self, chain: Chain) -> str:
-        """Where the innermost array begins among the elements of workgroup memory."""
-        text = ""
-        for part, after in zip(chain.parts, chain.parts[1 : chain.arrays], strict=False):
-            index = f"u32({self.edits.original(part.start, part.end)})"
-            text = (
-                f"({text} + {index}) * u32({after.length})"
-                if text
-                else f"{index} * u32({after.length})"
-            )
-        base = f"{self._bases[chain.name]}u"
-        return f"{base} + {text}" if text else base
+    def _length(self, chain: Chain, part: Part, local: bool) -> str:
+        if part.length:
+            return f"u32({part.length})"
+        whole = part is chain.parts[0] and not local and part.of.startswith("array<")
+        return f"arrayLength(&{chain.name})" if whole else ""
 
     def _address(self, start: int) -> bool:
         before = self.usage.code[:start].rstrip()
@@ -326,10 +336,14 @@ fn pk_at(index: u32, elements: u32, site: u32) -> u32 {{
   if (index >= elements) {{ pk_report(site, 0u, index, elements); }}
   return min(index, max(elements, 1u) - 1u);
 }}
-fn pk_shared_at(i: u32, elements: u32, site: u32, first: u32, reads: bool, writes: bool) -> u32 {{
+fn pk_shared_at(
+  i: u32, elements: u32, site: u32, first: u32, each: u32, reads: bool, writes: bool
+) -> u32 {{
   let index = pk_at(i, elements, site);
-  if (reads) {{ pk_mark(first + index, false, site); }}
-  if (writes) {{ pk_mark(first + index, true, site); }}
+  for (var at = first + index * each; at < first + index * each + each; at += 1u) {{
+    if (reads) {{ pk_mark(at, false, site); }}
+    if (writes) {{ pk_mark(at, true, site); }}
+  }}
   return index;
 }}
 fn pk_mark(element: u32, writes: bool, site: u32) {{

@@ -1,9 +1,9 @@
 """Calls with instrumented texts: what WGSL forbids is an error of the call.
 
-    python -m tests.proofs.instrumented [--only TEXT] [--all]    on PYKERNELS_TEST_COLUMN
+    python -m tests.proofs.instrumented [--only TEXT] [--all] [--barriers]
 
-Runs the cases of `pykernels/export/cases` (the first of each kernel; --all: every one) and prints
-what it found. `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch of a test run.
+Runs the cases of `pykernels/export/cases` on PYKERNELS_TEST_COLUMN (the first of each kernel; --all:
+every one) and prints what it found; --barriers runs them without one barrier after the other. `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch of a test run.
 See `instrument` for what is checked. Not checked: loads and stores of matrix units, and races
 between workgroups.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -36,9 +37,10 @@ from pykernels.wgsl.texts import Text, made, of_body, read
 from tests.conftest import DRIVERS
 from tests.proofs.instrument import HEADER_WORDS, KINDS, Instrument
 
-__all__ = ["Report", "Reports", "instrumented"]
+__all__ = ["FACTS", "Report", "Reports", "call", "instrumented", "requests", "without_barrier"]
 
 WORDS = 1 << 20  # of the buffer: elements of workgroup memory of as many workgroups as fit
+_BARRIER = re.compile(r"workgroupBarrier\(\);")
 MOST_SITES = checking.MOST_SITES
 
 
@@ -211,30 +213,80 @@ def call(dev: pk.Device, request: Request) -> None:
     getattr(pk.kernels, request.kernel)(**tensors, **request.given)
 
 
+def without_barrier(text: str, number: int) -> str:
+    """The text without one of its barriers."""
+    start, end = [m.span() for m in _BARRIER.finditer(text)][number]
+    return text[:start] + text[end:]
+
+
+def dropped(dev: pk.Device, request: Request) -> Iterator[tuple[str, bool]]:
+    """For each barrier of the texts of a call: its place, and whether a race is told without it."""
+    seen: list[str] = []
+
+    def look(text: str) -> str:
+        seen.append(text)
+        return text
+
+    with instrumented(dev, look, raises=False) as reports:
+        call(dev, request)
+    names = [(body, key) for body, key, _, _ in reports.texts]
+    for (body, key), text in zip(names, seen, strict=True):
+        for number, m in enumerate(_BARRIER.finditer(text)):
+            shorter = without_barrier(text, number)
+            edit = {text: shorter}
+            with instrumented(dev, lambda t, e=edit: e.get(t, t), raises=False) as reports:  # type: ignore[misc]
+                call(dev, request)
+            line = text.count("\n", 0, m.start()) + 1
+            place = f"{body} {key} line {line}, barrier {number + 1}"
+            yield place, any(r.kind == "race" for r in reports.found)
+
+
 @click.command(help=__doc__)
 @click.option("--only", default="", help="kernels with this in their name")
 @click.option("--all", "everything", is_flag=True, help="every case of each kernel")
-def main(only: str, everything: bool) -> None:
+@click.option("--barriers", is_flag=True, help="drop each barrier in turn: a race must be told")
+def main(only: str, everything: bool, barriers: bool) -> None:
     engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
-    calls, refused = 0, Counter[str]()
     tuning = "nvidia-h200" if driver == "lavapipe" else None
     with (
         pk.Device(DRIVERS.get(driver), engine=engine) as dev,  # type: ignore[arg-type]
         force(dev, tuning=tuning),
-        instrumented(dev, raises=False) as reports,
     ):
-        for kernel in FACTS:
-            for request in requests(kernel)[: None if everything else 1]:
-                if only not in kernel:
-                    continue
-                before = len(reports.found)
-                try:
-                    call(dev, request)
-                    calls += 1
-                except pk.PyKernelsError as e:
-                    refused[f"{type(e).__name__}: {e}"[:120]] += 1
-                for report in reports.found[before:]:
-                    click.echo(f"{request.text}\n    {report}")
+        chosen = [
+            request
+            for kernel in FACTS
+            if only in kernel
+            for request in requests(kernel)[: None if everything else 1]
+        ]
+        sys.exit(_drop(dev, chosen) if barriers else _check(dev, chosen))
+
+
+def _drop(dev: pk.Device, chosen: list[Request]) -> int:
+    told: dict[str, bool] = {}
+    for request in chosen:
+        try:
+            for place, found in dropped(dev, request):
+                if told.setdefault(place, found) != found:
+                    told[place] = True
+                click.echo(f"{'told' if found else 'SILENT'} {place}: {request.text}")
+        except pk.PyKernelsError as e:
+            click.echo(f"refused: {type(e).__name__}: {e}"[:140])
+    click.echo(f"{sum(told.values())} of {len(told)} dropped barriers were told")
+    return 0
+
+
+def _check(dev: pk.Device, chosen: list[Request]) -> int:
+    calls, refused = 0, Counter[str]()
+    with instrumented(dev, raises=False) as reports:
+        for request in chosen:
+            before = len(reports.found)
+            try:
+                call(dev, request)
+                calls += 1
+            except pk.PyKernelsError as e:
+                refused[f"{type(e).__name__}: {e}"[:120]] += 1
+            for report in reports.found[before:]:
+                click.echo(f"{request.text}\n    {report}")
     for text, n in refused.items():
         click.echo(f"refused {n}: {text}")
     checks = ", ".join(f"{n:,} of {kind}" for kind, n in sorted(reports.checks.items()))
@@ -243,7 +295,7 @@ def main(only: str, everything: bool) -> None:
         f"{len(reports.bodies)} bodies; checks: {checks}; without a check: "
         f"{dict(reports.skipped)}, {reports.unchecked} launches; {len(reports.found)} reports"
     )
-    sys.exit(bool(reports.found))
+    return len(reports.found) > 0
 
 
 if __name__ == "__main__":

@@ -16,9 +16,13 @@ from pykernels.validate._usage import Function, Usage, structs
 __all__ = ["Chain", "Part", "Types", "arguments"]
 
 _GENERIC = re.compile(r"\b(?:vec[234]|mat\dx\d|array|bitcast|ptr|atomic)\s*<")
+_ARGUMENTS = "«[^«»]*»"  # of a generic type, nested up to five deep
+for _ in range(4):
+    _ARGUMENTS = f"«[^«»]*(?:{_ARGUMENTS}[^«»]*)*»"
 _TOKEN = re.compile(
-    r"(?P<number>(?:0[xX][\da-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)[uifh]?\b|\d+\.)"
-    r"|(?P<word>[A-Za-z_]\w*(?:«[^»]*(?:«[^»]*(?:«[^»]*»[^»]*)*»[^»]*)*»)?)"
+    r"(?P<number>(?:0[xX][\da-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
+    r"[uifh]?\b|\d+\.)"
+    rf"|(?P<word>[A-Za-z_]\w*(?:{_ARGUMENTS})?)"
     r"|(?P<sign><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^!~])"
     r"|(?P<open>[(\[])|(?P<dot>\.)"
 )
@@ -39,16 +43,18 @@ _SAME = frozenset(
     "subgroupInclusiveAdd subgroupShuffleUp subgroupShuffleDown".split()
 )
 _DECLARED = re.compile(r"\b(?:let|var|const)\b\s*(\w+)\s*(?::\s*([^=;]+?))?\s*(?:=|;)")
-_PARAMETER = re.compile(r"(\w+)\s*:\s*([^,:@()]+(?:«[^»]*»)?)")
+_PARAMETER = re.compile(rf"(\w+)\s*:\s*([^«,:@()]+(?:{_ARGUMENTS})?)")
 
 
 @dataclass(frozen=True)
 class Part:
-    """An index of a chain: the span between its brackets, and the length of what it indexes."""
+    """An index of a chain: the span between its brackets; or a member, without a span."""
 
     start: int
     end: int
-    length: str  # "" for an array whose length is only known on the device
+    of: str  # the type before it
+    length: str = ""  # of what is indexed; "" for an array whose length only the device knows
+    member: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,11 @@ class Chain:
     start: int
     end: int
     parts: tuple[Part, ...]
-    arrays: int  # how many of the parts index arrays, before members and components
     type: str  # of the whole chain, "" if unknown
-    element: str  # of what the arrays hold
+
+    @property
+    def indexed(self) -> bool:
+        return any(not part.member for part in self.parts)
 
 
 class Types:
@@ -73,11 +81,10 @@ class Types:
         self.members = {
             name: {
                 m[1]: m[2].strip()
-                for m in re.finditer(
-                    r"(\w+)\s*:\s*((?:[^,«]|«[^»]*(?:«[^»]*»[^»]*)*»)+)", _masked(t)
-                )
+                for member in arguments(_masked(text))
+                if (m := re.search(r"(\w+)\s*:(.*)", member, re.DOTALL))
             }
-            for name, t in structs(usage.code).items()
+            for name, text in structs(usage.code).items()
         }
         self.returns = {
             m[1]: self.resolved(m[2])
@@ -151,28 +158,25 @@ class Types:
         for m in re.finditer(
             r"(?<![\w.])([A-Za-z_]\w*)\s*(?=[\[.])", self.code[: function.body[1]]
         ):
-            if m.start() >= function.body[0] and (found := self._chain(m, function)).parts:
+            if m.start() >= function.body[0] and (found := self._chain(m, function)).indexed:
                 yield found
 
     def _chain(self, m: re.Match[str], function: Function) -> Chain:
         at = m.end()
         type_, _ = self.variable(m[1], function, m.start())
         parts: list[Part] = []
-        arrays, element, whole = 0, type_, True
         while at < len(self.code):
             if self.code[at] == "[":
                 end = self.usage.ends[at]
-                whole &= type_.startswith("array<")
-                type_, count = self.inside(type_)
-                parts.append(Part(at + 1, end, count))
-                if whole:
-                    arrays, element = len(parts), type_
-                at = end + 1
+                inner, count = self.inside(type_)
+                parts.append(Part(at + 1, end, type_, count))
+                type_, at = inner, end + 1
             elif dot := re.compile(r"\s*\.\s*(\w+)").match(self.code, at):
-                type_, whole, at = self.member(type_, dot[1]), False, dot.end()
+                parts.append(Part(dot.end(), dot.end(), type_, member=dot[1]))
+                type_, at = self.member(type_, dot[1]), dot.end()
             else:
                 break
-        return Chain(m[1], m.start(), at, tuple(parts), arrays, type_, element)
+        return Chain(m[1], m.start(), at, tuple(parts), type_)
 
     def of(self, text: str, function: Function | None, at: int) -> str:
         """The type of an expression (with masked generics), "" if unknown. A literal without suffix
