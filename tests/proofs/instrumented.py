@@ -2,10 +2,10 @@
 
     python -m tests.proofs.instrumented [--only TEXT] [--all] [--barriers]
 
-Runs the cases of `pykernels/export/cases` on PYKERNELS_TEST_COLUMN (the first of each kernel; --all:
-every one) and prints what it found; --barriers runs them without one barrier after the other. `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch of a test run.
-See `instrument` for what is checked. Not checked: loads and stores of matrix units, and races
-between workgroups.
+Runs the cases of `pykernels/export/cases` on PYKERNELS_TEST_COLUMN (the first of each kernel;
+--all: every one) and prints what it found; --barriers runs them without one barrier after the
+other. `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch of a test run. See `instrument`
+for what is checked. Not checked: loads and stores of matrix units, and races between workgroups.
 """
 
 from __future__ import annotations
