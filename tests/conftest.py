@@ -86,6 +86,7 @@ ONCE = frozenset(
         "kernels/quant/test_nbits",
         "kernels/quant/test_types",
         "kernels/resize/test_grid_sample",
+        "kernels/test_surplus_groups",
         "models/test_nodes",
         "onnx/test_contrib",
         "onnx/test_decisions",

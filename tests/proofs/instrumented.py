@@ -192,8 +192,8 @@ def requests(kernel: str) -> list[Request]:
     return found.test if found else []
 
 
-def call(dev: pk.Device, request: Request) -> None:
-    """Make the call of a case."""
+def call(dev: pk.Device, request: Request) -> dict[str, pk.Tensor]:
+    """Make the call of a case; its tensors by name."""
     facts = FACTS[request.kernel]
     found = cases(request.kernel, facts)
     assert found is not None
@@ -211,6 +211,7 @@ def call(dev: pk.Device, request: Request) -> None:
             buffer, lay.shape, lay.dtype.name, offset=-lay.lo, strides=lay.strides, device=dev
         )
     getattr(pk.kernels, request.kernel)(**tensors, **request.given)
+    return tensors
 
 
 def without_barrier(text: str, number: int) -> str:
