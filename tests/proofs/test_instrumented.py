@@ -27,6 +27,8 @@ from tests.proofs.instrumented import (
 
 # Kernels of several families whose texts compile in little time.
 KERNELS = ("cross_entropy", "get_rows", "quantize", "softmax", "sum")
+# Rows of a body have the same indices: some stand for all.
+ALL = [n for n, f in FACTS.items() if not f["row"]] + ["add", "exp", "where"]
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_instrumented_texts_are_valid() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", FACTS if FULL else KERNELS)
+@pytest.mark.parametrize("kernel", ALL if FULL else KERNELS)
 def test_a_kernel_is_silent(dev: pk.Device, kernel: str) -> None:
     with instrumented(dev) as reports:
         for request in requests(kernel)[: None if FULL else 1]:

@@ -98,8 +98,8 @@ def main(names: tuple[str, ...], count: int, seed: int, pin: bool) -> None:
     if pin:
         COUNTS.write_text(json.dumps(dict(sorted({**pinned, **right}.items())), indent=0) + "\n")
     click.echo(
-        f"{len(right)} functions, {sum(right.values()):,} of {count * len(right):,} calls as torch's; "
-        f"fallen: {fallen}"
+        f"{len(right)} functions, {sum(right.values()):,} of {count * len(right):,} calls as "
+        f"torch's; fallen: {fallen}"
     )
     sys.exit(bool(fallen))
 
