@@ -7,6 +7,8 @@
 #   losses       a device that is lost at each command encoder
 #   files        5,000 broken files of each format that is read
 #   exhaustive   every float16 and pairs of them, a million float32, through each operation
+#   torch        40 calls of each function that torch has; needs torch in the environment
+#   soak         an hour of requests of all kinds, a tenth of them wrong
 #   instrumented a case of each kernel with texts that check themselves, then without each barrier
 #   interrupts   Ctrl-C at every place where Python looks for it (a quarter of an hour)
 #   mutants      600 small wrong changes, and which test finds them (hours; goes on where it was)
@@ -39,6 +41,8 @@ for part in "${@:-laws grid allocations losses files exhaustive}"; do
         losses) "$python" -m tests.proofs.device_losses ;;
         files) "$python" -m tests.proofs.file_fuzz --count 5000 ;;
         exhaustive) "$python" -m tests.proofs.exhaustive ;;
+        torch) "$python" -m tests.proofs.torch_view ;;
+        soak) "$python" -m tests.runtime.soak --minutes 60 ;;
         instrumented)
             "$python" -m tests.proofs.instrumented
             "$python" -m tests.proofs.instrumented --barriers

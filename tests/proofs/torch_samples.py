@@ -754,11 +754,12 @@ def _triangular(d: Draw) -> Made:
 EXEMPT = {
     "memory and devices":
         "asarray astype copy copyto default_device empty empty_like fill from_dlpack full "
-        "full_like list_adapters memset narrow ones ones_like tensor zeros zeros_like supports stop_gradient "
-        "flatten_parameters load_kernels raw_kernel arange linspace eye allclose",
+        "full_like list_adapters memset narrow ones ones_like tensor zeros zeros_like supports "
+        "stop_gradient flatten_parameters load_kernels raw_kernel arange linspace eye allclose",
     "other numbers for the same seed":
         "bernoulli categorical dropout dropout_mask kaiming_normal kaiming_uniform manual_seed "
-        "rand rand_like randint randn randn_like random_state randperm xavier_normal xavier_uniform",
+        "rand rand_like randint randn randn_like random_state randperm xavier_normal "
+        "xavier_uniform",
     "derivatives: tests/gradients compares them":
         "adaptive_avg_pool2d_backward adaptive_max_pool2d_backward autocast avg_pool2d_backward "
         "check_gradients checkpoint conv1d_backward_bias conv1d_backward_input "
