@@ -7,7 +7,7 @@
 #   losses       a device that is lost at each command encoder
 #   files        5,000 broken files of each format that is read
 #   exhaustive   every float16 and pairs of them, a million float32, through each operation
-#   torch        40 calls of each function that torch has; needs torch in the environment
+#   torch        20 calls of each function that torch has; needs torch in the environment
 #   soak         an hour of requests of all kinds, a tenth of them wrong
 #   instrumented a case of each kernel with texts that check themselves, then without each barrier
 #   interrupts   Ctrl-C at every place where Python looks for it (a quarter of an hour)

@@ -25,6 +25,20 @@ def test_broken_files_end_in_documented_errors() -> None:
     assert done.stdout.count(f"{COUNT} files") == len(FORMATS)
 
 
+@pytest.mark.parametrize(("name", "data"), [
+    ("npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ('<f8',"),
+    ("spec", b"// /// kernel\n// doc = \"\xe3\"\n// ///\n"),
+    ("spec", b"// /// kernel\n// doc = " + b"[" * 20000 + b"\n// ///\n"),
+    ("safetensors", b"\x0c\0\0\0\0\0\0\0" + b'{"a": {}}   '),
+    ("safetensors", b"\x02\0\0\0\0\0\0\0[]"),
+])  # fmt: skip
+def test_files_that_once_gave_tracebacks(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / f"file{FORMATS[name].suffix}"
+    path.write_bytes(data)
+    with pytest.raises(FORMATS[name].errors):
+        FORMATS[name].read(path)
+
+
 def _slow(path: Path) -> None:
     end = time.process_time() + 0.02
     while time.process_time() < end:

@@ -1,6 +1,6 @@
 """Each function that torch has, beside torch on the CPU.
 
-    python -m tests.proofs.torch_view [NAME ...] [--count 40] [--seed 0] [--pin]
+    python -m tests.proofs.torch_view [NAME ...] [--count 20] [--seed 0] [--pin]
 
 Needs torch; `torch_samples` draws the calls. torch computes in float64 from the same numbers. The
 counts of right calls are kept in torch_view.json by --pin, and may only rise.
@@ -78,7 +78,7 @@ def verdicts(
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
-@click.option("--count", default=40)
+@click.option("--count", default=20)
 @click.option("--seed", default=0)
 @click.option("--pin", is_flag=True)
 def main(names: tuple[str, ...], count: int, seed: int, pin: bool) -> None:
@@ -94,7 +94,7 @@ def main(names: tuple[str, ...], count: int, seed: int, pin: bool) -> None:
             for sample, said in wrong[:3]:
                 click.echo(f"{sample}: {said}")
     pinned = json.loads(COUNTS.read_text()) if COUNTS.exists() else {}
-    fallen = [n for n in right if count >= 40 and not seed and right[n] < pinned.get(n, 0)]
+    fallen = [n for n in right if count >= 20 and not seed and right[n] < pinned.get(n, 0)]
     if pin:
         COUNTS.write_text(json.dumps(dict(sorted({**pinned, **right}.items())), indent=0) + "\n")
     click.echo(
