@@ -5,13 +5,18 @@
 #   grid         3,000 combinations of small parameters for each function, beside numpy
 #   allocations  a driver without memory at each allocation
 #   losses       a device that is lost at each command encoder
+#   files        5,000 broken files of each format that is read
+#   exhaustive   every float16 and pairs of them, a million float32, through each operation
+#   torch        20 calls of each function that torch has; needs torch in the environment
+#   soak         an hour of requests of all kinds, a tenth of them wrong
+#   instrumented a case of each kernel with texts that check themselves, then without each barrier
 #   interrupts   Ctrl-C at every place where Python looks for it (a quarter of an hour)
 #   mutants      600 small wrong changes, and which test finds them (hours; goes on where it was)
 #   survivors    ten minutes of tests for each mutant that survived
 #
-# Without a part: all but the last three. MUTANTS=FILE is where mutants are noted
-# (build/mutants.jsonl), SEED=N another 600. On another driver: PYKERNELS_TEST_COLUMN and
-# VK_ICD_FILENAMES as in ci/drivers.sh.
+# Without a part: laws, grid, allocations, losses, files and exhaustive. MUTANTS=FILE is
+# where mutants are noted (build/mutants.jsonl), SEED=N another 600. On another driver:
+# PYKERNELS_TEST_COLUMN and VK_ICD_FILENAMES as in ci/drivers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,13 +32,21 @@ mutants=${MUTANTS:-build/mutants.jsonl}
 seed=${SEED:-1}
 mkdir -p build
 
-for part in "${@:-laws grid allocations losses}"; do
+for part in "${@:-laws grid allocations losses files exhaustive}"; do
     for name in $part; do
         case $name in
         laws) PYKERNELS_LAWS=5000 "$python" -m pytest -q tests/proofs/test_laws.py ;;
         grid) "$python" -W ignore::RuntimeWarning -m tests.proofs.grid --most 3000 ;;
         allocations) "$python" -m tests.proofs.allocation_faults ;;
         losses) "$python" -m tests.proofs.device_losses ;;
+        files) "$python" -m tests.proofs.file_fuzz --count 5000 ;;
+        exhaustive) "$python" -m tests.proofs.exhaustive ;;
+        torch) "$python" -m tests.proofs.torch_view ;;
+        soak) "$python" -m tests.runtime.soak --minutes 60 ;;
+        instrumented)
+            "$python" -m tests.proofs.instrumented
+            "$python" -m tests.proofs.instrumented --barriers
+            ;;
         interrupts) "$python" -m tests.runtime.interrupt_sweep 0 ;;
         mutants)
             "$python" -m tests.proofs.mutation run --seed "$seed" --count 600 --into "$mutants"

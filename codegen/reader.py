@@ -33,7 +33,10 @@ class Reader:
     def __init__(self, path: Path, file: str) -> None:
         self.path, self.file = path, file
         self.places: list[tuple[str, int]] = []  # file and line of each line of the block
-        self.text = path.read_text(encoding="utf-8")
+        try:
+            self.text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as e:
+            raise BuildError(file, 1, f"a kernel source must be UTF-8, but {e}") from None
         lines = self.text.splitlines()
         if not lines or lines[0].strip() != "// /// kernel":
             self.fail(1, "a kernel source starts with the line '// /// kernel'")
@@ -49,7 +52,7 @@ class Reader:
         self.fields: tuple[str, ...] = ()  # fields of a configuration
         try:
             self.data: dict[str, Any] = tomllib.loads("\n".join(self.block))
-        except tomllib.TOMLDecodeError as e:
+        except (tomllib.TOMLDecodeError, RecursionError) as e:
             found = re.search(r"at line (\d+)", str(e))
             at = min(int(found[1]), len(self.block)) + 1 if found else 1
             self.fail(at, f"the spec block is no TOML: {e}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +85,19 @@ def _read(file: Path) -> dict[str, Array]:
     try:
         (length,) = struct.unpack("<Q", raw[:8].tobytes())
         header = json.loads(raw[8 : 8 + length].tobytes())
-    except (struct.error, ValueError) as e:
-        raise ValueError(f"{file} is no safetensors file: {e}") from None
-    found: dict[str, Array] = {}
+        return dict(_entries(raw[8 + length :], header))
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
+        raise ValueError(f"{file} is no safetensors file: {e!r}") from None
+
+
+def _entries(data: Array, header: dict[str, Any]) -> Iterator[tuple[str, Array]]:
+    """The arrays that a header describes."""
     for name, entry in header.items():
         if name == "__metadata__" or entry["dtype"] not in DTYPES:
             continue  # masks of gpt2 are stored as bytes
-        first, end = (8 + length + n for n in entry["data_offsets"])
-        w = raw[first:end].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        if entry["dtype"] == "BF16":
-            w = (w.astype(np.uint32) << 16).view(np.float32)
-        found[name] = w
-    return found
+        first, end = entry["data_offsets"]
+        w = data[first:end].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        yield name, (w.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else w
 
 
 def write(file: Path, weights: Weights) -> None:

@@ -7,6 +7,8 @@ PYKERNELS_TEST_FULL=1   every case; else those marked `sample` run within the se
 PYKERNELS_TEST_ONCE     the column that has the files of ONCE: the others leave them out, and those
                         of its engine leave out the files of ONCE_AN_ENGINE; unset: all have them
 PYKERNELS_TEST_COSTS    a folder for what each case cost, which tests/costs.py reads
+PYKERNELS_TEST_INSTRUMENTED=1   launches outside of captures run texts that check themselves
+                        (tests/proofs/instrument.py)
 CI                      a missing driver fails instead of skipping
 """
 
@@ -34,6 +36,7 @@ pytest.register_assert_rewrite("tests.harness")
 os.environ["PYKERNELS_TUNING"] = "off"
 os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are meant
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
+INSTRUMENTED = os.environ.get("PYKERNELS_TEST_INSTRUMENTED", "") not in ("", "0")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
 # Facts that no driver and no engine changes: arguments of functions, the calls that they make, the
 # records of tapes, formulas of gradients, the output of commands. The kernels that these tests call
@@ -84,6 +87,7 @@ ONCE = frozenset(
         "kernels/quant/test_types",
         "kernels/resize/test_grid_sample",
         "kernels/test_bfloat16",
+        "kernels/test_surplus_groups",
         "models/test_nodes",
         "onnx/test_contrib",
         "onnx/test_decisions",
@@ -97,6 +101,7 @@ ONCE = frozenset(
         "own/test_load",
         "proofs/test_device_losses",
         "proofs/test_grid",
+        "proofs/test_instrumented",
         "proofs/test_laws",
         "runtime/test_bfloat16",
         "runtime/test_budget_calls",
@@ -284,7 +289,14 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
 
     kind.get = watched  # type: ignore[method-assign]
     try:
-        with force(device, tuning="nvidia-h200" if driver == "lavapipe" else None):
+        with contextlib.ExitStack() as held:
+            held.enter_context(
+                force(device, tuning="nvidia-h200" if driver == "lavapipe" else None)
+            )
+            if INSTRUMENTED:
+                from tests.proofs.instrumented import instrumented
+
+                held.enter_context(instrumented(device))
             yield device
     finally:
         kind.get = get  # type: ignore[method-assign]

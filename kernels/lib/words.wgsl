@@ -2,7 +2,7 @@
 
 //% macro functions()
 // The lowest n bytes of a word; and a mask of the bytes of the word at byte `at` in [first, end).
-fn bytes_below(n: u32) -> u32 { return select((1u << (n * 8u)) - 1u, 0xffffffffu, n >= 4u); }
+fn bytes_below(n: u32) -> u32 { return select((1u << ((n & 3u) * 8u)) - 1u, 0xffffffffu, n >= 4u); }
 fn word_mask(at: u32, first: u32, end: u32) -> u32 {
   let lo = clamp(first, at, at + 4u) - at;
   let hi = clamp(end, at, at + 4u) - at;

@@ -150,6 +150,8 @@ def _load(inputs: tuple[str, ...], names: list[str], outputs: list[str]) -> dict
 
 
 def _array(path: str) -> Array:
+    from tokenize import TokenError  # numpy lets it pass where the header of a file ends early
+
     import numpy as np
 
     try:
@@ -164,6 +166,7 @@ def _array(path: str) -> Array:
                 return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (
         OSError, ValueError, EOFError, SyntaxError, RecursionError, MemoryError, OverflowError,
+        TokenError,
     ) as e:  # fmt: skip
         raise Missing(f"{path} cannot be read: {e}") from None
     raise Missing(f"{path} cannot be read: it is no .npy file")

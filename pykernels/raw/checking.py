@@ -26,7 +26,7 @@ from pykernels.wgsl.texts import Text, add_texts, made, of_body
 
 from .instrument import CHECK, CHECKED_WORDS, MEMORY, Site, prepare
 
-__all__ = ["checked_launch"]
+__all__ = ["bind_memory", "checked_launch"]
 
 _NAME = MEMORY.removesuffix("_mem")
 _UNIFORM = re.compile(r"@group\(0\) @binding\((\d+)\) var<uniform> p: Params;")
@@ -125,6 +125,13 @@ def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ..
             sites.insert(call.end - 1, f", {first + len(found)}u")
             expression = sites.original(call.start, call.end)
             found.append(Site(call.line, expression, name=name.rpartition("_")[0]))
+    prepare(sites, (0, bind_memory(sites, members)), CHECK)
+    return sites.text(), tuple(found)
+
+
+def bind_memory(sites: Rewriting, members: int) -> int:
+    """Make room for the buffer among the bindings of a text of the build, and for its offset as the
+    member of Params with that number. Returns the binding."""
     uniform = _UNIFORM.search(sites.usage.code)
     params = re.search(r"struct Params \{", sites.usage.code)
     assert uniform is not None and params is not None
@@ -138,8 +145,7 @@ def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ..
     for _ in range(members):
         at = sites.usage.code.index(",", at) + 1
     sites.insert(at, f" {_NAME}_off: u32,")
-    prepare(sites, (0, own), CHECK)
-    return sites.text(), tuple(found)
+    return own
 
 
 def _around(at: int, functions: Iterable[Function]) -> Function | None:

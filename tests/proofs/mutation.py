@@ -1,4 +1,5 @@
-"""The share of wrong kernels that the tests find: mutants of bodies, plans and references.
+"""The share of wrong kernels that the tests find: mutants of bodies, plans, references and of the
+recorder.
 
     python -m tests.proofs.mutation run --seed 1 --count 600 --into mutants.jsonl [--shard 1/4]
     python -m tests.proofs.mutation again --into mutants.jsonl     survivors, with all their tests
@@ -6,9 +7,11 @@
 
 Each mutant is one small wrong change (see `mutation_operators`) at a place that the seed draws:
 first a family, then a kind of file, then a file, then a kind of change. It is built in a copy of
-the tree, and the tests of its family run for 20 s of the processor. A mutant is killed when a test
-fails, stillborn when it cannot be built or compiled (another is drawn for it), and survives
-otherwise. A run that was stopped goes on where it was; `again` gives survivors ten minutes.
+the tree, and the tests of its family run for 20 s of the processor; then the cases of its kernels
+run with texts that check themselves, for 20 s. A mutant is killed when a test fails, stillborn when
+it cannot be built or compiled (another is drawn for it), and survives otherwise. A run that was
+stopped goes on where it was; `again` gives survivors ten minutes, in which a test that does not end
+kills.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -26,7 +30,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -35,12 +39,21 @@ from codegen.build import variants_of
 from codegen.errors import BuildError
 from codegen.sources import GENERATED, kernel_files
 from codegen.store import Entry, pack_texts
+from pykernels.wgsl.texts import read
+from tests.kernels.test_surplus_groups import ALONE
 from tests.proofs.mutation_operators import Mutation, mutations
+from tests.proofs.test_instrumented import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ("kernels", "codegen", "pykernels", "tests", "bench", "ci", "examples", "docs")
 STILLBORN = ("ShaderError", "error: ", "SyntaxError", "IndentationError", "KernelError: [")
-KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15}
+KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15, "recorder": 0.1}
+PASSED = re.compile(r"^[.s]+(?=\s*\[|$)", re.MULTILINE)
+RUNTIME = "runtime"  # the family of the recorder
+RECORDER = (
+    "recorder", "pass_recorder", "overlap", "lifetimes", "launch", "lower", "prepare", "placement",
+    "program", "buffers", "transfers", "capture",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,13 +81,24 @@ def files(family: str, kind: str) -> list[Path]:
         plan = ROOT / "pykernels/plans" / family
         found = sorted(plan.rglob("*.py")) if plan.is_dir() else [plan.with_suffix(".py")]
         return [p for p in found if p.exists() and p.name != "__init__.py"]
+    if kind == "recorder":
+        return [ROOT / f"pykernels/runtime/{n}.py" for n in RECORDER if family == RUNTIME]
     return [p for p in [ROOT / "pykernels/reference" / f"{family}.py"] if p.exists()]
 
 
 def families() -> list[str]:
+    kernels = (p.name for p in (ROOT / "kernels").iterdir())
     return sorted(
-        p.name for p in (ROOT / "kernels").iterdir() if (ROOT / "tests/kernels" / p.name).is_dir()
+        [RUNTIME, *(name for name in kernels if (ROOT / "tests/kernels" / name).is_dir())]
     )
+
+
+def tests_of(root: Path, family: str) -> list[Path]:
+    """The tests of a family: those of the recorder are the ones of how calls are run."""
+    if family != RUNTIME:
+        return sorted((root / "tests/kernels" / family).rglob("test_*.py"))
+    beside = [root / f"tests/kernels/test_{name}.py" for name in ("aliases", "small_bindings")]
+    return [*beside, *sorted((root / "tests/runtime").glob("test_*.py"))]
 
 
 def bodies(family: Path) -> list[str]:
@@ -96,7 +120,28 @@ def draw(seed: int, number: int, attempt: int) -> tuple[str, str, Path, Mutation
         if not (found := mutations(path.read_text(), path.name)):
             continue
         what = rng.choice(sorted({m.kind for m in found}))
-        return family, kind, path, rng.choice([m for m in found if m.kind == what])
+        chosen = rng.choice([m for m in found if m.kind == what])
+        if kind != "reference" or not in_budget(path.read_text(), chosen.start):
+            return family, kind, path, chosen
+
+
+def in_budget(text: str, at: int) -> bool:
+    """True inside of a function that gives a tolerance: a smaller one is no wrong kernel, and a
+    larger one is found by planted errors alone."""
+    functions = re.findall(r"^def (\w+)", text[:at], re.MULTILINE)
+    return bool(functions) and "budget" in functions[-1]
+
+
+def kernels_of(family: str) -> list[str]:
+    """The kernels of a family that stand for its bodies."""
+    known = json.loads(read("javascript.json"))["kernels"]
+    return [n for n in ALL if known[n]["family"] == family]
+
+
+def surplus_groups(family: str) -> list[str]:
+    """The tests that bodies of a family have a guard for workgroups beyond those of a call."""
+    test = "tests/kernels/test_surplus_groups.py::test_workgroups_beyond_the_call_do_nothing"
+    return [f"{test}[{name}]" for name in kernels_of(family) if name not in ALONE]
 
 
 class Tree:
@@ -115,8 +160,9 @@ class Tree:
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md"):
             shutil.copy(ROOT / name, root / name)
 
-    def run(self, *command: str, timeout: float) -> tuple[int, str]:
+    def run(self, *command: str, timeout: float, **more: str) -> tuple[int, str]:
         env = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
+        env |= {"PYTHONUNBUFFERED": "1", **more}
         process = subprocess.Popen(
             [sys.executable, *command], cwd=self.root, env=env, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
@@ -145,16 +191,32 @@ class Tree:
 
     def test(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
         """The outcome, and the test that failed."""
-        tests = sorted((self.root / "tests/kernels" / family).rglob("test_*.py"))
+        outcome = self._tests(family, path, seconds)
+        if outcome[0] != "survived" or path.suffix != ".wgsl":
+            return outcome
+        test = "tests/proofs/test_instrumented.py::test_a_kernel_is_silent"
+        code, out = self.run(
+            "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=line",
+            *(f"{test}[{name}]" for name in kernels_of(family)), timeout=seconds,
+            PYKERNELS_TEST_FULL="1",
+        )  # fmt: skip
+        told = [line for line in out.splitlines() if line.startswith("E ")]
+        if code == 1:
+            return "killed", f"instrumented: {told[-1][:140] if told else out[-140:]}"
+        return outcome
+
+    def _tests(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
+        tests = tests_of(self.root, family)
         words = set(path.stem.split("_"))
         # What has the file's words in its name comes first.
         tests.sort(key=lambda t: -len(words & set(t.stem.split("_")[1:])))
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
-            *(str(t.relative_to(self.root)) for t in tests), timeout=seconds,
+            *surplus_groups(family), *(str(t.relative_to(self.root)) for t in tests),
+            timeout=seconds,
         )  # fmt: skip
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
-            return "survived", "time"
+            return "survived", f"time after {len(''.join(PASSED.findall(out)))} tests"
         if code in (0, 5):
             return "survived", ""
         failed = [line for line in out.splitlines() if line.startswith(("E  ", "tests/"))]
@@ -198,7 +260,7 @@ def recorded(paths: Sequence[Path]) -> list[Mutant]:
     for path in paths:
         for line in path.read_text().splitlines() if path.exists() else []:
             mutant = Mutant(**json.loads(line))
-            if mutant.outcome != "stillborn":
+            if mutant.outcome not in ("stillborn", "budget"):
                 found[mutant.number] = mutant
     return [found[number] for number in sorted(found)]
 
@@ -247,8 +309,13 @@ def again(seed: int, into: Path, seconds: float, tree: Path) -> None:
     """Give each survivor more time."""
     copy = Tree((tree / "again").resolve())
     for m in recorded([into]):
-        if m.outcome == "survived" and m.by == "time":
-            told(evaluate(copy, seed, m.number, m.attempt, seconds), into)
+        _, _, path, mutation = draw(seed, m.number, m.attempt)
+        same = mutation.describe(path.read_text()) == m.change and m.path.endswith(path.name)
+        if m.outcome == "survived" and same:
+            found = evaluate(copy, seed, m.number, m.attempt, seconds)
+            if found.by == m.by and m.by.startswith("time after"):
+                found = replace(found, outcome="killed", by=f"a test does not end: {m.by}")
+            told(found, into)
 
 
 @main.command()

@@ -55,6 +55,16 @@ WGSL = re.compile(
     r"|(?P<sign><<=|>>=|->|<<|>>|<=|>=|==|!=|\+=|-=|\*=|/=|&&|\|\||[-+*/%<>=&|^!])"
 )
 
+# Changes that take more than one token, in a line of WGSL. `quantizeToF16` rounds a f32 as a store
+# to a f16 would.
+SUM = re.compile(r"(?P<to>\b[\w.]+(?:\[[^\]]*\])?) \+= (?P<what>[^;]+);")
+LOOP = re.compile(
+    r"\bfor \([^;]*; (?P<name>\w+) < (?P<end>[^;]+); (?P=name) \+= (?P<by>(?:\$\{[^}]*\}|[^){])+)\)"
+)
+PAIR = re.compile(
+    r"\b(?!(?:min|max|dot|vec\d|mat\d)\b)[a-z]\w*\((?:[\w.]+, )?(?P<a>[\w.]+), (?P<b>[\w.]+)\)"
+)
+
 
 def mutations(text: str, path: str) -> list[Mutation]:
     """All mutations of a file, in its order."""
@@ -93,7 +103,22 @@ def _wgsl(text: str) -> Iterator[Mutation]:
             elif m.lastgroup in ("word", "sign") and value in SWAPS:
                 kind, to = SWAPS[value]
                 yield Mutation(kind, start, end, to)
+        yield from _lines(code, at)
         at += len(line)
+
+
+def _lines(code: str, at: int) -> Iterator[Mutation]:
+    """Sums rounded to f16, loops without their last step, two arguments swapped."""
+    for m in SUM.finditer(code):
+        to = f"{m['to']} = quantizeToF16({m['to']} + ({m['what']}));"
+        yield Mutation("f16 sum", at + m.start(), at + m.end(), to)
+    for m in LOOP.finditer(code):
+        start, end = m.span("name")
+        yield Mutation("last tile", at + start, at + end, f"{m['name']} + {m['by']}")
+    for m in PAIR.finditer(code):
+        if m["a"] != m["b"]:
+            to = f"{m['b']}, {m['a']}"
+            yield Mutation("swapped arguments", at + m.start("a"), at + m.end("b"), to)
 
 
 def _python(text: str) -> Iterator[Mutation]:

@@ -1,0 +1,128 @@
+"""Texts that check themselves: cases of some kernels are silent, what is planted is told with its
+line. `python -m tests.proofs.instrumented` runs all kernels.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.validate import Source, find_naga, find_tint, validate
+from pykernels.wgsl.texts import of_body, read_manifest
+from tests.conftest import DRIVERS, FULL
+from tests.proofs.instrument import Instrument
+from tests.proofs.instrumented import (
+    FACTS,
+    Report,
+    call,
+    instrumented,
+    requests,
+    without_barrier,
+)
+
+# Kernels of several families whose texts compile in little time.
+KERNELS = ("cross_entropy", "get_rows", "quantize", "softmax", "sum")
+# Rows of a body have the same indices: some stand for all.
+ALL = [n for n, f in FACTS.items() if not f["row"]] + ["add", "exp", "where"]
+
+
+@pytest.fixture
+def fresh() -> Iterator[pk.Device]:
+    """A device without compiled texts."""
+    engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")
+    with pk.Device(DRIVERS.get(driver), engine=engine or "wgpu") as dev:  # type: ignore[arg-type]
+        yield dev
+
+
+def test_instrumented_texts_are_valid() -> None:
+    validators = [v for v in (find_naga(), find_tint()) if v is not None]
+    if not validators:
+        pytest.skip("needs naga or Tint")
+    sources = []
+    for body in list(read_manifest()["bodies"])[:: 1 if FULL else 12]:
+        key, text = next(iter(of_body(body).items()))
+        made = Instrument(text.wgsl)
+        made.rewrite()
+        wgsl = made.declare(1, 0)
+        assert len(wgsl.split("\n")) == len(text.wgsl.split("\n")), body
+        assert not made.skipped, (body, made.skipped)
+        sources.append(Source(f"{body} {key}", wgsl, features=text.features))
+    errors = [f for f in validate(sources, validators) if f.severity == "error"]
+    assert not errors, errors
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ALL if FULL else KERNELS)
+def test_a_kernel_is_silent(dev: pk.Device, kernel: str) -> None:
+    with instrumented(dev) as reports:
+        for request in requests(kernel)[: None if FULL else 1]:
+            try:
+                call(dev, request)
+            except pk.LimitError:
+                continue
+    assert reports.launches and reports.checks["index"] and not reports.skipped
+
+
+def row_sums(dev: pk.Device) -> None:
+    x = dev.tensor(np.arange(3 * 70, dtype=np.float32).reshape(3, 70))
+    assert (pk.sum(x, axis=1).numpy() == x.numpy().sum(1)).all()
+
+
+def quants(dev: pk.Device) -> None:
+    call(dev, next(r for r in requests("quantize") if r.given["quant"] == "q5_1"))
+
+
+PLANTED: dict[str, tuple[Callable[[pk.Device], None], Callable[[str], str], str, str]] = {
+    "an index into workgroup memory": (
+        row_sums, lambda t: t.replace("shared_states[li + apart]", "shared_states[li + 256u]"),
+        "index", "shared_states[li + 256u]",
+    ),
+    "an index into storage": (
+        row_sums, lambda t: re.sub(r"(?<!fn )x_load\(", "x_load(4096u + ", t),
+        "index", "x_load(4096u +",
+    ),
+    "an index below zero": (
+        row_sums, lambda t: t.replace("[dst_at(at, 0u)]", "[i32(dst_at(at, 0u)) - 9]"),
+        "index", "i32(dst_at(at, 0u)) - 9",
+    ),
+    "the first barrier": (row_sums, lambda t: without_barrier(t, 0), "race", "shared_states"),
+    "the last barrier": (row_sums, lambda t: without_barrier(t, -1), "race", "shared_states"),
+    "a shift": (
+        row_sums, lambda t: t.replace("1u << p.lane_bits", "1u << (p.lane_bits + 32u)"),
+        "shift", "p.lane_bits + 32u",
+    ),
+    "a conversion": (
+        quants, lambda t: t.replace("u32(clamp((numbers", "u32(-99.0f + clamp((numbers"),
+        "conversion", "-99.0f + clamp",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_planted_is_told(fresh: pk.Device, what: str) -> None:
+    make, edit, kind, label = PLANTED[what]
+    changed = []
+
+    def edited(text: str) -> str:
+        try:
+            found = edit(text)
+        except IndexError:
+            return text
+        changed.append(found != text)
+        return found
+
+    with instrumented(fresh, edited, raises=False) as reports:
+        try:
+            make(fresh)
+        except AssertionError:
+            pass  # the numbers are wrong, too
+    assert any(changed)
+    told: list[Report] = [r for r in reports.found if r.kind == kind]
+    assert told and any(label in f"{r.what} {r.line}" for r in told), reports.found
+    assert told[0].kernel in ("sum", "quantize") and told[0].kind in str(told[0])
