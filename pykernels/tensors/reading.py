@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from pykernels.runtime.handle import Handle
 from pykernels.runtime.signals import Signal
-
-if TYPE_CHECKING:
-    from .views import TensorBase
 
 __all__ = ["PendingRead", "awaited"]
 
@@ -23,7 +21,7 @@ class PendingRead:
 
     __slots__ = ("_error", "_lock", "_signal", "_source", "_steps", "_target")
 
-    def __init__(self, source: TensorBase, steps: Iterator[Signal], target: NDArray) -> None:
+    def __init__(self, source: Handle, steps: Iterator[Signal], target: NDArray) -> None:
         self._source = source  # lives until the read is complete
         self._steps, self._target = steps, target
         self._lock = threading.Lock()
@@ -46,7 +44,7 @@ class PendingRead:
             return self._target
 
 
-async def awaited(source: TensorBase, steps: Iterator[Signal], target: NDArray) -> NDArray:
+async def awaited(source: Handle, steps: Iterator[Signal], target: NDArray) -> NDArray:
     """The array after the read from `source`, which must live until then."""
     await source._context.transfers.follow(steps)
     return target
