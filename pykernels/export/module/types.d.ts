@@ -3,7 +3,7 @@
 
 export type DType =
   | "float32" | "float16" | "bfloat16" | "int32" | "uint32" | "int16" | "uint16" | "int8"
-  | "uint8" | "int64" | "bool";
+  | "uint8" | "int64" | "bool" | "complex64";
 
 /** The dtype of a typed array's elements, by the array's name. */
 export interface DTypes {
