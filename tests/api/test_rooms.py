@@ -24,6 +24,7 @@ UP = {
     ("runtime.control", "raw.debugging"),  # Device.debug
     ("runtime.launch", "raw.checking"),  # PYKERNELS_DEBUG=2
     ("tape._entry", "gradients"),  # the rules of a family, when a tape meets one of its kernels
+    ("tensors.interop.composed", "fft"),  # np.fft.fft(x)
     ("tensors.operators", "functional"),  # x + y
 }
 

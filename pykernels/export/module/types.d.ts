@@ -42,6 +42,8 @@ export interface Elements {
   uint8: Uint8Array;
   int64: BigInt64Array;
   bool: Uint8Array;
+  /** Real and imaginary parts in turn. */
+  complex64: Float32Array;
 }
 
 /** A rule was broken, a plan was not exported, or the device lacks something. */
