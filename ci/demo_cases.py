@@ -22,6 +22,7 @@ TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "conv": ("conv2d", (1, 16, 56, 56, 16, 3, 3, 1, 1, 1), (16, 64, 56, 56, 64, 3, 3, 1, 1, 1)),
     "copy": ("cpy", MILLION, (1 << 24,)),
     "elementwise": ("exp", MILLION, (1 << 24,)),
+    "fft": ("fft", (256, 1024), (16384, 1024)),
     "fill": ("fill", MILLION, (1 << 24,)),
     "linalg": ("solve_tri", (16, 64, 64), (1024, 64, 64)),
     "loss": ("cross_entropy", (256, 1024), (4096, 4096)),

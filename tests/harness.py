@@ -371,7 +371,7 @@ def assert_same(got: Array, want: Array, what: str = "") -> None:
     assert got.shape == want.shape, f"{what}: shape {got.shape}, not {want.shape}"
     assert got.dtype == want.dtype, f"{what}: {got.dtype}, not {want.dtype}"
     differ = bits(got) != bits(want)
-    if DTYPES[got.dtype.name].kind == "f":
+    if DTYPES[got.dtype.name].kind in "fc":
         differ &= ~(np.isnan(got) & np.isnan(want))
     _report(differ, got, want, what)
 

@@ -16,16 +16,18 @@ import pykernels as pk
 from pykernels.tensors.interop.functions import COMPOSED, READERS, ROWS
 
 ON_DEVICE = """
-    all amax amin any argmax argmin argsort argwhere around array_split astype atleast_1d atleast_2d
-    atleast_3d bincount broadcast_arrays broadcast_to clip column_stack concatenate copy copyto
-    count_nonzero cumprod cumsum cumulative_prod cumulative_sum diag diagonal dot dsplit dstack
-    einsum empty_like expand_dims fix flatnonzero flip fliplr flipud full_like histogram hsplit
-    hstack inner isclose iscomplexobj isrealobj linalg.diagonal linalg.matmul linalg.matrix_norm
+    all amax amin angle any argmax argmin argsort argwhere around array_split astype atleast_1d
+    atleast_2d atleast_3d bincount broadcast_arrays broadcast_to clip column_stack concatenate
+    copy copyto count_nonzero cumprod cumsum cumulative_prod cumulative_sum diag diagonal dot
+    dsplit dstack einsum empty_like expand_dims fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft
+    fft.ifft2 fft.ifftn fft.ifftshift fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2
+    fft.rfftn fix flatnonzero flip fliplr flipud full_like histogram hsplit hstack imag inner
+    isclose iscomplexobj isrealobj linalg.diagonal linalg.matmul linalg.matrix_norm
     linalg.matrix_transpose linalg.norm linalg.outer linalg.tensordot linalg.trace
     linalg.vector_norm matrix_transpose max mean median meshgrid min moveaxis nan_to_num ndim
     nonzero ones_like outer pad prod quantile ravel real repeat reshape roll round searchsorted
-    shape size sort split squeeze stack std sum swapaxes take take_along_axis tensordot tile trace
-    transpose tril triu unique unstack var vdot vsplit vstack where zeros_like
+    shape size sort split squeeze stack std sum swapaxes take take_along_axis tensordot tile
+    trace transpose tril triu unique unstack var vdot vsplit vstack where zeros_like
 """.split()
 READ = """
     allclose array2string array_equal array_equiv array_repr array_str save savetxt savez
@@ -65,6 +67,10 @@ CASES: dict[str, list[Case]] = {
     **{n: [call([X, Y]), call((V, V))] for n in ("hstack", "vstack", "dstack", "column_stack")},
     **{n: [call(X, None, order="K"), call(X, "int32")] for n in ("ones_like", "zeros_like")},
     **{n: [call(X)] for n in ("fliplr", "flipud", "iscomplexobj", "isrealobj", "real", "ndim")},
+    **{n: [call(X), call(X + 1j * Y)] for n in ("angle", "imag")},
+    **{f"fft.{n}": [call(CUBE), call(CUBE, norm="ortho")] for n in ("fft", "fft2", "fftn", "ifft")},
+    **{f"fft.{n}": [call(CUBE)] for n in ("ifft2", "ifftn", "irfft", "irfft2", "irfftn", "rfft")},
+    **{f"fft.{n}": [call(CUBE)] for n in ("rfft2", "rfftn", "fftshift", "ifftshift")},
     **{n: [call(X)] for n in ("matrix_transpose", "linalg.matrix_transpose", "shape", "ravel")},
     **{n: [call(np.where(X > 0, X, 0))] for n in ("argwhere", "flatnonzero", "nonzero")},
     **{n: [call(X), call(X, 1)] for n in ("tril", "triu")},

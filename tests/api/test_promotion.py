@@ -22,6 +22,8 @@ def expected(a: DTypeName, b: DTypeName) -> str:
     for pair in ((a, b), (b, a)):
         if pair in OURS:
             return OURS[pair]
+    if "complex64" in (a, b):
+        return "complex64"
     kinds = {a: DTYPES[a].kind, b: DTYPES[b].kind}
     if "f" in kinds.values() and set(kinds.values()) != {"f"}:
         return a if kinds[a] == "f" else b  # numpy goes up to hold every integer

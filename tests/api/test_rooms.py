@@ -19,10 +19,12 @@ PACKAGE = ROOT / "pykernels"
 SHARED = ("", "tensors", "call", "runtime", "wgsl", "tuning", "tape")
 # Imports by name that lead up, so that what is below loads nothing that it seldom needs.
 UP = {
+    ("call.apply", "functional.complex"),  # operations of complex tensors
     ("runtime.control", "bench.explain"),  # Device.explain
     ("runtime.control", "raw.debugging"),  # Device.debug
     ("runtime.launch", "raw.checking"),  # PYKERNELS_DEBUG=2
     ("tape._entry", "gradients"),  # the rules of a family, when a tape meets one of its kernels
+    ("tensors.interop.composed", "fft"),  # np.fft.fft(x)
     ("tensors.operators", "functional"),  # x + y
 }
 

@@ -249,7 +249,8 @@ def test_what_has_no_javascript_is_named_with_its_line(
 def test_a_plan_may_be_kept_from_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert live_plan(FACTS["neg"]) == {}
     assert list(live_plan(FACTS["softmax"]) or {}) == [
-        "parts", "runs", "copy.tiles", "copy.cpy", "softmax.close", "softmax.softmax",
+        "parts", "fft.complex", "runs", "copy.tiles", "copy.cpy", "softmax.close",
+        "softmax.softmax",
     ]  # fmt: skip
     kept = {"test": [], "recorded_only": "it flies"}
     monkeypatch.setattr("pykernels.export._cases.table", lambda kernel, facts: kept)

@@ -3,7 +3,7 @@
 
 export type DType =
   | "float32" | "float16" | "bfloat16" | "int32" | "uint32" | "int16" | "uint16" | "int8"
-  | "uint8" | "int64" | "bool";
+  | "uint8" | "int64" | "bool" | "complex64";
 
 /** The dtype of a typed array's elements, by the array's name. */
 export interface DTypes {
@@ -42,6 +42,8 @@ export interface Elements {
   uint8: Uint8Array;
   int64: BigInt64Array;
   bool: Uint8Array;
+  /** Real and imaginary parts in turn. */
+  complex64: Float32Array;
 }
 
 /** A rule was broken, a plan was not exported, or the device lacks something. */

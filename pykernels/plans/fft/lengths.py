@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import NamedTuple
 
 from pykernels.errors import LimitError
@@ -53,7 +51,6 @@ def convolution(length: int) -> int:
     return 1 << (2 * length - 2).bit_length()
 
 
-@functools.lru_cache(maxsize=256)
 def factors(length: int) -> tuple[int, ...]:
     """The factor of each pass; small factors only."""
     if length > MOST:
@@ -62,12 +59,11 @@ def factors(length: int) -> tuple[int, ...]:
         return (length,)
     divisors = [n for n in range(2, TILE_OF_SEVERAL + 1) if length % n == 0]
     divisors = [n for n in divisors if _fits(n, TILE_OF_SEVERAL)]
-    count = 2
-    while True:
+    for count in range(2, 12):
         found = _split(length, count, divisors)
         if found:
             return found
-        count += 1
+    raise LimitError(f"[fft] length {length} has no factors that fit a pass")
 
 
 def _fits(n: int, most: int) -> bool:
@@ -75,16 +71,17 @@ def _fits(n: int, most: int) -> bool:
 
 
 def _split(length: int, count: int, divisors: list[int]) -> tuple[int, ...]:
-    """`count` divisors whose product is the length, as equal as possible; () if there are none."""
+    """`count` divisors whose product is the length, the largest as small as possible; () if there
+    are none."""
     if count == 1:
         return (length,) if length in divisors else ()
-    side = math.log(length) / count
-    for n in sorted(divisors, key=lambda n: (abs(math.log(n) - side), -n)):
-        if length % n == 0:
+    found: tuple[int, ...] = ()
+    for n in divisors:
+        if length % n == 0 and (not found or n < max(found)):
             rest = _split(length // n, count - 1, divisors)
-            if rest:
-                return (n, *rest)
-    return ()
+            if rest and (not found or max(n, *rest) < max(found)):
+                found = (n, *rest)
+    return found
 
 
 def radices(n: int) -> int:
@@ -98,7 +95,6 @@ def radices(n: int) -> int:
     return found
 
 
-@functools.lru_cache(maxsize=256)
 def layout(length: int) -> Layout:
     """The places of the parts of a table."""
     size = convolution(length)
@@ -115,8 +111,6 @@ def layout(length: int) -> Layout:
         bits = ((whole - 1).bit_length() + 1) // 2
         outer = Outer(at, at + (1 << bits), bits)
         at += (1 << bits) + ((whole - 1) >> bits) + 1
-    chirp = spectrum = at
-    if size:
-        spectrum = chirp + length
-        at = spectrum + size
-    return Layout(tuple(inner), outer, chirp, spectrum, at)
+    if size == 0:
+        return Layout(tuple(inner), outer, at, at, at)
+    return Layout(tuple(inner), outer, at, at + length, at + length + size)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pykernels.call.scalars import integer
 from pykernels.errors import ArgumentError, ShapeError
+from pykernels.lazy import load
 from pykernels.tensors.axes import axes_of, axis_of
 from pykernels.tensors.layout import expanded
 from pykernels.tensors.operators import Operators, function
@@ -40,7 +41,7 @@ def _size(a: Any, axis: Axis = None) -> int:
 
 
 def _real(val: Any) -> Any:
-    return val
+    return function("real")(val)
 
 
 # -- views ----------------------------------------------------------------------------------------
@@ -316,6 +317,30 @@ def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return function("norm")(x, (-2, -1), keepdims)
 
 
+def _is_complex(x: Any) -> bool:
+    return str(x.dtype) == "complex64"
+
+
+def _angle(z: Any, deg: bool = False) -> Any:
+    found = function("angle")(z)
+    return found * (180 / np.pi) if deg else found
+
+
+_TRANSFORMS = (
+    "fft", "fft2", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft", "irfft2",
+    "irfftn", "rfft", "rfft2", "rfftn",
+)  # fmt: skip
+
+
+def _transform(name: str) -> Callable[..., Any]:
+    """A function of numpy.fft; ours has the same arguments."""
+
+    def called(*args: Any, **named: Any) -> Any:
+        return getattr(load("pykernels.fft"), name)(*args, **named)
+
+    return called
+
+
 def _together(args: Sequence[Any]) -> list[Any]:
     """All arguments on the device of the first tensor."""
     first: Any = next(a for a in args if isinstance(a, Operators))
@@ -341,13 +366,16 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "dsplit": _splitting("dsplit", 2, 3), "dstack": _joining("dstack", 3, 2), "einsum": _einsum,
     "flatnonzero": _flatnonzero, "fliplr": _fliplr, "flipud": _flipud,
     "hsplit": _splitting("hsplit", 1, 1), "hstack": _joining("hstack", 1, 1),
-    "inner": _inner, "iscomplexobj": lambda x: False, "isrealobj": lambda x: True,
+    "inner": _inner, "iscomplexobj": lambda x: _is_complex(x),
+    "isrealobj": lambda x: not _is_complex(x),
     "linalg.diagonal": _linalg_diagonal, "linalg.matrix_norm": _matrix_norm,
     "linalg.matrix_transpose": _matrix_transpose, "linalg.norm": _linalg_norm,
     "linalg.outer": _linalg_outer, "linalg.trace": _linalg_trace,
     "matrix_transpose": _matrix_transpose, "meshgrid": _meshgrid, "ndim": _ndim,
     "outer": _outer, "ravel": _ravel, "real": _real, "reshape": _reshape, "shape": _shape,
     "size": _size, "sort": _sorting("sort"), "split": _split, "take": _take, "trace": _trace,
+    "angle": _angle, "imag": lambda val: function("imag")(val),
+    **{f"fft.{name}": _transform(name) for name in _TRANSFORMS},
     "transpose": _transpose, "unstack": _unstack, "vdot": _vdot,
     "vsplit": _splitting("vsplit", 0, 2), "vstack": _joining("vstack", 2, 0), "where": _where,
 }  # fmt: skip

@@ -36,6 +36,8 @@ def scalars(dtype: str) -> tuple[object, ...]:
     d = DTYPES[dtype]
     if d.kind == "f":
         return FLOATS
+    if d.kind == "c":
+        return (*FLOATS, 1 + 2j, complex(math.inf, -1e39), np.complex64(0.1 - 3j))
     if d.kind == "b":
         return (True, False, 0, 2, -1, 0.5, math.nan, np.True_)
     info = np.iinfo(dtype)
