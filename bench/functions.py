@@ -29,6 +29,7 @@ def functions(dev: pk.Device) -> NamedCall:
         given = Given(dev)
     found = {
         **_attention(given),
+        **_complex(given),
         **_elementwise(given),
         **_images(given),
         **_indices(given),
@@ -89,6 +90,20 @@ def _elementwise(g: Given) -> NamedCall:
         "allclose": lambda: pk.allclose(x, y),
         "masked_fill": lambda: pk.masked_fill(x, g.mask, 0.0),
         "narrow": lambda: pk.narrow(g.index.astype("int64")),
+    }
+
+
+def _complex(g: Given) -> NamedCall:
+    x, y = g.x, g.y
+    z, pairs = pk.complex(x, y), x.reshape(8, 64, 2)
+    return {
+        "angle": lambda: pk.angle(z),
+        "complex": lambda: pk.complex(x, y),
+        "conj": lambda: pk.conj(z),
+        "imag": lambda: pk.imag(z),
+        "real": lambda: pk.real(z),
+        "view_as_complex": lambda: pk.view_as_complex(pairs),
+        "view_as_real": lambda: pk.view_as_real(z),
     }
 
 

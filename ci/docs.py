@@ -167,6 +167,19 @@ def onnx_page() -> Iterator[str]:
         yield from class_entry(error, error.__name__)
 
 
+def fft_page() -> Iterator[str]:
+    """Fourier transforms."""
+    from pykernels import fft
+
+    yield from page("pykernels.fft", "the docstrings of pykernels/fft")
+    yield " ".join((fft.__doc__ or "").partition("\n\n")[2].split()).replace(
+        "docs/design/fft.md describes the method.", "[The method](../design/fft.md)."
+    )
+    yield ""
+    for name in fft.__all__:
+        yield from entry(name, f"pk.fft.{name}", getattr(fft, name), 2)
+
+
 def errors_page() -> Iterator[str]:
     """The tree of errors."""
     yield from page("Errors", "the docstrings of pykernels/errors.py")
@@ -225,6 +238,7 @@ KINDS = {
     "8 and 16 bits": ("int16", "uint16", "int8", "uint8"),
     "int64": ("int64",),
     "bool": ("bool",),
+    "complex64": ("complex64",),
 }
 
 
@@ -279,7 +293,7 @@ def dtypes_page() -> Iterator[str]:
     """Dtypes, and the dtypes that each kernel accepts."""
     yield from page("Dtypes", "pykernels/dtypes.py and the kernels' specs")
     yield (
-        "A dtype is one of numpy's names, a short one of WGSL (`f32 f16 bf16 i32 u32 i16 u16`) or "
+        "A dtype is one of numpy's names, a short one of WGSL (`f32 f16 bf16 c64 i32 u32 i16 u16`) or "
         "of numpy (`f4 f2 i4 u4 i2 u2 i1 u1`), or the numpy dtype; full names are what is printed. "
         "`i8` and `u8` are refused: WGSL means bits and numpy bytes. float64 arrays are refused "
         "with a hint to convert them. Sums are float32 whatever the operands are, unless an "
@@ -291,7 +305,9 @@ def dtypes_page() -> Iterator[str]:
     yield (
         "● results of all kernels of the family, ○ of some of them, · arguments only (indices, "
         "masks, targets). The table below has each argument. All dtypes are moved and converted "
-        "by `cpy`; int64 from and to int32 only."
+        "by `cpy`; int64 from and to int32 only, complex64 from real numbers only. complex64 is "
+        "moved, added, subtracted, multiplied, divided by real numbers, transformed "
+        "([pykernels.fft](fft.md)) and taken apart; all other functions refuse it by name."
     )
     yield ""
     yield (
@@ -440,6 +456,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "tape": tape_page,
     "raw": raw_page,
     "onnx": onnx_page,
+    "fft": fft_page,
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,

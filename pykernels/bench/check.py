@@ -125,8 +125,8 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     """Compare one output: bit for bit if `want` has the dtype of `got`, else within a bound of each
     element."""
     if got.dtype.kind == "c":  # as real and imaginary parts
-        pairs = [np.stack([a.real, a.imag], -1) for a in (want, got)]
-        return compared(*pairs, None if bound is None else np.asarray(bound)[..., None])
+        want, got = (np.stack([a.real, a.imag], -1) for a in (want, got))
+        return compared(want, got, None if bound is None else np.asarray(bound)[..., None])
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)

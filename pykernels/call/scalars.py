@@ -85,18 +85,13 @@ def seed_of(op: str, seed: Any) -> int:
     return int((seed + (1 << 63)) % (1 << 64) - (1 << 63))
 
 
-def bits_of(
-    op: str, value: object, dtype: DType | DTypeName, name: str = "value"
-) -> tuple[int, int]:
+def bits_of(op: str, value: Any, dtype: DType | DTypeName, name: str = "value") -> tuple[int, int]:
     """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is its
     name in errors."""
     dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
-    kinds = "biufc" if dt.kind == "c" else "biuf"
-    if not isinstance(value, (bool, int, float, complex, np.generic)) or (
-        np.asarray(value).dtype.kind not in (*kinds, "O")  # O: an integer of more than 64 bits
-    ):
-        number = "number" if dt.kind == "c" else "real number"
-        raise DTypeError(f"[{op}] {name} must be a {number} or bool but is {value!r}")
+    if not _is_number(value, "biufc" if dt.kind == "c" else "biuf"):
+        wanted = "number" if dt.kind == "c" else "real number"
+        raise DTypeError(f"[{op}] {name} must be a {wanted} or bool but is {value!r}")
     if dt.kind in "iu":
         info = np.iinfo(dt.name)
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():
@@ -115,6 +110,13 @@ def bits_of(
         raise ArgumentError(f"[{op}] {name} does not fit {dt.name}: {value!r:.40}...") from None
     words = np.frombuffer(raw * (8 // len(raw)), "<u4")
     return int(words[0]), int(words[1])
+
+
+def _is_number(value: object, kinds: str) -> bool:
+    """True for a Python number, or numpy's of one of these kinds."""
+    if isinstance(value, np.generic):
+        return value.dtype.kind in kinds
+    return isinstance(value, (bool, int, float)) or ("c" in kinds and isinstance(value, complex))
 
 
 def _bfloat16(value: float) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -155,7 +156,7 @@ def _length(op: str, t: Tensor, n: int | None, at: int) -> int:
 def _scale(op: str, norm: Norm | None, length: int, inverse: bool) -> float:
     kind = "backward" if norm is None else choice(op, "norm", norm, _NORMS)
     if kind == "ortho":
-        return 1.0 / length**0.5
+        return 1.0 / math.sqrt(length)
     return 1.0 / length if (kind == "backward") == inverse else 1.0
 
 

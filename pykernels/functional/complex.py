@@ -19,7 +19,7 @@ from pykernels._generated.kernels import cpy as _cpy
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array, Call, array_of, is_complex, refusal
 from pykernels.device import Tensor, default_device
-from pykernels.dtypes import DTYPES
+from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
@@ -189,7 +189,7 @@ def operated(op: str, args: tuple[Any, ...], out: Tensor | None) -> Any:
     except ValueError:
         told = " and ".join(map(str, shapes))
         raise ShapeError(f"[{op}] shapes must broadcast together but are {told}") from None
-    dtype = "float32" if op == "abs" else "complex64"
+    dtype: DTypeName = "float32" if op == "abs" else "complex64"
     if out is None:
         result = device.empty(shape, dtype)
     elif out.shape != shape:

@@ -28,8 +28,8 @@ def table(length: int) -> np.ndarray[Any, np.dtype[np.complex64]]:
         coarse = np.arange(0, whole, step)
         found[where.outer.coarse : where.outer.coarse + coarse.size] = _powers(coarse, whole)
     if size:
-        n = np.arange(length)
-        chirp = _powers(n * n % (2 * length), 2 * length)
+        each = np.arange(length)
+        chirp = _powers(each * each % (2 * length), 2 * length)
         found[where.chirp : where.chirp + length] = chirp
         around = np.zeros(size, np.complex128)
         around[:length] = chirp.conj()
@@ -40,7 +40,8 @@ def table(length: int) -> np.ndarray[Any, np.dtype[np.complex64]]:
 
 def _powers(m: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, np.dtype[np.complex128]]:
     """exp(-2 pi i m / length)."""
-    return cast(Any, np.exp(-2j * np.pi * (m / length)))
+    found: np.ndarray[Any, np.dtype[np.complex128]] = np.exp(-2j * np.pi * (m / length))
+    return found
 
 
 def table_on(device: Device, length: int) -> Tensor:

@@ -92,6 +92,29 @@ def cumprod(rng: Rng) -> Example:
     return Example(lambda t: pk.cumprod(t, axis=-1), scan.cumprod, [x], units=8)
 
 
+# -- transforms -----------------------------------------------------------------------------------
+
+
+def _parts(z: Array) -> Array:
+    return np.stack([z.real, z.imag], -1)
+
+
+@example
+def rfft(rng: Rng) -> Example:
+    return Example(
+        lambda t: pk.view_as_real(pk.fft.rfft(t, axis=0)),
+        lambda a: _parts(np.fft.rfft(a, axis=0)), [normal(rng, 6, 2)], units=8,
+    )  # fmt: skip
+
+
+@example
+def power_spectrum(rng: Rng) -> Example:
+    return Example(
+        lambda t: pk.square(pk.abs(pk.fft.fft(t, 7))), lambda a: np.abs(np.fft.fft(a, 7)) ** 2,
+        [normal(rng, 2, 5)], units=16,
+    )  # fmt: skip
+
+
 @example
 def sort_descending(rng: Rng) -> Example:
     def wanted(a: Array) -> Array:

@@ -76,7 +76,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (np.zeros(4, ">f4"), pk.DTypeError, "byte-swapped"),
     (np.array(["a", "b"]), pk.DTypeError, "not one of"),
     ("text", pk.DTypeError, "not one of"),
-    (np.zeros(4, "c8"), pk.DTypeError, "complex64"),
+    (np.zeros(4, ">c8"), pk.DTypeError, "byte-swapped"),
     (np.zeros(4, "M8[s]"), pk.DTypeError, "datetime64"),
     (np.zeros(4, [("a", "f4")]), pk.DTypeError, "not one of"),
     ([[1], [2, 3]], pk.ArgumentError, "numpy makes no array"),

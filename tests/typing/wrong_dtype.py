@@ -9,7 +9,7 @@ t = dev.zeros((2, 3), "float32")
 dev.empty(3, "float64")  # wrong
 dev.full(3, 1, "f8")  # wrong
 t.astype("half")  # wrong
-pk.astype(t, "complex64")  # wrong
+pk.astype(t, "complex128")  # wrong
 pk.zeros(3, dtype="i8")  # wrong
 pk.Device(engine="vulkan")  # wrong
 pk.Device.from_wgpu(dev)  # wrong

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykernels._generated.bodies import fft_mixed, fft_tile
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -109,7 +109,7 @@ def _passes(
         is_first, is_last = i == 0, i == len(parts) - 1
         source = x if is_first else spare[(i - 1) % 2]
         target = dst if is_last else spare[i % 2]
-        numbers = {
+        numbers: dict[str, Any] = {
             "length": length if is_first else size,
             "across": size // n,
             "span": span,
@@ -131,7 +131,7 @@ def _passes(
     return found
 
 
-def _step(caps: Caps, x: View, table: View, dst: View, n: int, numbers: dict[str, float]) -> Step:
+def _step(caps: Caps, x: View, table: View, dst: View, n: int, numbers: dict[str, Any]) -> Step:
     if n > 1 and n & (n - 1) == 0:
         wide = n == WIDE.N and numbers["near"] == 1
         wide = wide and caps.max_workgroup_bytes >= 4 * WIDE.threads * WIDE.E
