@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from pykernels.device import Tensor, default_device
 from pykernels.dtypes import FLOATS
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.tensors.host import type_name
 
-__all__ = ["check", "leave", "sequence", "tensors"]
+__all__ = ["Activation", "act", "activations_of", "check", "leave", "sequence", "tensors"]
+
+# The functions of gates and states: those of the elementwise table, with their usual constants.
+Activation: TypeAlias = Literal[
+    "elu", "hardsigmoid", "leaky_relu", "linear", "relu", "sigmoid", "softplus", "softsign", "tanh"
+]
+_ACTIVATIONS = (
+    "elu", "hardsigmoid", "leaky_relu", "linear", "relu", "sigmoid", "softplus", "softsign", "tanh"
+)  # fmt: skip
 
 _NEEDED = ("x", "w_ih", "w_hh")
 
@@ -30,6 +39,21 @@ def tensors(op: str, **arrays: Any) -> tuple[bool, list[Any]]:
     device = default_device() if given is None else given.device
     found = [a if a is None or isinstance(a, Tensor) else device.tensor(a) for a in arrays.values()]
     return given is None, found
+
+
+def activations_of(op: str, given: Sequence[str], count: int) -> tuple[str, ...]:
+    """The names of a layer's activations, checked."""
+    listed = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count
+    if not listed or any(name not in _ACTIVATIONS for name in given):
+        raise ArgumentError(
+            f"[{op}] activations must be {count} of {', '.join(_ACTIVATIONS)} but is {given!r:.80}"
+        )
+    return tuple(given)
+
+
+def act(name: str, text: str) -> str:
+    """An activation of an expression."""
+    return f"({text})" if name == "linear" else f"{name}({text})"
 
 
 def _refuse(op: str, name: str, told: str) -> NoReturn:

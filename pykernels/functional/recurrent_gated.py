@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
 from pykernels._generated.operations.matmul import linear, matmul
 from pykernels.call.again import again
@@ -15,11 +15,12 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 
-from ._recurrent_base import check, leave, sequence, tensors
+from ._recurrent_base import Activation, act, activations_of, check, leave, sequence, tensors
 
 __all__ = ["gru", "gru_cell", "rnn", "rnn_cell"]
 
 Nonlinearity = Literal["tanh", "relu"]
+_USUAL: tuple[Activation, ...] = ("sigmoid", "tanh")
 # One step: (state in float32 or x's dtype, the inputs' part of the gates, out) -> the new state.
 # The step also writes it to `out`.
 _Step = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -29,14 +30,15 @@ _Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 @whole
 def gru(
     x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
-    hx: Array | None = None, *, reverse: bool = False,
+    hx: Array | None = None, *, reverse: bool = False, reset_after: bool = True,
+    activations: Sequence[Activation] = _USUAL,
 ) -> tuple[Array, Array]:  # fmt: skip
     """One layer of gated recurrent units over a sequence, as a layer of torch.nn.GRU.
 
     With a = x[t] w_ih^T + b_ih and b = h w_hh^T + b_hh, whose thirds belong to r, z and n:
     r = sigmoid(a + b), z = sigmoid(a + b), n = tanh(a + r b), and h, which is result[t], becomes
     (1 - z) n + z h. All arithmetic is f32, and h between steps is f32. There is one product for the
-    inputs of all steps, and two launches for each step.
+    inputs of all steps, and two launches for each step; without `reset_after` five.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).
@@ -46,6 +48,10 @@ def gru(
         b_hh: float32, float16 or bfloat16, (3 H,).
         hx: h before the first step, float32, float16 or bfloat16, (N, H); None is zeros.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
+        reset_after: False multiplies h by the reset gate before the product, as Cho and others do
+            (ONNX linear_before_reset = 0): n = tanh(a + (r h) w_hh^T + b_hh).
+        activations: The functions of the gates r and z, and of n: each 'elu', 'hardsigmoid',
+            'leaky_relu', 'linear', 'relu', 'sigmoid', 'softplus', 'softsign' or 'tanh'.
 
     Returns:
         All h, (T, N, H), and h after the last step, (N, H), of the dtype of x: numpy arrays if all
@@ -57,9 +63,10 @@ def gru(
     Source: Cho and others 2014, with the reset gate applied after the product, as in cuDNN.
     """
     op = "gru"
-    back = flag(op, "reverse", reverse)
+    back, kinds = flag(op, "reverse", reverse), activations_of(op, activations, 2)
+    form = _gated if flag(op, "reset_after", reset_after) else _reset_first
     host, given = tensors(op, x=x, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh, h=hx)
-    return _layer(op, 3, host, given, back, _gated(given[2], given[4]))
+    return _layer(op, 3, host, given, back, form(given[2], given[4], kinds))
 
 
 @again
@@ -94,7 +101,7 @@ def gru_cell(
 @whole
 def rnn(
     x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
-    hx: Array | None = None, *, nonlinearity: Nonlinearity = "tanh", reverse: bool = False,
+    hx: Array | None = None, *, nonlinearity: Activation = "tanh", reverse: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
     """One plain recurrent layer over a sequence, as a layer of torch.nn.RNN.
 
@@ -109,7 +116,8 @@ def rnn(
         b_ih: float32, float16 or bfloat16, (H,).
         b_hh: float32, float16 or bfloat16, (H,).
         hx: h before the first step, float32, float16 or bfloat16, (N, H); None is zeros.
-        nonlinearity: 'tanh', or 'relu' in its place.
+        nonlinearity: 'tanh', or in its place 'elu', 'hardsigmoid', 'leaky_relu', 'linear', 'relu',
+            'sigmoid', 'softplus' or 'softsign'.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
 
     Returns:
@@ -122,7 +130,7 @@ def rnn(
     Source: Elman 1990.
     """
     op = "rnn"
-    choice(op, "nonlinearity", nonlinearity, ("tanh", "relu"))
+    choice(op, "nonlinearity", nonlinearity, get_args(Activation))
     back = flag(op, "reverse", reverse)
     host, given = tensors(op, x=x, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh, h=hx)
     return _layer(op, 1, host, given, back, _plain(op, given[2], given[4], nonlinearity))
@@ -189,15 +197,39 @@ def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Arr
     return found
 
 
-def _gated(w_hh: Tensor, bias: Tensor | None) -> _Step:
+def _gated(w_hh: Tensor, bias: Tensor | None, kinds: Sequence[str] = _USUAL) -> _Step:
+    gate, last = kinds
+
     def step(h: Tensor, from_x: Tensor, result: Tensor) -> Tensor:
         from_h = matmul(h, w_hh.T, bias=bias, out=h.device.empty(from_x.shape))
         parts = (len(from_x), 3, h.shape[-1])
         a, b, c = from_x.reshape(parts).transpose(1, 0, 2)
         r, z, n = from_h.reshape(parts).transpose(1, 0, 2)
         named: dict[str, Any] = {"a": a, "b": b, "c": c, "r": r, "z": z, "n": n, "h": h}
-        fresh = "tanh(c + sigmoid(a + r) * n)"
-        return _written("gru", f"{fresh} + sigmoid(b + z) * (float32(h) - {fresh})", named, result)
+        fresh = act(last, f"c + {act(gate, 'a + r')} * n")
+        text = f"{fresh} + {act(gate, 'b + z')} * (float32(h) - {fresh})"
+        return _written("gru", text, named, result)
+
+    return step
+
+
+def _reset_first(w_hh: Tensor, bias: Tensor | None, kinds: Sequence[str]) -> _Step:
+    gate, last = kinds
+    width = w_hh.shape[-1]
+    gates, rest = w_hh[: 2 * width].T, w_hh[2 * width :].T
+    of_gates, of_rest = (None, None) if bias is None else (bias[: 2 * width], bias[2 * width :])
+
+    def step(h: Tensor, from_x: Tensor, result: Tensor) -> Tensor:
+        a, b, c = from_x.reshape(len(from_x), 3, width).transpose(1, 0, 2)
+        from_h = matmul(h, gates, bias=of_gates, out=h.device.empty((len(from_x), 2 * width)))
+        r, z = from_h.reshape(len(from_x), 2, width).transpose(1, 0, 2)
+        reset: dict[str, Any] = {"a": a, "r": r, "h": h}
+        left = evaluate("gru", f"{act(gate, 'a + r')} * float32(h)", reset, None)
+        n = matmul(left, rest, bias=of_rest, out=h.device.empty(left.shape))
+        named: dict[str, Any] = {"b": b, "c": c, "z": z, "n": n, "h": h}
+        fresh = act(last, "c + n")
+        text = f"{fresh} + {act(gate, 'b + z')} * (float32(h) - {fresh})"
+        return _written("gru", text, named, result)
 
     return step
 
@@ -205,7 +237,7 @@ def _gated(w_hh: Tensor, bias: Tensor | None) -> _Step:
 def _plain(op: str, w_hh: Tensor, bias: Tensor | None, kind: str) -> _Step:
     def step(h: Tensor, from_x: Tensor, result: Tensor) -> Tensor:
         y = matmul(h, w_hh.T, bias=bias, residual=from_x, out=h.device.empty(from_x.shape))
-        return _written(op, f"{kind}(y)", {"y": y}, result)
+        return _written(op, act(kind, "y"), {"y": y}, result)
 
     return step
 

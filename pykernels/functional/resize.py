@@ -12,7 +12,7 @@ from pykernels._generated.kernels.resize import KERNEL
 from pykernels._generated.operations.resize import _sampled as floats
 from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
-from pykernels.call.scalars import flag, real
+from pykernels.call.scalars import choice, flag, real
 from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, ShapeError
@@ -37,9 +37,10 @@ _INTERPOLATE = replace(KERNEL, name="interpolate")
 _OWN_MODES = ("nearest", "linear", "cubic", "area")
 # torch's modes: our mode, the number of resized axes, and whether corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
-    "nearest": ("nearest", (1, 2), False), "nearest-exact": ("nearest", (1, 2), False),
+    "nearest": ("nearest", (1, 2, 3), False), "nearest-exact": ("nearest", (1, 2, 3), False),
     "linear": ("linear", (1,), True), "bilinear": ("linear", (2,), True),
-    "bicubic": ("cubic", (2,), True), "area": ("area", (1, 2), False),
+    "trilinear": ("linear", (3,), True), "bicubic": ("cubic", (2,), True),
+    "area": ("area", (1, 2, 3), False),
 }  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def resize(
     layout: Order | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """Images of another size, over the last two axes, with the rules of ONNX's Resize.
+    """Images of another size, over the last two axes, with the rules of ONNX's Resize; volumes over
+    the last three, if `size` has three numbers.
 
     Computed in f32, uint8 rounded to nearest even and clamped to [0, 255]; beyond the edge the edge
     pixel repeats. Row i of the result (columns follow the same rule) lies at (i + 1/2) H / OH - 1/2
@@ -69,7 +71,8 @@ def resize(
 
     Args:
         x: Tensor or numpy array, float32, float16 or uint8, (..., H, W).
-        size: (OH, OW), or one integer for both.
+        size: (OH, OW), or one integer for both; (OD, OH, OW) for volumes (..., D, H, W), float32
+            or float16, with layout 'chw'. The planes are resized first, with f32 between them.
         mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75),
             'area' the mean of the pixels from i H / OH, rounded down, to (i + 1) H / OH, rounded
             up, in each direction.
@@ -88,6 +91,8 @@ def resize(
         ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`, or in mode
             'area' as `pykernels.kernels.adaptive_avg_pool2d`.
     """
+    if isinstance(size, Sequence) and not isinstance(size, str) and len(size) == 3:
+        return _resized_volumes(x, size, mode, coordinates, nearest, antialias, layout, out)
     known = layout is None or (isinstance(layout, str) and layout in LAYOUTS)
     known = known and isinstance(mode, str)
     floating = isinstance(x, Tensor) and x._layout.dtype.name in FLOATS
@@ -144,6 +149,42 @@ def _sampled(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
         kernels.cpy(images, dst)
 
 
+def _resized_volumes(
+    x: Array, size: Sequence[int], mode: Any, coordinates: Any, nearest: Any, antialias: bool,
+    layout: Any, out: Tensor | None,
+) -> Array:  # fmt: skip
+    op = "resize"
+    call = Call(KERNEL, x, out=out)
+    t = call.tensor("x", x)
+    if layout is not None and not (isinstance(layout, str) and layout == "chw"):
+        raise ArgumentError(f"[{op}] layout must be 'chw' for volumes but is {layout!r:.40}")
+    choice(op, "mode", mode, _OWN_MODES)
+    smooth = flag(op, "antialias", antialias)
+    plain = isinstance(coordinates, str) and coordinates == "half_pixel" and not smooth
+    if mode == "area" and not plain:
+        raise ArgumentError(f"[{op}] mode area takes no coordinates and no antialias")
+    if t.ndim < 3:
+        raise ShapeError(f"[{op}] x must have three or more axes but has shape {t.shape}")
+    result = call.out((*t.shape[:-3], *shape_of(size)), t.dtype)
+    _volumes(t, result, {
+        "mode": mode, "coordinates": coordinates, "nearest": nearest, "antialias": smooth,
+    })  # fmt: skip
+    return call.leave(result)
+
+
+def _volumes(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
+    """Resize volumes (..., D, H, W) to the size of dst: planes, and then along D."""
+    *lead, depth, rows, cols = dst.shape
+    kind = x.dtype if rules["mode"] == "nearest" else "float32"
+    planes = x.device.empty((*lead, x.shape[-3], rows, cols), kind)
+    _sampled(x if x.dtype == kind else x.astype(kind), planes, rules)
+    # Along D the planes are rows, whose length stays.
+    large = x.device.empty((*lead, depth, rows, cols), kind)
+    flat = [t.reshape(*lead, t.shape[-3], rows * cols) for t in (planes, large)]
+    _sampled(flat[0], flat[1], rules)
+    kernels.cpy(large, dst)
+
+
 @again
 @whole
 def interpolate(
@@ -156,17 +197,18 @@ def interpolate(
     antialias: bool = False,
     out: Tensor | None = None,
 ) -> Array:
-    """Images or signals of another size, as torch.nn.functional.interpolate.
+    """Signals, images or volumes of another size, as torch.nn.functional.interpolate.
 
-    Computed in f32. There is no 3-D mode.
+    Computed in f32.
 
     Args:
-        input: Tensor or numpy array, float32, float16 or bfloat16, (N, C, L) or (N, C, H, W).
-        size: the result's L, or H and W (one integer for both).
+        input: Tensor or numpy array, float32, float16 or bfloat16, (N, C, L), (N, C, H, W) or
+            (N, C, D, H, W).
+        size: the result's L, or H and W, or D, H and W (one integer for all).
         scale_factor: in place of size: a factor for each axis; the new size is rounded down. It
             gives the size only, as with torch's recompute_scale_factor=True.
         mode: 'nearest', 'nearest-exact', 'area', 'linear' (3 axes), 'bilinear' or 'bicubic' (4
-            axes).
+            axes), 'trilinear' (5 axes).
         align_corners: True keeps the centres of the corners in place; for linear and cubic modes
             only.
         antialias: widen the filter where an axis shrinks, as in `resize`; for 'bilinear' and
@@ -208,7 +250,10 @@ def interpolate(
     rules = {
         "mode": ours, "coordinates": coordinates, "nearest": nearest, "antialias": smooth,
     }  # fmt: skip
-    _sampled(image, dst, rules)
+    if spatial == 3:
+        _volumes(image, dst, rules)
+    else:
+        _sampled(image, dst, rules)
     return call.leave(result)
 
 

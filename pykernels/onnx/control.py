@@ -11,8 +11,9 @@ from onnx import helper
 from .errors import ModelError
 from .order import first_output, renamed, sorted_nodes
 
-__all__ = ["LONGEST", "attribute_graph", "inlined"]
+__all__ = ["ALIVE", "LONGEST", "attribute_graph", "inlined", "with_all_rows"]
 
+ALIVE = "/alive"  # ends the name of a loop's last output if it runs all rounds that it may have
 LONGEST = 1024  # most iterations of a loop, since loops are unrolled
 
 
@@ -23,6 +24,32 @@ def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
             found: onnx.GraphProto = attribute.g
             return found
     raise ModelError(f"no {name}", node.op_type, node.name or first_output(node))
+
+
+def with_all_rows(proto: onnx.ModelProto, loop: onnx.NodeProto) -> onnx.ModelProto | None:
+    """The file with a loop of rows that runs all rounds that it may have, and a Compress of each
+    output of rows by a row of truth values: does the loop still run in this round? None if it has
+    no such output, or runs all rounds already."""
+    states = max(len(loop.input) - 2, 0)
+    rows = [n for n in loop.output[states:] if n]
+    if not rows or loop.output[-1].endswith(ALIVE):
+        return None
+    changed = onnx.ModelProto()
+    changed.CopyFrom(proto)
+    nodes = list(changed.graph.node)
+    at = next(i for i, n in enumerate(proto.graph.node) if n.output == loop.output)
+    node, first = nodes[at], first_output(loop)
+    for k in range(states, len(node.output)):
+        if node.output[k]:
+            node.output[k] += "/rows"
+    node.output.append(first + ALIVE)
+    body = next(a.g for a in node.attribute if a.name == "body")
+    body.node.append(helper.make_node("Identity", [body.input[1].name], [f"{first}/still"]))
+    body.output.append(helper.make_tensor_value_info(f"{first}/still", onnx.TensorProto.BOOL, []))
+    cut = [helper.make_node("Compress", [f"{n}/rows", first + ALIVE], [n], axis=0) for n in rows]
+    del changed.graph.node[:]
+    changed.graph.node.extend([*nodes[: at + 1], *cut, *nodes[at + 1 :]])
+    return changed
 
 
 def inlined(

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
-from .control import LONGEST, attribute_graph, inlined, stacked
+from .control import ALIVE, LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
 from .definitions_contrib import DEFINED, contrib_nodes
 from .errors import ModelError, NeedsValues, blamed
@@ -269,13 +269,14 @@ class _Reader:
         states, rounds = list(given[2:]), 0
         rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
         alive = ""  # a condition of the run: states change while it is true
+        cut = bool(node.output) and node.output[-1].endswith(ALIVE)  # see with_all_rows
         while going and rounds < most:
             if rounds == LONGEST:
                 raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))
             prefix = f"{first}/{rounds}/"
             values.know(f"{prefix}round", np.array(rounds, np.int64))
             values.know(f"{prefix}going", np.array(True))
-            names = [f"{prefix}round", f"{prefix}going", *states]
+            names = [f"{prefix}round", alive if cut and alive else f"{prefix}going", *states]
             pairs = dict(zip((v.name for v in body.input), names, strict=True))
             end, *found = self._inline(body, prefix, pairs)
             if alive:
@@ -285,7 +286,7 @@ class _Reader:
             rounds += 1
             if end in values.known:
                 going = bool(values.known[end].item())
-            elif rows or not given[0] or most * len(body.node) > LONGEST_BRANCHES:
+            elif (rows and not cut) or not given[0] or most * len(body.node) > LONGEST_BRANCHES:
                 raise values.needs("a loop whose end depends on values of the run", node, [end])
             elif alive:
                 self._read(helper.make_node("And", [alive, end], [f"{prefix}alive"]))

@@ -16,6 +16,7 @@ from pykernels.device import Device, Tensor
 from pykernels.runtime.profile import Profile
 
 from .boxes import selected_boxes
+from .control import with_all_rows
 from .errors import NeedsValues, blamed
 from .graph import Array
 from .order import first_output, sorted_nodes, used
@@ -87,12 +88,23 @@ def _model(
 
 
 def split(proto: onnx.ModelProto, error: NeedsValues) -> _Parts | None:
-    """The parts of a file around the node of an error; None if it is no node of READ, or is inside
-    another node."""
-    if error.operator not in READ:
+    """The parts of a file around the node of an error; None if it is neither a node of READ nor a
+    loop of rows, or is inside another node."""
+    if error.operator not in (*READ, "Loop"):
         return None
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
+    if error.operator == "Loop":  # rows that the last of its rounds makes are read, and cut
+        loops = [n for n in proto.graph.node if n.op_type == "Loop"]
+        for node in loops:
+            if error.node in (node.name, first_output(node)):
+                changed = with_all_rows(proto, node)
+                if changed is None:
+                    return None
+                states = max(len(node.input) - 2, 0)
+                row = next(n for n in node.output[states:] if n)
+                return _Parts(changed, next(n for n in changed.graph.node if row in n.output))
+        return None
     for node in proto.graph.node:
         if node.op_type == error.operator and error.node in (node.name, first_output(node)):
             return _Parts(proto, node)

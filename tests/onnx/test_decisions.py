@@ -203,3 +203,48 @@ def test_boxes_that_stay() -> None:
     assert selected_boxes(boxes, scores).shape == (0, 3)
     with pytest.raises(ModelError, match="and scores of"):
         selected_boxes(boxes, scores[:, :, 1:])
+
+
+def growing(outputs: list[str], more: list[onnx.NodeProto], **constants: Any) -> onnx.ModelProto:
+    """A loop that doubles x, writes what it has as rows, and ends above a limit."""
+    body = helper.make_graph(
+        [
+            node("Mul", ["s", "two"], ["t"]), node("ReduceMax", ["t"], ["most"], keepdims=0),
+            node("Less", ["most", "limit"], ["on"]), node("Identity", ["t"], ["row"]),
+            node("ReduceSum", ["t"], ["total"], keepdims=0),
+        ],
+        "body", [value("i", 7, []), value("go", 9, []), value("s", 1, [60, 100])],
+        [value("on", 9, []), value("t", 1, [60, 100]), value("row", 1, [60, 100]),
+         value("total", 1, [])],
+        [numpy_helper.from_array(np.float32(2), "two"),
+         numpy_helper.from_array(np.float32(20), "limit")],
+    )  # fmt: skip
+    return finished(
+        [node("Loop", ["count", "", "x"], ["y", "rows", "totals"], body=body), *more],
+        [value("x", 1, [60, 100])], outputs, count=np.array(6), **constants,
+    )  # fmt: skip
+
+
+def test_a_loop_of_as_many_rows_as_the_device_decides(dev: pk.Device) -> None:
+    """All rounds are computed, and the rows of those that count are kept; what follows has shapes
+    of its own."""
+    proto = growing(
+        ["y", "rows", "totals", "z", "n"],
+        [node("ReduceMean", ["rows"], ["mean"], axes=[0], keepdims=0),
+         node("Add", ["mean", "y"], ["z"]), node("Shape", ["totals"], ["n"])],
+    )  # fmt: skip
+    model = pk.onnx.load(proto, device=dev)
+    x = np.random.default_rng(2).uniform(0.5, 1, (60, 100)).astype("f4")
+    counts = set()
+    for factor in (1, 15, 0.01, 4):
+        inputs = {"x": np.float32(factor) * x}
+        same_as_theirs(proto, model, inputs)
+        counts.add(model(inputs)["rows"].shape[0])
+    assert counts == {5, 1, 6, 3} and len(model) == 1
+
+
+def test_a_loop_without_a_last_round_is_refused(dev: pk.Device) -> None:
+    proto = growing(["rows"], [])
+    proto.graph.node[0].input[0] = ""
+    with pytest.raises(ModelError, match="a loop whose end depends on values of the run"):
+        pk.onnx.load(proto, device=dev)(x=np.ones((60, 100), "f4"))

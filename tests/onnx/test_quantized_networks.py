@@ -105,3 +105,62 @@ def test_a_graph_that_is_read_again_is_not_changed() -> None:
     before = [n.op for n in graph.nodes], set(graph.constants)
     fuse(graph)
     assert ([n.op for n in graph.nodes], set(graph.constants)) == before
+
+
+def moved() -> onnx.ModelProto:
+    """Products between pairs with movements on both sides, as exporters of attention write them."""
+    n = Quantized(5)
+    y = n.quantized("x", 0.03, np.uint8(120))  # (2, 6, 8)
+    w = n.add("Transpose", n.bytes_of(8, 8), perm=[1, 0])
+    heads = n.constant(np.array([2, 6, 2, 4]))
+    parts = []
+    for perm in ([0, 2, 1, 3], [0, 2, 3, 1]):
+        part = n.add("MatMul", y, w)
+        part = n.add("Transpose", n.add("Reshape", part, heads), perm=perm)
+        parts.append(n.quantized(part, 1.1, np.int8(3)))
+    scores = n.add("Transpose", n.quantized(n.add("MatMul", *parts), 90.0, np.int8(0)),
+                   perm=[0, 2, 1, 3])  # fmt: skip
+    z = n.quantized(n.add("Reshape", scores, n.constant(np.array([2, 72]))), 90.0, np.int8(0))
+    last = n.quantized(n.add("Gemm", z, n.bytes_of(3, 72), transB=1), 400.0, np.uint8(100))
+    return n.finished([value("x", 1, [2, 6, 8])], [value(last, 1, [2, 3])])
+
+
+def test_products_find_their_bytes_beyond_movements(dev: pk.Device) -> None:
+    proto = moved()
+    kinds = [n.op for n in fuse(load(proto)).nodes]
+    assert not {"MatMul", "Gemm"} & set(kinds)
+    assert kinds.count("QLinearMatMul") == 3 and kinds.count("com.microsoft.QGemm") == 1
+    assert kinds.count("QuantizeLinear") == 1 and kinds.count("DequantizeLinear") == 1
+    model = pk.onnx.load(proto, device=dev)
+    for seed in range(3):
+        x = {"x": np.random.default_rng(seed).standard_normal((2, 6, 8)).astype("f4")}
+        (want,), (found,) = Reference(proto, optimized=False).run(x).values(), model(x).values()
+        # A value between two integers may go to either in any layer.
+        assert np.abs(found - want).max() <= 400.0
+        assert (found == want).mean() >= 0.5
+
+
+@pytest.mark.parametrize("case", ["scales", "output", "used"])
+def test_movements_of_other_values_stay(dev: pk.Device, case: str) -> None:
+    """A scale for each channel, a moved float and a moved byte that are outputs, a movement that
+    something else reads."""
+    n = Quantized(6)
+    if case == "scales":
+        y = n.bytes_of(4, 6, scales=[0.1, 0.2, 0.3, 0.4])
+        y = n.add("Mul", n.add("Transpose", y, perm=[1, 0]), "x")
+        outputs = [value(y, 1, [6, 4])]
+    else:
+        y = n.quantized("x", 0.05, np.uint8(110))
+        y = n.add("Transpose", y, perm=[1, 0])
+        again = n.add("QuantizeLinear", y, n.constant(np.float32(0.05)), n.constant(np.uint8(110)))
+        outputs = [value(again, 2, [4, 6])]
+        if case == "used":
+            outputs.append(value(y, 1, [4, 6]))
+    proto = n.finished([value("x", 1, [6, 4])], outputs)
+    x = {"x": np.random.default_rng(1).standard_normal((6, 4)).astype("f4")}
+    want, found = (
+        Reference(proto, optimized=False).run(x),
+        pk.onnx.load(proto, device=dev)(x),
+    )
+    for name, array in want.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-6)

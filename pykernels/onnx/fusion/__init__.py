@@ -14,6 +14,7 @@ from .chains import as_expression, is_part, join
 from .epilogues import add_epilogues
 from .patterns import join_layer_norms
 from .quantized import join_products
+from .quantized_moves import move_bytes
 
 __all__ = ["as_expressions", "fuse"]
 
@@ -25,6 +26,7 @@ def fuse(graph: Graph) -> Graph:
         shapes=dict(graph.shapes), dtypes=dict(graph.dtypes),
     )  # fmt: skip
     graph.nodes = _shortened(graph)
+    graph.nodes = move_bytes(graph)
     graph.nodes = join_products(graph)
     graph.nodes = join_layer_norms(graph)
     Weights(graph).fold()

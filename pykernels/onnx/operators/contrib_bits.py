@@ -26,32 +26,66 @@ def matmul_nbits(
     node: Node, a: Any, data: Any, scales: Any, zeros: Any = None, order: Any = None,
     bias: Any = None,
 ) -> Any:  # fmt: skip
-    """The weights stay as they are on the device, shared by all programs of a network."""
+    """The weights stay as they are on the device, shared by all programs of a network. With an
+    order of groups, those of a group become neighbours, and so do the columns of a."""
     given = node.attributes
     n, k, bits, block = given["N"], given["K"], given.get("bits", 4), given.get("block_size", 32)
-    if order is not None or bits not in (4, 8):
-        raise refuse(node, "an order of groups" if order is not None else f"{bits} bits")
-    if not all(isinstance(v, np.ndarray) for v in (data, scales) if v is not None):
+    if bits not in (4, 8):
+        raise refuse(node, f"{bits} bits")
+    if not all(isinstance(v, np.ndarray) for v in (data, scales, order) if v is not None):
         raise refuse(node, "weights that are no constants")
-    key = ("bits", *node.inputs[1:4])
+    groups, places = _groups(node, order, k, block)
+    key = ("bits", *node.inputs[1:5])
     if key not in node.shared:
-        node.shared[key] = _weights(a, data, scales, zeros, (n, k), bits, block)
+        if places is not None:
+            data = _moved(data.reshape(n, -1), places, bits)
+        node.shared[key] = _weights(a, data, scales, zeros, (n, k), bits, block, groups)
     w = node.shared[key]
+    if places is not None:
+        a = pk.index_select(a, -1, kept(node, "order", a.device, places))
     return pk.matmul(a, w.T, bias=bias)
+
+
+def _groups(
+    node: Node, order: Array | None, k: int, block: int
+) -> tuple[Array | None, Array | None]:
+    """The group of each column, or the places of the columns that make whole groups neighbours;
+    None for both if the groups are in order."""
+    if order is None:
+        return None, None
+    count = -(-k // block)
+    groups = order.reshape(-1)[:k].astype(np.int64)
+    if groups.size != k or groups.min(initial=0) < 0 or groups.max(initial=0) >= count:
+        raise refuse(node, f"groups other than 0 to {count - 1} for each of {k} columns")
+    if (groups == np.arange(k) // block).all():
+        return None, None
+    places = np.argsort(groups, kind="stable").astype(np.int32)
+    if k % 32 == 0 and (groups[places] == np.arange(k) // block).all():
+        return None, places
+    return groups, None
+
+
+def _moved(data: Array, places: Array, bits: int) -> Array:
+    """Rows of packed numbers in another order."""
+    q = unpacked(data, bits)
+    k = places.size
+    q = np.concatenate([q[:, places], q[:, k:]], 1)
+    return q if bits == 8 else np.asarray(q[:, ::2] | q[:, 1::2] << 4, np.uint8)
 
 
 def _weights(
     a: Any, data: Array, scales: Array, zeros: Array | None, shape: tuple[int, int], bits: int,
-    block: int,
+    block: int, groups: Array | None,
 ) -> Any:  # fmt: skip
     """A tensor (n, k): quantised in blocks if k is a multiple of 32, else of floats."""
-    if shape[1] % 32 == 0:
+    if shape[1] % 32 == 0 and groups is None:
         return pk.QTensor.from_nbits(
             data, scales, zeros, shape=shape, bits=bits, block=block, device=a.device
         )
     n, k = shape
     count = -(-k // block)
-    q = unpacked(data.reshape(n, -1), bits)[:, : count * block].astype(np.float32)
+    groups = np.arange(k) // block if groups is None else groups
+    q = unpacked(data.reshape(n, -1), bits)[:, :k].astype(np.float32)
     if zeros is None:
         z = np.full((n, count), 1 << (bits - 1), np.float32)
     elif zeros.dtype == np.uint8:
@@ -59,8 +93,8 @@ def _weights(
     else:
         z = zeros.reshape(n, count).astype(np.float32)
     d = scales.reshape(n, count).astype(np.float32)
-    w = (q - np.repeat(z, block, 1)) * np.repeat(d, block, 1)
-    return a.device.tensor(np.ascontiguousarray(w[:, :k].astype(a.dtype)))
+    w = (q - z[:, groups]) * d[:, groups]
+    return a.device.tensor(np.ascontiguousarray(w.astype(a.dtype)))
 
 
 def unpacked(packed: Array, bits: int) -> Array:

@@ -14,14 +14,14 @@ from .layers import layers
 from .table import kept, op, text
 
 
-@op("LSTM", either=(1, 2, 3))
+@op("LSTM", either=(1, 2, 3, 7))
 def lstm(
     node: Node, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None,
     h: Any = None, c: Any = None, peepholes: Any = None,
 ) -> Any:  # fmt: skip
     given, width = node.attributes, r.shape[-1]
     special = any(given.get(name) for name in ("activations", "clip", "input_forget"))
-    if special or lengths is not None or peepholes is not None:
+    if special or lengths is not None:
         return layers(node, x, w, r, b, lengths, h, c, peepholes)
     first = bool(given.get("layout", 0))  # the batch comes first
     if first:
@@ -35,13 +35,24 @@ def lstm(
         if h is not None or c is not None:
             zeros = kept(node, "zeros", x.device, np.zeros((x.shape[1], width), x.dtype))
             state = zeros if h is None else h[side], zeros if c is None else c[side]
+        own = None if peepholes is None else _thirds(node, x, side, peepholes)
         layer: Any = pk.lstm
-        y, last = layer(x, *arguments, hx=state, reverse=back)
+        y, last = layer(x, *arguments, hx=state, reverse=back, peepholes=own)
         sides.append((y, *last))
     ys, hs, cs = zip(*sides, strict=True)
     if first:
         return pk.moveaxis(pk.stack(ys, 1), 2, 0), pk.stack(hs, 1), pk.stack(cs, 1)
     return pk.stack(ys, 1), pk.stack(hs), pk.stack(cs)
+
+
+def _thirds(node: Node, x: Any, side: int, peepholes: Any) -> Tensor:
+    """The peepholes of a side: of the gates input, forget and output, in this order."""
+    if isinstance(peepholes, np.ndarray):
+        entry, out, leave = np.split(peepholes[side], 3)
+        return kept(node, f"p{side}", x.device, np.concatenate([entry, leave, out]))
+    parts = pk.split(peepholes[side], 3)
+    found: Any = pk.concatenate([parts[0], parts[2], parts[1]])
+    return found  # type: ignore[no-any-return]
 
 
 def _directions(node: Node) -> list[bool]:
@@ -77,14 +88,16 @@ def gru(
     kinds = [n.decode().lower() for n in given.get("activations", [])]
     plain = not is_gru and kinds and set(kinds) in ({"tanh"}, {"relu"})
     special = given.get("clip") or (kinds and not plain) or lengths is not None
-    if special or (is_gru and not given.get("linear_before_reset", 0)):
+    if special:
         return layers(node, x, w, r, b, lengths, h)
     first = bool(given.get("layout", 0))
     if first:
         x, h = pk.swapaxes(x, 0, 1), None if h is None else pk.swapaxes(h, 0, 1)
     gates, order = (3, [1, 0, 2]) if is_gru else (1, [0])  # update, reset, new
     layer: Any = pk.gru if is_gru else pk.rnn
-    options = {"nonlinearity": kinds[0]} if plain else {}
+    options: dict[str, Any] = {"nonlinearity": kinds[0]} if plain else {}
+    if is_gru:
+        options = {"reset_after": bool(given.get("linear_before_reset", 0))}
     sides = []
     for side, back in enumerate(_directions(node)):
         arguments = _parts(node, x, side, gates, order, w, r, b)

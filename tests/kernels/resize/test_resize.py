@@ -287,7 +287,7 @@ def test_resize_rejects(dev: pk.Device) -> None:
         (lambda: pk.resize(dev.zeros((2, 0, 3)), 8, antialias=True), pk.ShapeError, "have pixels"),
         (lambda: pk.resize(x, 8, coordinates="x"), pk.ArgumentError, "coordinates must be"),  # type: ignore[arg-type]
         (lambda: pk.resize(x, 8, nearest=1), pk.ArgumentError, "nearest must be"),  # type: ignore[arg-type]
-        (lambda: pk.resize(x, (1, 2, 3)), pk.ArgumentError, "size must be an integer or two"),
+        (lambda: pk.resize(x, (1, 2, 3, 4)), pk.ArgumentError, "size must be an integer or two"),
         (lambda: pk.resize(x, -1), pk.ShapeError, "sizes must be"),
         (lambda: pk.resize(dev.zeros(3), 8), pk.ShapeError, "2 or more axes"),
         (lambda: pk.resize(dev.zeros((2, 0, 3)), 8), pk.ShapeError, "must have pixels"),
