@@ -47,7 +47,8 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
     ("name", "package"),
     [
         ("digits.py", "matplotlib"), ("lenet.py", "matplotlib"), ("transformer.py", "matplotlib"),
-        ("many_gpus/many_gpus.py", "distributed"), ("ocr.py", "onnx"), ("onnx_model.py", "onnx"), ("pygfx_points.py", "pygfx"),
+        ("many_gpus/many_gpus.py", "distributed"), ("ocr.py", "onnx"), ("onnx_model.py", "onnx"),
+        ("pygfx_points.py", "pygfx"),
     ],
 )  # fmt: skip
 def test_an_example_says_which_package_is_missing(name: str, package: str) -> None:
