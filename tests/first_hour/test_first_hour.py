@@ -175,6 +175,7 @@ def kernels_in(wheel: Path) -> set[str]:
 
 
 @pytest.mark.gpu
+@pytest.mark.timeout(600)  # two builds, mypy, a bench
 def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
     """Built and validated by the command, the same by hatchling's hook; typed; checked at every
     offset where only the wheel is; a table of times."""
