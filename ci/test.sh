@@ -107,7 +107,7 @@ set +m
 setup_venv
 # Downloads, and the crate wgpu, beside the build. Their tests skip without them, and fail in CI.
 set -m
-{ for part in typescript bundlers models rust; do "setup_$part" || true; done; } &
+{ for part in actionlint typescript bundlers models rust; do "setup_$part" || true; done; } &
 downloads=$!
 set +m
 columns=() skipped=()

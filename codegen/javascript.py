@@ -122,7 +122,7 @@ def _step(spec: Spec) -> dict[str, Any]:
         | ({"axes": "".join(t.axes), "steps": "".join(t.steps)} if t.steps else {})
         for t in spec.tensors
     ]
-    space = None
+    space: dict[str, Any] | None = None
     if spec.iterate != "none":
         space = {"kind": spec.iterate.capitalize(), "of": seen(spec.filled)}
         space |= {"vectors": spec.vectors, "repeats": list(spec.repeats)}

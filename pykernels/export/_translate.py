@@ -163,9 +163,9 @@ class _Writer(Expressions):
             and not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
         ]  # fmt: skip
         types = [n for n in kept if _is_type(n)]
-        body = self.block([n for n in kept if n not in types])
+        statements = self.block([n for n in kept if n not in types])
         known = [n for n in names if n not in {_target_name(t) for t in types}]
-        return Module(self.name, known, body)
+        return Module(self.name, known, statements)
 
     # -- statements -------------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NEEDS = {
     "": ["click", "numpy", "wgpu"],
     "validate": ["click", "numpy", "wgpu", "wgpudawn"],
-    "build": ["click", "hatchling", "jinja2", "numpy", "wgpu", "wgpudawn"],  # hatchling: its hook
+    # hatchling: its hook; setuptools: the example's setup.py
+    "build": ["click", "hatchling", "jinja2", "numpy", "setuptools", "wgpu", "wgpudawn"],
 }
 
 
@@ -61,9 +62,35 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (sdist,) = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as tar:
         tar.extractall(folder, filter="data")
-    run(*build, "wheel", cwd=folder / sdist.name.removesuffix(".tar.gz"))
+    # As `python -m build` does, without a network where the system can take it away.
+    command = (*offline(), sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", folder)
+    run(*command, cwd=folder / sdist.name.removesuffix(".tar.gz"), PIP_NO_INDEX="1")
     (found,) = folder.glob("*.whl")
     return found
+
+
+def offline() -> tuple[str, ...]:
+    """What starts a program in a place without a network; nothing where that needs rights."""
+    start = ("unshare", "--map-root-user", "--net")
+    try:
+        done = subprocess.run([*start, "true"], capture_output=True)
+    except FileNotFoundError:
+        return ()
+    return start if done.returncode == 0 else ()
+
+
+def test_the_wheel_has_what_is_generated(wheel: Path) -> None:
+    """The wheel is of an sdist, built without a network: texts, wrappers, the generator."""
+    with zipfile.ZipFile(wheel) as files:
+        names = {n for n in files.namelist() if "__pycache__" not in n}
+    generated = ROOT / "pykernels" / "_generated"
+    wanted = {
+        p.relative_to(ROOT).as_posix() for p in generated.rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }  # fmt: skip
+    assert wanted and wanted <= names
+    assert {"pykernels/_codegen/__main__.py", "pykernels/export/crate/src/lib.rs"} <= names
+    assert wheel.name.endswith("-py3-none-any.whl")  # of every platform
 
 
 def environment(wheel: Path, extra: str) -> Path:
@@ -142,7 +169,13 @@ def test_a_folder_of_kernels(wheel: Path, tmp_path: Path) -> None:
     assert "All 8 shaders valid" in found
 
 
+def kernels_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as files:
+        return {n for n in files.namelist() if n.startswith("five/_kernels/")}
+
+
 @pytest.mark.gpu
+@pytest.mark.timeout(600)  # two builds, mypy, a bench
 def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
     """Built and validated by the command, the same by hatchling's hook; typed; checked at every
     offset where only the wheel is; a table of times."""
@@ -167,8 +200,23 @@ def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "five" / "_kernels")
     run(tools / "python", "-m", "hatchling", "build", "-t", "wheel", cwd=tmp_path, **env)
     (theirs,) = (tmp_path / "dist").glob("five-*.whl")
-    packed = {n for n in zipfile.ZipFile(theirs).namelist() if n.startswith("five/_kernels/")}
-    assert packed == {f"five/_kernels/{name.as_posix()}" for name in names}
+    assert kernels_in(theirs) == {f"five/_kernels/{name.as_posix()}" for name in names}
+
+    # The same with setuptools: with its lines in pyproject.toml, as setup.py says.
+    setup = (tmp_path / "setup.py").read_text(encoding="utf-8")
+    [lines] = re.findall(r"^\[build-system\]\n.*?(?=\"\"\")", setup, re.DOTALL | re.MULTILINE)
+    toml = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+    toml = lines + toml[toml.index("\n[project]") : toml.index("\n[tool.hatch")] + "\n"
+    (tmp_path / "pyproject.toml").write_text(toml, encoding="utf-8")
+    shutil.rmtree(tmp_path / "five" / "_kernels")
+    make = "from setuptools import build_meta; build_meta.build_wheel('by_setuptools')"
+    run(tools / "python", "-c", make, cwd=tmp_path, **env)
+    (theirs,) = (tmp_path / "by_setuptools").glob("five-*.whl")
+    assert kernels_in(theirs) == {f"five/_kernels/{name.as_posix()}" for name in names}
+    for name in names:
+        made = (tmp_path / "five" / "_kernels" / name).read_bytes()
+        assert made == (tmp_path / "here" / name).read_bytes(), name
+    shutil.rmtree(tmp_path / "build")
 
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
     said = run(*mypy, "five", "bench.py", "check.py", cwd=tmp_path)
