@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Attention: dst = softmax(cap(scale * q k^T) + slope * mask) v, without the matrix of scores in memory.
+// Attention: dst = softmax(cap(scale * q k^T) + slope * mask) v, without the whole matrix of scores in memory.
 //
 // q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv), any strides; each KV head serves H / Hkv
 // neighbouring query heads; D up to 576, Dv up to 512. Sums are f32. Query i stands at key

@@ -378,7 +378,7 @@ class Loaded:
         steps = forward.plan(self.dev._context.caps, Scratch(), *given, *options)
         halves = ("attention_softmax", "f16")  # weights between products on matrix units
         return any(
-            s.body.name == "attention_mma" or (s.body.name, s.axes[0]) == halves for s in steps
+            s.body.name == "attention_mma" or (s.body.name, *s.axes[:1]) == halves for s in steps
         )
 
     def _parts(self, tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:

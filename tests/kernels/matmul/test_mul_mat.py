@@ -165,7 +165,8 @@ def test_lines_of_k(dev: pk.Device, body: str, splits: int) -> None:
 def test_other_layouts_take_other_bodies(dev: pk.Device, body: str) -> None:
     """Two dtypes, k that does not run along memory, rows that begin within 16 bytes."""
     calls = GemmCalls(dev)
-    calls.add((70, 64), (20, 64), (F16, F32, F32), exact=True)
+    if "shader-f16" in dev.features:  # else halves are f32 before a plan sees them
+        calls.add((70, 64), (20, 64), (F16, F32, F32), exact=True)
     calls.add((70, 64), (20, 64), a_form=ROWS_RUN, exact=True)
     calls.add((70, 62), (20, 62), exact=True)
     calls.add((70, 64), (20, 64), b_form=Form(phase=2), exact=True)
