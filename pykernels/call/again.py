@@ -39,8 +39,8 @@ R = TypeVar("R")
 
 MAX_TRACES = 4096  # of a device
 MAX_STEPS = 64  # launches of a kept call
-MAX_WRITTEN = 1 << 14  # bytes that a kept call writes to the device
-_PLAIN = frozenset((int, bool, str, type(None), type(NAMES["float32"])))
+MAX_WRITTEN = 1 << 12  # bytes that a kept call writes to the device
+_PLAIN = frozenset((int, bool, str, type, type(None), type(NAMES["float32"])))
 _TENSOR: Any = _Tensor  # the class of all tensors
 _ONCE, _NEVER = "once", "never"  # what is known of a call that is not kept
 _GONE = object()
