@@ -18,6 +18,8 @@ from .errors import BuildError
 
 __all__ = ["File", "Files", "Signatures", "is_literal", "renamed", "signatures"]
 
+# Decorators that keep the signature.
+KEEPING = ("whole", "again", "again_without_tensors")
 KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.call.arrays and pykernels.device
 # Arguments that may be quantised weights, and the type of these.
 QUANTISED = {
@@ -158,7 +160,7 @@ def _names(annotation: ast.expr | None) -> set[str]:
 
 def _follows_arrays(d: ast.FunctionDef) -> bool:
     """True if the result depends on the kinds of arrays, and the function has no own overloads."""
-    own = [n for n in d.decorator_list if ast.unparse(n) != "whole"]  # `whole` keeps the signature
+    own = [n for n in d.decorator_list if ast.unparse(n) not in KEEPING]
     return not own and "Array" in _names(d.returns)
 
 

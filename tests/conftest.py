@@ -56,6 +56,7 @@ ONCE = frozenset(
         "api/test_words",
         "bench/test_ceilings",
         "bench/test_command",
+        "bench/test_dispatches",
         "bench/test_everyday",
         "bench/test_explain",
         "bench/test_own",
@@ -106,6 +107,7 @@ ONCE = frozenset(
         "runtime/test_bfloat16",
         "runtime/test_budget_calls",
         "runtime/test_placement",
+        "tuning/test_direct",
         "tuning/test_tune",
     )
 )
@@ -114,6 +116,7 @@ ONCE = frozenset(
 ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
+        "api/test_again",
         "api/test_cli",
         "api/test_known_calls",
         "api/test_raw_debug",

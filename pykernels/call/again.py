@@ -39,8 +39,8 @@ R = TypeVar("R")
 
 MAX_TRACES = 4096  # of a device
 MAX_STEPS = 64  # launches of a kept call
-MAX_WRITTEN = 1 << 14  # bytes that a kept call writes to the device
-_PLAIN = frozenset((int, bool, str, type(None), type(NAMES["float32"])))
+MAX_WRITTEN = 1 << 12  # bytes that a kept call writes to the device
+_PLAIN = frozenset((int, bool, str, type, type(None), type(NAMES["float32"])))
 _TENSOR: Any = _Tensor  # the class of all tensors
 _ONCE, _NEVER = "once", "never"  # what is known of a call that is not kept
 _GONE = object()
@@ -130,6 +130,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
             return function(*args, **kwargs)
         given: list[Any] = []
         key: list[Any] = [function]
+        a: Any
         for a in args:
             kind = type(a)
             if kind is _TENSOR:
@@ -291,7 +292,8 @@ def _traced(
 def _stand_in(t: Tensor) -> Tensor:
     storage = storage_of(t._block)
     storage.checks = t._storage.checks
-    return _TENSOR(t._context, storage, t._offset, t._layout)
+    found: Tensor = _TENSOR(t._context, storage, t._offset, t._layout)
+    return found
 
 
 def _original(result: Any, tensors: Sequence[Tensor], used: Sequence[Tensor]) -> Any:
@@ -374,13 +376,13 @@ def _kept(
     if not trace.whole or len(trace.launches) > MAX_STEPS:
         raise _Untraceable
     slots = _Slots(trace, given, used)
-    steps = []
+    steps: list[Any] = []
     for i, (key, tensors, scalars) in enumerate(trace.launches):
         kernel: Kernel = key[0]
         for arg, t in zip(kernel.args, tensors, strict=True):
             if t is not None and arg.role == "out" and not slots.own(t[0]):
                 raise _Untraceable  # it changes a constant
-        places = [-1 if t is None else slots.slot(*t, i) for t in tensors]
+        places = [-1 if t is None else slots.slot(t[0], t[1], t[2], i) for t in tensors]
         steps.append((*slots.taken(), kernel, key[1], scalars, places))
 
     def formed(value: Any) -> Any:
@@ -402,10 +404,10 @@ def _kept(
     form = formed(result)
     new, views = slots.taken()
     made = []
-    for i, (*step, places) in enumerate(steps):
+    for i, (fresh, seen, kernel, options, scalars, places) in enumerate(steps):
         ends = tuple([slot for slot, last in slots.last.items() if last == i])
         pick = itemgetter(*places, -1)  # of several slots it returns a tuple
-        made.append(_Step(*step, pick, ends))
+        made.append(_Step(fresh, seen, kernel, options, scalars, pick, ends))
     more = (None,) * (slots.count + 1 - len(given))
     return _Kept(caps, tuple(slots.constants), more, tuple(made), new, views, form)
 

@@ -331,6 +331,7 @@ class Context:
 
     def set_budget(self, nbytes: int | None) -> None:
         """Limit the bytes of tensors, programs and the pool together; None removes the limit."""
+        self.traces.clear()  # which own some memory
         self.pool.set_budget(nbytes)
         if nbytes is None:
             budgeted.discard(weakref.ref(self))

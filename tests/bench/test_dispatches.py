@@ -35,6 +35,13 @@ def counted(dev: pk.Device, call: Callable[[], Any]) -> int:
     return len(p.records)
 
 
+def captured(dev: pk.Device, call: Callable[[], Any]) -> int:
+    """The same without running them."""
+    with dev.capture() as program:
+        call()
+    return len(program)
+
+
 def indices(dev: pk.Device, n: int) -> Calls:
     """Index and order operations on n elements."""
     rng = np.random.default_rng(0)
@@ -62,7 +69,7 @@ def listed(dev: pk.Device) -> Iterator[tuple[str, dict[str, int]]]:
         calls = functions.functions(dev)
         yield "functions", {name: counted(dev, calls[name]) for name in sorted(calls)}
         for n in SIZES:
-            yield f"of_{n}", {name: counted(dev, call) for name, call in indices(dev, n).items()}
+            yield f"of_{n}", {name: captured(dev, call) for name, call in indices(dev, n).items()}
 
 
 def test_dispatches_are_those_of_the_file(dev: pk.Device) -> None:
@@ -71,9 +78,10 @@ def test_dispatches_are_those_of_the_file(dev: pk.Device) -> None:
         assert found == want[name], name
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", SIZES[:2])
 def test_nothing_is_read(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    """Results whose size the caller gives, or that have the size of an argument."""
+    """Results whose size the caller gives, or that have the size of an argument (a capture refuses
+    reads, so larger sizes are looked at above)."""
     calls = indices(dev, n)
     read: list[object] = []
     transfers = dev._context.transfers
