@@ -165,14 +165,13 @@ def casts(dev: pk.Device, dtype: str, numbers: Callable[[], Iterator[Array]]) ->
 
 def check(dev: pk.Device, part: str, numbers: Callable[[], Iterator[Array]]) -> Iterator[Found]:
     """The operations of a part, one after the other."""
-    has_halves = "shader-f16" in dev.features
     if part == "casts":
         yield from (casts(dev, d, numbers) for d in DTYPES if d not in ("float32", "int64"))
     elif part == "float32":
         yield from (floats(dev, op, numbers) for op in rows(1))
-    elif has_halves and part == "halves":
+    elif part == "halves":
         yield from (half_unary(dev, op) for op in rows(1) if "float16" in op.dtypes)
-    elif has_halves and part == "pairs":
+    elif part == "pairs":
         yield from (half_pairs(dev, op) for op in rows(2) if "float16" in op.dtypes)
 
 
