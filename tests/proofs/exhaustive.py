@@ -153,9 +153,9 @@ def casts(dev: pk.Device, dtype: str, numbers: Callable[[], Iterator[Array]]) ->
         with np.errstate(invalid="ignore"):
             small = (np.abs(x) < NORMAL) & (x != 0)
         x = x[~small]
-        dst = dev.empty(x.shape, dtype)  # type: ignore[arg-type]
+        dst = dev.empty(x.shape, dtype)
         pk.kernels.cpy(dev.tensor(x), dst)
-        got, want = dst.numpy(), np.asarray(cpy(x, dtype)).reshape(x.shape)  # type: ignore[arg-type]
+        got, want = dst.numpy(), np.asarray(cpy(x, dtype)).reshape(x.shape)
         differ = bits(got) != bits(want)
         if DTYPES[dtype].kind == "f":
             differ &= ~(np.isnan(got) & np.isnan(want))
@@ -186,7 +186,7 @@ def main(parts: tuple[str, ...], stride: int, shard: str) -> None:
     part, of = map(int, shard.split("/"))
     engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
     wrong = total = 0
-    with pk.Device(DRIVERS.get(driver), engine=engine) as dev:  # type: ignore[arg-type]
+    with pk.Device(DRIVERS.get(driver), engine=engine) as dev:
         for name in parts or PARTS:
             for found in check(dev, name, lambda: blocks(stride, (part, of))):
                 click.echo(f"{name:8} {found}")

@@ -171,14 +171,14 @@ def instrumented(
         return True
 
     before = checking._checked_body, checking.checked_launch
-    checking._checked_body, checking.checked_launch = body_of, watched  # type: ignore[assignment]
+    checking._checked_body, checking.checked_launch = body_of, watched
     state = context.checks_indices, context.guarded
     context.checks_indices = context.guarded = True
     try:
         yield reports
     finally:
         context.checks_indices, context.guarded = state
-        checking._checked_body, checking.checked_launch = before  # type: ignore[assignment]
+        checking._checked_body, checking.checked_launch = before
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def dropped(dev: pk.Device, request: Request) -> Iterator[tuple[str, bool]]:
         for number, m in enumerate(_BARRIER.finditer(text)):
             shorter = without_barrier(text, number)
             edit = {text: shorter}
-            with instrumented(dev, lambda t, e=edit: e.get(t, t), raises=False) as reports:  # type: ignore[misc]
+            with instrumented(dev, lambda t, e=edit: e.get(t, t), raises=False) as reports:
                 call(dev, request)
             line = text.count("\n", 0, m.start()) + 1
             place = f"{body} {key} line {line}, barrier {number + 1}"
@@ -260,7 +260,7 @@ def main(only: str, everything: bool, barriers: bool) -> None:
     engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
     tuning = "nvidia-h200" if driver == "lavapipe" else None
     with (
-        pk.Device(DRIVERS.get(driver), engine=engine) as dev,  # type: ignore[arg-type]
+        pk.Device(DRIVERS.get(driver), engine=engine) as dev,
         force(dev, tuning=tuning),
     ):
         chosen = [

@@ -37,7 +37,7 @@ ALL = [n for n, f in FACTS.items() if not f["row"]] + ["add", "exp", "where"]
 def fresh() -> Iterator[pk.Device]:
     """A device without compiled texts."""
     engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")
-    with pk.Device(DRIVERS.get(driver), engine=engine or "wgpu") as dev:  # type: ignore[arg-type]
+    with pk.Device(DRIVERS.get(driver), engine=engine or "wgpu") as dev:
         yield dev
 
 

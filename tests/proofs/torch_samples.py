@@ -72,7 +72,7 @@ def row(*names: str) -> Any:
 
     def add(f: Callable[..., Made]) -> Any:
         for name in names:
-            ROWS[name] = (lambda d, n=name: f(d, n)) if f.__code__.co_argcount == 2 else f  # type: ignore[misc]
+            ROWS[name] = (lambda d, n=name: f(d, n)) if f.__code__.co_argcount == 2 else f
         return f
 
     return add
@@ -154,7 +154,7 @@ def _elementwise(d: Draw, name: str) -> Made:
 ALIASES = {alias: op.name for op in OPS.values() for alias in op.aliases}
 for _name in (*(n for n, op in OPS.items() if op.public), *ALIASES):
     if SPELLED.get(_name, "") is not None:
-        ROWS[_name] = lambda d, n=_name: _elementwise(d, n)  # type: ignore[misc]
+        ROWS[_name] = lambda d, n=_name: _elementwise(d, n)
 
 
 @row("isclose")
