@@ -52,6 +52,7 @@ class Instrument:
 
     wgsl: str
     first: int = 0  # the number of the first site
+    races: bool = True  # False: of workgroup memory only indices are checked
     sites: list[Site] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     checks: Counter[str] = field(default_factory=Counter)
@@ -157,16 +158,19 @@ class Instrument:
             self.checks["index"] += 1
             element = self.types.inside(part.of)[0]
             known = not element.startswith("atomic<") and not self._address(chain.start)
-            if not last or not known:
+            if not last or not known or not self.races:
                 self.edits.insert(part.start, "pk_at(u32(")
                 self.edits.insert(part.end, f"), {length}, {site})")
                 continue
             writes, reads = self._use(chain.end)
             self.checks["race"] += 1
-            self.edits.insert(part.start, "pk_shared_at(u32(")
             each = self._elements(element)
-            how = f"{self._place(chain, number)}, {each}u, {reads}, {writes}".lower()
-            self.edits.insert(part.end, f"), {length}, {site}, {how})")
+            how = (
+                ("read" if reads else "") + ("write" if writes else "") + ("s" if each > 1 else "")
+            )
+            self.edits.insert(part.start, f"pk_{how}_at(u32(")
+            where = f"{self._place(chain, number)}" + (f", {each}u" if each > 1 else "")
+            self.edits.insert(part.end, f"), {length}, {site}, {where})")
 
     def _length(self, chain: Chain, part: Part, local: bool) -> str:
         if part.length:
@@ -188,7 +192,7 @@ class Instrument:
         code = self.usage.code
         for name, base in self._bases.items():
             type_ = self.types.module[name]
-            if type_.startswith(("array<", "atomic<")):
+            if type_.startswith(("array<", "atomic<")) or not self.races:
                 continue
             for m in re.compile(rf"(?<![\w.]){name}\b").finditer(code, *function.body):
                 if self._address(m.start()):
@@ -275,11 +279,12 @@ class Instrument:
             declared = ", ".join(f"@builtin({n}) pk_{n}: {_GIVEN[n]}" for n in missing)
             self.edits.insert(start, declared + comma)
         given |= {name: f"pk_{name}" for name in missing}
+        words = 2 * self.words if self.races else 0
         size = math.prod(n or 1 for n in self.usage.size(function.name))
         self.edits.insert(
             function.body[0],
             f" pk_begin({given['global_invocation_id']}, {given['local_invocation_index']}, "
-            f"{given['workgroup_id']}, {given['num_workgroups']}, {2 * self.words}u, {size}u); ",
+            f"{given['workgroup_id']}, {given['num_workgroups']}, {words}u, {size}u); ",
         )
 
 
@@ -302,6 +307,25 @@ def _wide() -> Iterator[str]:
                 f"fn pk_{kind}{n}(v: {f}, site: u32) -> {f} {{ if ({bad.format(f'!({fits})')}) "
                 f"{{ pk_report(site, 2u, bitcast<u32>(v{'.x' if n else ''}), 0u); }} return v; }}"
             )
+
+
+def _shared() -> Iterator[str]:
+    """The functions around an index into workgroup memory: of one element, or of `each`."""
+    for how in ("read", "write", "readwrite"):
+        marks = "".join(
+            f"pk_mark(at, {str(w == 'write').lower()}, site); "
+            for w in ("read", "write")
+            if w in how.replace("readwrite", "read write").split()
+        )
+        yield (
+            f"fn pk_{how}_at(i: u32, elements: u32, site: u32, first: u32) -> u32 {{ "
+            f"let index = pk_at(i, elements, site); let at = first + index; {marks}return index; }}"
+        )
+        yield (
+            f"fn pk_{how}s_at(i: u32, elements: u32, site: u32, first: u32, each: u32) -> u32 {{ "
+            "let index = pk_at(i, elements, site); let end = first + index * each + each; "
+            f"for (var at = end - each; at < end; at += 1u) {{ {marks}}} return index; }}"
+        )
 
 
 _PRIVATE = (
@@ -336,16 +360,7 @@ fn pk_at(index: u32, elements: u32, site: u32) -> u32 {{
   if (index >= elements) {{ pk_report(site, 0u, index, elements); }}
   return min(index, max(elements, 1u) - 1u);
 }}
-fn pk_shared_at(
-  i: u32, elements: u32, site: u32, first: u32, each: u32, reads: bool, writes: bool
-) -> u32 {{
-  let index = pk_at(i, elements, site);
-  for (var at = first + index * each; at < first + index * each + each; at += 1u) {{
-    if (reads) {{ pk_mark(at, false, site); }}
-    if (writes) {{ pk_mark(at, true, site); }}
-  }}
-  return index;
-}}
+{" ".join(_shared())}
 fn pk_mark(element: u32, writes: bool, site: u32) {{
   if (pk_base != 0u) {{
     let at = pk_base + 2u * element;

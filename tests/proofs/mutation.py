@@ -271,7 +271,7 @@ def interval(killed: int, of: int) -> tuple[float, float]:
         return 0.0, 1.0
     z, p = 1.96, killed / of
     middle, half = p + z * z / (2 * of), z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
-    return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
+    return max(middle - half, 0.0) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
 
 
 @click.group(help=__doc__)

@@ -54,7 +54,7 @@ def test_a_careless_reader_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object, said: str
 ) -> None:
     whole = b'{"files": {"x": 1}}'
-    found = replace(FORMATS["manifest"], bases=lambda _: [whole], read=read)  # type: ignore[arg-type]
+    found = replace(FORMATS["manifest"], bases=lambda _: [whole], read=read)
     monkeypatch.setitem(FORMATS, "careless", found)
     monkeypatch.setattr(file_fuzz, "SECONDS", 0.01)
     verdicts = [verdict for _, verdict, _ in fuzz("careless", tmp_path, 20, 0)]

@@ -72,7 +72,7 @@ def row(*names: str) -> Any:
 
     def add(f: Callable[..., Made]) -> Any:
         for name in names:
-            ROWS[name] = (lambda d, n=name: f(d, n)) if f.__code__.co_argcount == 2 else f  # type: ignore[misc]
+            ROWS[name] = (lambda d, n=name: f(d, n)) if f.__code__.co_argcount == 2 else f
         return f
 
     return add
@@ -93,8 +93,10 @@ SPELLED = {
     "gelu_quick": lambda t, x: x * t.sigmoid(1.702 * x),
     "power": "pow", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
     "equal": "eq", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
-    "reglu": lambda t, a, b: t.relu(a) * b, "swiglu": lambda t, a, b: t.nn.functional.silu(a) * b,
-    "geglu": None, "prelu": lambda t, a, b: t.where(a >= 0, a, a * b), "mod": "remainder",
+    "reglu": lambda t, a, b: a * t.relu(b),
+    "swiglu": lambda t, a, b: a * t.nn.functional.silu(b),
+    "geglu": lambda t, a, b: a * t.nn.functional.gelu(b),
+    "prelu": lambda t, a, b: t.where(a >= 0, a, a * b), "mod": "remainder",
     "floor_divide": lambda t, a, b: t.floor(a / b) if a.is_floating_point() else a // b,
     "around": "round", "rint": "round", "invert": "bitwise_not", "bitwise_invert": "bitwise_not",
     "bitwise_left_shift": "bitwise_left_shift", "arctan2": "atan2",
@@ -152,7 +154,7 @@ def _elementwise(d: Draw, name: str) -> Made:
 ALIASES = {alias: op.name for op in OPS.values() for alias in op.aliases}
 for _name in (*(n for n, op in OPS.items() if op.public), *ALIASES):
     if SPELLED.get(_name, "") is not None:
-        ROWS[_name] = lambda d, n=_name: _elementwise(d, n)  # type: ignore[misc]
+        ROWS[_name] = lambda d, n=_name: _elementwise(d, n)
 
 
 @row("isclose")
@@ -560,7 +562,7 @@ def _norms(d: Draw, name: str) -> Made:
     w, b = d.array(6), d.array(6)
     if name == "batch_norm":
         return (
-            (x, d.array(6), d.array(6, low=0.5), w, b),
+            (x, d.array(6, dtype="float32"), d.array(6, low=0.5, dtype="float32"), w, b),
             lambda pk, x, m, v, w, b: pk.batch_norm(x, m, v, w, b),
             lambda t, x, m, v, w, b: t.nn.functional.batch_norm(x, m, v, w, b),
         )  # fmt: skip
@@ -771,7 +773,7 @@ EXEMPT = {
         "adam_step adamw_step clip_grad_norm clip_grad_value sgd_step",
     "torch has no such function":
         "add_layer_norm add_rms_norm diag_mask_inf diag_mask_zero dequantize elementwise "
-        "expert_linear flash_attn geglu get_rel_pos get_rows l2_norm quantize reduction resize "
+        "expert_linear flash_attn get_rel_pos get_rows l2_norm quantize reduction resize "
         "rms_norm_linear rope rope_append rope_table scaled_matmul set_rows timestep_embedding "
         "win_part win_unpart histogram",
     "another rule: numpy's median is the mean of two": "median",

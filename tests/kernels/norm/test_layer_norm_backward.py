@@ -101,6 +101,13 @@ def test_l2_norm_backward_of_short_rows(dev: pk.Device) -> None:
     assert (got[0] == dy[0] * 2).all()
 
 
+def test_l2_norm_backward_without_axes(dev: pk.Device) -> None:
+    """One number is a row of one, whose norm does not change its sign: the gradient is zero."""
+    dst = dev.ones(())
+    kernels.l2_norm_backward(dev.tensor(np.float32(2.0)), dev.tensor(np.float32(3.0)), dst)
+    assert dst.shape == () and dst.item() == 0.0
+
+
 def test_layer_norm_backward_gives_the_same_bits_again(dev: pk.Device) -> None:
     rng = np.random.default_rng(0)
     for shape in ((2000, 48), (40, 16384)):
