@@ -67,3 +67,10 @@ def test_javascript_gets_all_of_it() -> None:
     for key in ("grid", "paramsBytes", "units", "features", "dtypes"):
         assert f"{key}: " in text
     assert f"row: {contract.GRID_ROW}, max: {contract.GRID_MAX}" in text
+
+
+def test_bfloat16_is_accepted_with_both_other_floats() -> None:
+    both = contract.FLOATS[:2]
+    assert contract.accepted((*both, "int32")) == ("float32", "float16", "bfloat16", "int32")
+    for dtypes in (("float32",), ("float16", "int32"), contract.FLOATS, ("bool", *contract.FLOATS)):
+        assert contract.accepted(dtypes) == dtypes

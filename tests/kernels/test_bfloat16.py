@@ -40,11 +40,14 @@ def widened(kernel: str) -> set[str]:
 
 @functools.cache
 def small_cases() -> dict[str, list[Case]]:
-    """Small cases with tensors in question, by kernel."""
+    """Cases with tensors in question, by kernel: the smallest first, but behind those of 16 KiB or
+    more, which have several workgroups."""
     found: dict[str, list[Case]] = {}
     for case in cases(64):
         if case.function is None and replaced(case):
             found.setdefault(case.kernel, []).append(case)
+    for several in found.values():
+        several.sort(key=lambda case: (case.footprint < 1 << 14, case.footprint))
     return found
 
 
