@@ -23,15 +23,13 @@ SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
 DEPTHS = (16, 256, 4096)
 LETTERS = {
     "gemv": "v", "mul_mat/16x64": "a", "mul_mat/32x128": "b", "mul_mat/32": "s",
-    "mul_mat/64": "m", "gemm_tile": "G", "gemm_few/16x64": "A", "gemm_few/32x128": "B",
-    "gemm_few/64x128": "M",
+    "mul_mat/64": "m", "gemm_tile": "G",
 }  # fmt: skip
 
 
 def body(caps: Caps, rows: int, cols: int, depth: int) -> str:
-    """The letter of the body, for operands with k last; the plan exchanges the operands if there
-    are few columns."""
-    s = GemmShape(1, rows, cols, depth, lines=True)
+    """The letter of the body; the plan exchanges the operands if there are few columns."""
+    s = GemmShape(1, rows, cols, depth)
     if (min(rows, cols) <= NARROW and rows > cols) or few_columns(caps, s):
         s = s._replace(rows=cols, cols=rows)
     return LETTERS[choose(caps, s).body]
@@ -42,13 +40,11 @@ def picture(table: str) -> Iterator[str]:
     caps = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named(table))
     yield "```text"
     yield "   ".join(f"K = {depth:<{2 * len(SIDES) + 3}}" for depth in DEPTHS).rstrip()
-    used = set()
     for rows in SIDES:
-        maps = [[body(caps, rows, n, depth) for n in SIDES] for depth in DEPTHS]
-        used |= {letter for line in maps for letter in line}
-        yield "    ".join(f"{rows:>5} {' '.join(line)}" for line in maps)
+        maps = (" ".join(body(caps, rows, n, depth) for n in SIDES) for depth in DEPTHS)
+        yield "    ".join(f"{rows:>5} {line}" for line in maps)
     yield f"columns: {', '.join(map(str, SIDES))}; rows down"
-    yield ", ".join(f"{letter} {name}" for name, letter in LETTERS.items() if letter in used)
+    yield ", ".join(f"{letter} {name}" for name, letter in LETTERS.items())
     yield "```"
 
 

@@ -22,9 +22,6 @@ deep:        -m pykernels bench flash_attn --shape 1x8x8x2048x2048x256 --shape 1
 deepunits:   -m pykernels bench flash_attn --engine dawn-matrix --dtype float16 --shape 1x8x8x2048x2048x256 --shape 1x8x8x2048x2048x512 --config attention_tile/large --parts
 halves16:    -m pykernels bench mul_mat --dtype float16 --shape 16x4096x4096 --shape 32x4096x4096 --shape 64x4096x4096
 rows64:      -m pykernels bench mul_mat --shape 64x14336x4096 --config 'gemm_tile splits=7' --config 'mul_mat/64 splits=2'
-lines16:     -m pykernels bench mul_mat --dtype float16 --dtype float32 --shape 16x4096x4096 --shape 16x14336x4096 --config 'gemm_few/16x64 splits=16' --config 'gemm_few/16x64 splits=4' --config 'gemm_few/16x64 splits=32'
-lines32:     -m pykernels bench mul_mat --dtype float16 --dtype float32 --shape 32x4096x4096 --shape 32x14336x4096 --config 'gemm_few/32x128 splits=16' --config 'gemm_few/32x128 splits=4' --config 'gemm_few/32x128 splits=8'
-lines64:     -m pykernels bench mul_mat --dtype float16 --dtype float32 --shape 64x4096x4096 --shape 64x14336x4096 --config 'gemm_few/64x128 splits=12' --config 'gemm_few/64x128 splits=3' --config 'gemm_few/64x128 splits=7'
 networks:    -m bench.networks
 winograd:    -m pykernels bench conv2d --shape 8x128x28x28x128x3x3x1x1x1 --shape 8x64x56x56x64x3x3x1x1x1 --config 'winograd/2' --config 'winograd/4'
 resnet:      -m bench.networks --only resnet-50

@@ -32,10 +32,10 @@ from pykernels.errors import ArgumentError
 from ._read import matches, merged, section, typed
 from ._user import MARK, OFF, Adapter, is_of, path_of, save
 from ._write import as_toml, changes
-from .schema import Gemv, Matmul, Tile, Tuning
+from .schema import Gemv, Matmul, Tuning
 
 __all__ = [
-    "OFF", "TABLES", "Adapter", "Found", "Gemv", "Matmul", "Tile", "Tuning", "as_data", "as_file",
+    "OFF", "TABLES", "Adapter", "Found", "Gemv", "Matmul", "Tuning", "as_data", "as_file",
     "as_toml", "changes", "for_adapter", "load", "measured", "named", "of_data", "path_of", "save",
     "shipped", "with_section",
 ]  # fmt: skip

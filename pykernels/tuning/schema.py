@@ -51,7 +51,7 @@ class Gemv:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A tile of mul_mat.wgsl or gemm_few.wgsl."""
+    """A tile of mul_mat.wgsl."""
 
     least: int  # with fewer workgroups (splits included) a smaller tile is chosen
     busy: int  # workgroups that keep the device busy
@@ -129,7 +129,6 @@ class Matmul:
     gemv_depth: int  # gemv needs a k above this number times rows minus 1
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
-    gemm_few: Mapping[str, Tile]
     gemm_tile: GemmTile
     gemm_mma: Mapping[str, GemmMma]
     gemm_mma_i8: Mapping[str, GemmMma]

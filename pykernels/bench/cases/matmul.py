@@ -142,7 +142,7 @@ def rms_norm_linear(
             tensors["high"] = Operand(high, "uint32", values=any_words)
     else:
         tensors["w"] = Operand((m, k), own)
-    tensors["dst"] = Operand((m // 2,), own)
+    tensors["dst"] = Operand((m // 2,), cast(DTypeName, out or dtype))
     args = {"quant": quant, "activation": "silu", "gated": True}
     return Case("rms_norm_linear", tensors, args, (m, k), note=quant)
 
@@ -331,13 +331,13 @@ def of_blocks(edge: int) -> Iterator[Case]:
 def behind_norms(edge: int) -> Iterator[Case]:
     """The cases of rms_norm_linear: gate and up of Llama 3.2 1B."""
     shape = cut(16384, edge), cut(2048, edge)
-    for dtype, quant in (
-        ("float16", ""),
-        ("float32", ""),
-        ("float16", "q4_0"),
-        ("float16", "q6_k"),
+    for dtype, out, quant in (
+        ("float16", "", ""),
+        ("float32", "", ""),
+        ("float16", "", "q4_0"),
+        ("float16", "float32", "q6_k"),  # its products of random blocks exceed float16
     ):
-        yield rms_norm_linear(shape, dtype, quant=quant)
+        yield rms_norm_linear(shape, dtype, out, quant)
 
 
 def of_experts(edge: int) -> Iterator[Case]:

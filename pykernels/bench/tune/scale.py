@@ -15,8 +15,6 @@ _WORKGROUPS = (
     ("matmul", "gemv", "busy"), ("matmul", "gemv", "busy_rows"), ("matmul", "gemv", "lane_groups"),
     *(("matmul", "mul_mat", tile, key)
       for tile in ("32", "64", "16x64", "32x128") for key in ("busy", "least")),
-    *(("matmul", "gemm_few", tile, key)
-      for tile in ("16x64", "32x128", "64x128") for key in ("busy", "least")),
     ("matmul", "gemm_tile", "least"),
     ("matmul", "splitk_reduce", "busy"), ("matmul", "gemv_i8", "busy"),
     ("matmul", "gemv_i8", "busy_rows"), ("matmul", "gemv_i8", "lane_groups"),

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from pykernels._generated.bodies import (
     gemm_f16acc,
-    gemm_few,
     gemm_mma,
     gemm_tile,
     gemv,
@@ -43,7 +42,6 @@ from .select import (
     FEW,
     GEMM,
     HELD,
-    LINES,
     MMA,
     NARROW,
     SPLIT,
@@ -123,16 +121,14 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     usual, alike = p, p.a.dtype == p.b.dtype  # the order that all tiles have texts for
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
-    lines = alike and _in_lines(p.a) and _in_lines(p.b)
     narrow = min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols
-    if narrow or (alike and few_columns(caps, p.shape._replace(halves=half, lines=lines))):
+    if narrow or (alike and few_columns(caps, p.shape._replace(halves=half))):
         p = p.swapped()
     split = not half and (precision == "split" or SPLIT_UNASKED)
     # Rounding a result to float16 costs more than summing in one piece.
     whole_sums = fast or (half and precision is None and p.dst.dtype.name == "float16")
     longest = 0 if whole_sums else longest_slice(p.shape.depth)
     shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, longest=longest)
-    shape = shape._replace(lines=lines)
     choice = choose(caps, shape)
     if choice.body.startswith(MMA):
         return _gemm_mma(caps, scratch, p, choice, longest)
@@ -149,31 +145,8 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
         return _gemm_f16acc(caps, scratch, usual, choice)
     if choice.body == GEMM:
         return _gemm_tile(caps, scratch, usual, choice)
-    if choice.body in LINES:
-        return _few(caps, scratch, p, choice)
     few = alike and choice.body in FEW
     return _tiled(caps, scratch, p if few else usual, choice.body, choice.splits)
-
-
-def _in_lines(v: View) -> bool:
-    """True if k runs along memory in whole loads of 16 bytes."""
-    return v.vectorizable(16 // v.dtype.itemsize)
-
-
-def _few(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """Few rows of operands with k last, which are read in whole lines."""
-    s, own = p.shape, TILES[choice.body]
-    k = split_k(s.depth, choice.splits, 128 // p.a.dtype.itemsize)
-    out, is_partial, after = target(caps, scratch, p, k)
-    (a, _), (b, _) = _vectors(p.a), _vectors(p.b)
-    step = gemm_few.step(
-        caps, spread(a, out), spread(b, out), None if is_partial else p.bias,
-        None if is_partial else p.residual, out,
-        TILE=tile_of(choice.body), depth=s.depth, split_depth=k.depth, split_batches=s.batches,
-        across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
-        activation=0 if is_partial else p.activation, is_partial=int(is_partial),
-    )  # fmt: skip
-    return [step, *after]
 
 
 def _load(v: View) -> tuple[View, int, bool]:

@@ -6,43 +6,35 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykernels._generated.bodies import gemm_few, gemm_tile, gemv, mul_mat, splitk_reduce
-from pykernels.plans.cost import product_seconds, splitk_seconds, tile_of, waves
+from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
+from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
 from pykernels.plans.mma import Tile
 from pykernels.steps import Candidate, Caps, cdiv, forced
 from pykernels.tuning import Gemv, Matmul, Tuning
-from pykernels.tuning import Tile as TileTable
 
 from . import select_mma as mma
 
 __all__ = [
     "BODIES",
-    "FEW", "GEMM", "HELD", "LINES", "MMA", "NARROW", "SPLIT", "TILES",
-    "GemmChoice", "GemmShape", "GemmTail",
+    "FEW", "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
     "candidates", "choose", "few_columns", "gemm_seconds", "gemv_splits", "k_splits", "lane_bits",
     "reduce_bits", "units_seconds",
 ]  # fmt: skip
 
-# The tiles of mul_mat.wgsl, gemm_few.wgsl and gemm_tile.wgsl.
-TILES: dict[str, mul_mat.Config | gemm_few.Config | gemm_tile.Config] = {
+# The tiles of mul_mat.wgsl and gemm_tile.wgsl.
+TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
     "mul_mat/32": mul_mat.CONFIGS["32"],
     "mul_mat/64": mul_mat.CONFIGS["64"],
     "mul_mat/16x64": mul_mat.CONFIGS["16x64"],
     "mul_mat/32x128": mul_mat.CONFIGS["32x128"],
-    "gemm_few/16x64": gemm_few.CONFIGS["16x64"],
-    "gemm_few/32x128": gemm_few.CONFIGS["32x128"],
-    "gemm_few/64x128": gemm_few.CONFIGS["64x128"],
     "gemm_tile": gemm_tile.CONFIGS["64x128"],
 }
 GEMM = "gemm_tile"
 MMA = "gemm_mma"
 SPLIT = "gemm_split"
 FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products with few rows
-LINES = tuple(body for body in TILES if body.startswith("gemm_few"))
-FEW = {*(f"mul_mat/{tile}" for tile in FEW_ROWS), *LINES}
-# The fewest rows first; of two bodies for as many rows, that which reads whole lines.
-FEW_ORDER = sorted(FEW, key=lambda body: (TILES[body].BM, body))
+FEW = {f"mul_mat/{tile}" for tile in FEW_ROWS}
 # The rows of the smaller operand that gemv holds, at most `most`; and the columns of a workgroup
 # whose invocations do not split k.
 HELD = gemv.CONFIGS
@@ -68,7 +60,6 @@ class GemmShape(NamedTuple):
     halves: bool = False  # both operands are f16, or may be rounded to it
     split: bool = False  # operands that are f32 may be split into planes of halves
     longest: int = 0  # k that matrix units may sum within the f32 bound; 0: all
-    lines: bool = False  # both operands have one dtype and k last, in whole loads of 16 bytes
 
 
 class GemmTail(NamedTuple):
@@ -95,17 +86,18 @@ class GemmChoice(NamedTuple):
 def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     """The body and the splits for one product."""
     found = forced(caps, GemmChoice, s)
-    if found is not None and (s.lines or found.body not in LINES):
+    if found is not None:
         return found
     t = caps.tuning.matmul
     if _takes_gemv(t, s):
         return GemmChoice("gemv", gemv_splits(t.gemv, s))
     if s.halves and (tiles := [x for x in mma.TILES if mma.may(caps, x)]):
         return _mma_choice(caps.tuning, s, tiles)
-    for body in FEW_ORDER:
-        if s.rows <= TILES[body].BM and s.cols >= TILES[body].BN and _may_few(caps, s, body):
-            splits = _few_splits(caps.tuning, s, body)
-            if splits * _tiles(s, body) >= _few_table(t, body).least:
+    for tile in FEW_ROWS:
+        body = f"mul_mat/{tile}"
+        if s.rows <= TILES[body].BM and s.cols >= TILES[body].BN and _may(caps, body):
+            splits = _tile_splits(caps.tuning, s, tile)
+            if splits * _tiles(s, body) >= t.mul_mat[tile].least:
                 return GemmChoice(body, splits)
     if min(s.rows, s.cols) > t.gemm_tile.side:
         large = _large_choice(caps, s)
@@ -121,7 +113,7 @@ def few_columns(caps: Caps, s: GemmShape) -> bool:
     """True for products with so few columns that a tile for few rows can compute them if the
     operands are exchanged: another tile would compute many columns that do not exist."""
     units = s.halves and any(mma.may(caps, tile) for tile in mma.TILES)
-    fits = any(s.cols <= TILES[body].BM and _may_few(caps, s, body) for body in FEW)
+    fits = any(s.cols <= TILES[body].BM and _may(caps, body) for body in FEW)
     return fits and s.rows > s.cols and not units
 
 
@@ -137,14 +129,7 @@ def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
         why = "" if tile == "32" or _may(caps, body) else "not in the tuning table, or too large"
         if not why and tile in FEW_ROWS and s.rows > TILES[body].BM:
             why = f"{s.rows} rows: more than {TILES[body].BM}"
-        splits = _few_splits(t, s, body) if body in FEW else _tile_splits(t, s, tile)
-        found.append(Candidate(GemmChoice(body, splits), None, why))
-    for body in LINES:
-        why = "" if s.rows <= TILES[body].BM else f"{s.rows} rows: more than {TILES[body].BM}"
-        why = why if s.lines else "an operand without k last in 16 bytes, or two dtypes"
-        if not _may(caps, body):
-            why = "not in the tuning table, or too large"
-        found.append(Candidate(GemmChoice(body, _few_splits(t, s, body)), None, why))
+        found.append(Candidate(GemmChoice(body, _tile_splits(t, s, tile)), None, why))
     if _may(caps, GEMM):
         best = min(_gemm_choices(t, s), key=lambda c: _gemm_seconds(t, s, c))
         found.append(Candidate(best, _gemm_seconds(t, s, best)))
@@ -176,10 +161,6 @@ def _takes_gemv(t: Matmul, s: GemmShape) -> bool:
 
 def _may(caps: Caps, body: str) -> bool:
     return body in caps.tuning.matmul.bodies and _fits(caps, body)
-
-
-def _may_few(caps: Caps, s: GemmShape, body: str) -> bool:
-    return _may(caps, body) and (s.lines or body not in LINES)
 
 
 def _fits(caps: Caps, body: str) -> bool:
@@ -316,18 +297,9 @@ def gemv_splits(own: Gemv, s: GemmShape) -> int:
 
 def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
+    if tile in FEW_ROWS:  # one wave: the product waits for memory, and a second wave starts late
+        return max(1, min(own.busy // _tiles(s, f"mul_mat/{tile}"), s.depth // own.shortest, 64))
     return k_splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
-
-
-def _few_table(t: Matmul, body: str) -> TileTable:
-    tile = tile_of(body)
-    return t.gemm_few[tile] if body in LINES else t.mul_mat[tile]
-
-
-def _few_splits(t: Tuning, s: GemmShape, body: str) -> int:
-    """One wave: the product waits for memory, and a second wave starts late."""
-    own = _few_table(t.matmul, body)
-    return max(1, min(own.busy // _tiles(s, body), s.depth // own.shortest, 64))
 
 
 def k_splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
