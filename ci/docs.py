@@ -293,8 +293,9 @@ def dtypes_page() -> Iterator[str]:
     """Dtypes, and the dtypes that each kernel accepts."""
     yield from page("Dtypes", "pykernels/dtypes.py and the kernels' specs")
     yield (
-        "A dtype is one of numpy's names, a short one of WGSL (`f32 f16 bf16 c64 i32 u32 i16 u16`) or "
-        "of numpy (`f4 f2 i4 u4 i2 u2 i1 u1`), or the numpy dtype; full names are what is printed. "
+        "A dtype is one of numpy's names, a short one of WGSL (`f32 f16 bf16 c64 i32 u32 i16 "
+        "u16`) or of numpy (`f4 f2 i4 u4 i2 u2 i1 u1`), or the numpy dtype; full names are what "
+        "is printed. "
         "`i8` and `u8` are refused: WGSL means bits and numpy bytes. float64 arrays are refused "
         "with a hint to convert them. Sums are float32 whatever the operands are, unless an "
         "argument (`precision`) says otherwise."

@@ -26,7 +26,6 @@ var<workgroup> halves: array<vec2<f32>, 2048>;
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${fft.flags()}
   let near = p.near == 1u;
   let first_column = g * p.columns;
   let columns = min(p.columns, p.rows * p.across - first_column);
@@ -39,7 +38,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let j = whole - row * p.across;
     let x_base = x_row(row);
     var v: vec2<f32>;
-    ${fft.load(["v"], "x_base", ["j + n * p.across"])}
+    ${fft.load(["v"], "x_base", ["j + n * p.across"], "p.size")}
     if (p.span > 1u) { v = times(v, outer_twiddle(n * (j % p.span) * p.step)); }
     halves[column * p.size + n] = v;
   }

@@ -40,10 +40,7 @@
 ${fft.functions()}
 //% if LANES > 1
 var<workgroup> shared_part: array<f32, ${WG * E}>;
-fn place(column: u32, n: u32, near: bool) -> u32 {
-  let i = select(column * ${N}u + n, n * ${C}u + column, near);
-  return i ^ ((i >> 5u) & 31u);
-}
+fn place(i: u32) -> u32 { return i ^ ((i >> 5u) & 31u); }
 //% endif
 
 @compute @workgroup_size(${WG})
@@ -59,24 +56,47 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = safe / p.across;
   let j = safe - row * p.across;
   let x_base = x_row(row);
-  ${fft.flags()}
+  let first_read = j + t * p.across;
+  let read_step = ${LANES}u * p.across;
 //% set all = []
 //% set read = []
 //% set written = []
 //% for e in range(E)
 //% set _ = all.append("v" ~ e)
-//% set _ = read.append("j + (t + " ~ e * LANES ~ "u) * p.across")
-//% set _ = written.append("first + (t + " ~ e * LANES ~ "u) * p.span")
+//% set _ = read.append("first_read + " ~ e ~ "u * read_step")
+//% set _ = written.append("first_written + " ~ e ~ "u * written_step")
   var v${e}: vec2<f32>;
 //% endfor
-  ${fft.load(all, "x_base", read)}
+  ${fft.load(all, "x_base", read, N ~ "u")}
   let before = j % p.span;
   if (p.span > 1u) {
+    // Element t + e LANES: w^(t unit) is of this invocation, the powers w^(e LANES unit) are the same
+    // for all invocations of a column; those of e = 4 a + b are products of two of them.
     let unit = before * p.step;
-//% for e in range(E)
-    v${e} = times(v${e}, outer_twiddle((t + ${e * LANES}u) * unit));
+    let own = outer_twiddle(t * unit);
+//% for e in range(1, [E, 4] | min)
+    let near${e} = times(own, outer_twiddle(${e * LANES}u * unit));
+//% endfor
+    v0 = times(v0, own);
+//% for e in range(1, [E, 4] | min)
+    v${e} = times(v${e}, near${e});
+//% endfor
+//% for far in range(4, E, 4)
+    {
+      let far = outer_twiddle(${far * LANES}u * unit);
+      v${far} = times(v${far}, times(own, far));
+//% for e in range(1, 4)
+      v${far + e} = times(v${far + e}, times(near${e}, far));
+//% endfor
+    }
 //% endfor
   }
+//% if LANES > 1
+  // Places in workgroup memory: element n of the column is at start + n apart.
+  let apart = select(1u, ${C}u, near);
+  let start = select(column * ${N}u, column, near);
+  let own_start = start + t * apart;
+//% endif
 //% set ns = namespace(done=1)
 //% for R in radices
 //% set is_first = loop.first
@@ -103,15 +123,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   {
     let n = t + ${b * LANES}u;
     let k = n % ${ns.done}u;
-    let first = (n - k) * ${R}u + k;
+    let first = start + ((n - k) * ${R}u + k) * apart;
 //% for q in range(R)
-    shared_part[place(column, first + ${q * ns.done}u, near)] = v${b + q * PER}.${part};
+    shared_part[place(first + ${q * ns.done}u * apart)] = v${b + q * PER}.${part};
 //% endfor
   }
 //% endfor
   workgroupBarrier();
 //% for e in range(E)
-  v${e}.${part} = shared_part[place(column, t + ${e * LANES}u, near)];
+  v${e}.${part} = shared_part[place(own_start + ${e * LANES}u * apart)];
 //% endfor
 //% endfor
 //% set ns.done = ns.done * R
@@ -119,6 +139,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   if (whole >= p.rows * p.across) { return; }
   let dst_base = dst_row(row);
-  let first = (j - before) * ${N}u + before;
+  let first_written = (j - before) * ${N}u + before + t * p.span;
+  let written_step = ${LANES}u * p.span;
   ${fft.store(all, "dst_base", written)}
 }

@@ -77,7 +77,10 @@ def conj(x: Array, *, out: Tensor | None = None) -> Array:
     if not is_complex(given):
         run(_CONJ, (given, result))
     else:
-        if result is not given:
+        same = result._location == given._location
+        if not same and result._block is given._block:
+            given = given.copy()
+        if not same:
             run(_CONJ, (_part(given, 0), _part(result, 0)))
         floats.neg(_part(given, 1), out=_part(result, 1))
     return call.leave(result)

@@ -38,6 +38,10 @@ def p(*shape: int) -> Array:
 
 Q, IMAGE = (1, 2, 8, 8), (1, 4, 6, 6)
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "angle": ((f(3, 4) + 1j * f(3, 4),), {}),
+    "complex": ((f(3, 4), f(3, 4)), {}),
+    "conj": (((f(3, 4) + 1j * f(3, 4)).astype("c8"),), {}),
+    "conjugate": (((f(3, 4) + 1j * f(3, 4)).astype("c8"),), {}),
     "adaptive_avg_pool1d": ((f(2, 3, 6), 6), {}),
     "adaptive_avg_pool2d": ((f(*IMAGE), 6), {}),
     "adaptive_avg_pool2d_backward": ((f(*IMAGE), IMAGE), {}),

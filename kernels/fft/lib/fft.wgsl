@@ -18,38 +18,48 @@ fn outer_twiddle(m: u32) -> vec2<f32> {
 
 // Read the elements `places` of a row that begins at `base` into the variables `v`, as zeros beyond
 // the end. All loads come first, at clamped places.
-//% macro load(v, base, places)
+//% macro load(v, base, places, factor)
 //% for e in range(v | length)
   let place${e} = ${places[e]};
-//% if S == 8
-  // The second half of a symmetric spectrum has the conjugates of the first.
-  let mirrored${e} = is_half & (2u * place${e} > p.length);
-  let at${e} = select(place${e}, p.length - place${e}, mirrored${e});
-  let read${e} = bitcast<vec2<f32>>(x_mem[${base} + min(at${e}, p.taken - 1u) * p.x_cs]);
-//% else
-  let read${e} = vec2<f32>(bitcast<f32>(x_mem[${base} + min(place${e}, p.taken - 1u) * p.x_cs]), 0.0f);
-//% endif
 //% endfor
+//% if S == 8
+  if ((p.flags & 32u) != 0u) {
+    // The second half of a symmetric spectrum has the conjugates of the first.
 //% for e in range(v | length)
-//% if S == 8
-  ${v[e]} = select(vec2<f32>(), read${e}, (at${e} < p.taken) & (place${e} < p.length));
-  ${v[e]}.y = select(${v[e]}.y, -${v[e]}.y, conjugate_read != mirrored${e});
-//% else
-  ${v[e]} = select(vec2<f32>(), read${e}, place${e} < p.taken);
-//% endif
+    {
+      let mirrored = 2u * place${e} > p.length;
+      let at = select(place${e}, p.length - place${e}, mirrored);
+      let read = bitcast<vec2<f32>>(x_mem[${base} + min(at, p.taken - 1u) * p.x_cs]);
+      ${v[e]} = select(vec2<f32>(), read, (at < p.taken) & (place${e} < p.length));
+      ${v[e]}.y = select(${v[e]}.y, -${v[e]}.y, mirrored);
+    }
 //% endfor
+  } else {
+//% else
+  {
+//% endif
+//% for e in range(v | length)
+//% set i = base ~ " + min(place" ~ e ~ ", p.taken - 1u) * p.x_cs"
+    ${v[e]} = ${"bitcast<vec2<f32>>(x_mem[" ~ i ~ "])" if S == 8 else "vec2<f32>(bitcast<f32>(x_mem[" ~ i ~ "]), 0.0f)"};
+//% endfor
+    if (p.taken < p.across * ${factor}) {
+//% for e in range(v | length)
+      ${v[e]} = select(vec2<f32>(), ${v[e]}, place${e} < p.taken);
+//% endfor
+    }
+  }
+//% if S == 8
+  if ((p.flags & 1u) != 0u) {
+//% for e in range(v | length)
+    ${v[e]}.y = -${v[e]}.y;
+//% endfor
+  }
+//% endif
   if ((p.flags & 2u) != 0u) {
 //% for e in range(v | length)
     ${v[e]} = times(${v[e]}, table_at(p.before + min(place${e}, p.length - 1u)));
 //% endfor
   }
-//% endmacro
-
-//% macro flags()
-//% if S == 8
-  let is_half = (p.flags & 32u) != 0u;
-  let conjugate_read = (p.flags & 1u) != 0u;
-//% endif
 //% endmacro
 
 // Write the variables `v` to the elements `places` of a row that begins at `base`.
