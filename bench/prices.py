@@ -61,6 +61,7 @@ _WHY = {
         "conv_transpose3d",
         "cosine_similarity",
         "ctc_loss",
+        "deform_conv2d",
         "diag",
         "dot",
         "dropout",
