@@ -199,7 +199,7 @@ def deform_conv2d(
     if factors is not None:
         columns = elementwise("c * m", c=columns, m=factors.reshape(n * parts, 1, -1))
     columns = columns.reshape(n, groups, inner * taps, -1)
-    y = matmul(w.astype("float32").reshape(groups, outs // groups, inner * taps), columns)
+    y: Any = matmul(w.astype("float32").reshape(groups, outs // groups, inner * taps), columns)
     y = y.reshape(n, outs, *large)
     if more is not None:
         y = elementwise("y + b", y=y, b=more.reshape(-1, 1, 1))
