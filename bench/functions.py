@@ -253,6 +253,7 @@ def _images(g: Given) -> NamedCall:
         "max_unpool2d": lambda: pk.max_unpool2d(small, at, 2),
         "resize": lambda: pk.resize(image, (32, 32)),
         "interpolate": lambda: pk.interpolate(image, 32),
+        "deform_conv2d": lambda: pk.deform_conv2d(image, image[:, :2], taps[..., :1, :1]),
         "grid_sample": lambda: pk.grid_sample(image, grid),
         "roi_align": lambda: pk.roi_align(image, g.square[:, :4], g.labels * 0, 4),
         "pixel_shuffle": lambda: pk.pixel_shuffle(image, 2),

@@ -220,7 +220,7 @@ def ssm_scan(
         of.fit(name, key, (batch, length, groups, depth))
     of.fit("state", of["state"], (batch, heads, depth, *inner))
     of.fit("d", of["d"], (heads,))
-    step = elementwise("softplus(dt)", dt=of["dt"]) if smooth else of["dt"]
+    step: Any = elementwise("softplus(dt)", dt=of["dt"]) if smooth else of["dt"]
     wide = t[..., None] if single else t
     sizes = (batch, length, heads, depth)
     b_, c_ = (_by_head(key, heads) for key in keys)
@@ -288,8 +288,8 @@ class _Given:
 
     def full(self, name: str, text: str = "") -> Any:
         """Factors for each row."""
-        g = self[name]
-        g = elementwise(text, g=g) if text else g
+        given = self[name]
+        g: Any = elementwise(text, g=given) if text else given
         return (g[..., None] if g.ndim == 3 else g).broadcast_to(self.sizes)
 
     def scaled(self, scale: float | None) -> Any:
@@ -327,7 +327,7 @@ class _Given:
         state = self["state"]
         if state is None:
             state = self._device.zeros((1, 1, 1, 1)).broadcast_to(shape)
-        y = self._device.empty(v.shape)
+        y: Any = self._device.empty(v.shape)
         if length:
             last = self._device.empty((batch, 1, *shape[1:]))
             _wrapper.linear_recurrence(

@@ -13,6 +13,7 @@ from pykernels._generated.wrappers import roi_align as _wrapper
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import choice, flag, integer, real
 from pykernels.device import Tensor
+from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.rules.resize import sides
 from pykernels.runtime.whole import whole
@@ -21,7 +22,7 @@ from ._boxes import kept_boxes
 
 __all__ = ["nms", "roi_align"]
 
-_FLOATS = ("float32", "float16")
+_FLOATS: tuple[DTypeName, ...] = ("float32", "float16")
 _X, _BOXES, _INDEX, *_REST = _roi_align.KERNEL.args
 _ROI = replace(
     _roi_align.KERNEL,

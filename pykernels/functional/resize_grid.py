@@ -9,22 +9,33 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pykernels._generated.kernels.maximum import KERNEL
+from pykernels._generated.operations.matmul import matmul
 from pykernels._generated.operations.move import gather
 from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
-from pykernels.call.scalars import choice, flag
+from pykernels.call.scalars import choice, flag, integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.runtime.whole import whole
 
 from .elementwise import elementwise
+from .fill_sequences import arange
 
-__all__ = ["grid_sample"]
+__all__ = ["deform_conv2d", "grid_sample"]
 
 _ARGS = tuple(
     replace(KERNEL.args[0], name=name, dtypes=("float32", "float16")) for name in ("input", "grid")
 )
 _GRID = replace(KERNEL, name="grid_sample", args=_ARGS)
+_DEFORM = replace(
+    KERNEL,
+    name="deform_conv2d",
+    args=tuple([
+        replace(_ARGS[0], name=name, optional=name in ("bias", "mask"))
+        for name in ("x", "offset", "weight", "bias", "mask")
+    ]),
+)  # fmt: skip
+Pair = int | Sequence[int]
 Mode = Literal["bilinear", "nearest", "bicubic"]
 Padding = Literal["zeros", "border", "reflection"]
 # Places far outside, infinities and NaN become places just outside.
@@ -103,6 +114,110 @@ def grid_sample(
         else:
             found = _mixed(flat, sizes, at)
     return call.leave(found.reshape((*x.shape[:2], *places.shape[1:-1])).astype(x.dtype))
+
+
+@whole
+def deform_conv2d(
+    x: Array, offset: Array, weight: Array, bias: Array | None = None, stride: Pair = 1,
+    padding: Pair = 0, dilation: Pair = 1, mask: Array | None = None,
+) -> Array:  # fmt: skip
+    """Convolution whose taps are read beside their places (torchvision.ops, ONNX DeformConv).
+
+    Tap k of result pixel (i, j) reads x at its usual place plus an offset of its own, between
+    pixels: a mix of four, of which those outside count as 0. Computed in f32 by calls that all
+    have gradients: the taps as columns, and one product.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, H, W).
+        offset: float32 or float16, (N, 2 G KH KW, OH, OW): for each of G groups of channels and
+            each tap the offset in rows, and that in columns.
+        weight: float32 or float16, (O, C / groups, KH, KW), which says how many groups there are.
+        bias: float32 or float16, (O,).
+        stride: Distance between windows, an integer or (rows, columns).
+        padding: Zeros around x, an integer or (rows, columns).
+        dilation: Distance between taps, an integer or (rows, columns).
+        mask: Factors of the taps, float32 or float16, (N, G KH KW, OH, OW).
+
+    Returns:
+        (N, O, OH, OW), of x's dtype: a numpy array if all arguments are, else a Tensor.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
+
+    Source: Dai and others 2017; Zhu and others 2019 (mask).
+    """
+    op = "deform_conv2d"
+    steps, around, gaps = (
+        _pair(op, name, v)
+        for name, v in (("stride", stride), ("padding", padding), ("dilation", dilation))
+    )
+    call = Call(_DEFORM, x, offset, weight, bias, mask)
+    image, moved, w = (
+        call.tensor("x", x),
+        call.tensor("offset", offset),
+        call.tensor("weight", weight),
+    )
+    more, factors = call.tensor("bias", bias), call.tensor("mask", mask)
+    if image.ndim != 4 or w.ndim != 4 or not math.prod(image.shape[1:]):
+        raise ShapeError(
+            f"[{op}] x must be (N, C, H, W) with pixels and weight (O, C / groups, KH, KW) but "
+            f"they have shapes {image.shape} and {w.shape}"
+        )
+    n, channels, *sizes = image.shape
+    outs, inner, *kernel = w.shape
+    groups, taps = channels // max(inner, 1), math.prod(kernel)
+    if not inner or channels % inner or outs % groups or not taps:
+        raise ShapeError(
+            f"[{op}] weight must divide {channels} channels into groups but has shape {w.shape}"
+        )
+    large = [
+        (sizes[a] + 2 * around[a] - gaps[a] * (kernel[a] - 1) - 1) // steps[a] + 1 for a in range(2)
+    ]
+    parts = moved.shape[1] // (2 * taps) if moved.ndim == 4 else 0
+    if moved.shape != (n, 2 * parts * taps, *large) or not parts or channels % parts:
+        raise ShapeError(
+            f"[{op}] offset must be ({n}, {2 * taps} G, {large[0]}, {large[1]}) with G a divisor "
+            f"of {channels} but has shape {moved.shape}"
+        )
+    for name, t, shape in (("mask", factors, (n, parts * taps, *large)), ("bias", more, (outs,))):
+        if t is not None and t.shape != shape:
+            raise ShapeError(f"[{op}] {name} must have shape {shape} but has {t.shape}")
+    places = moved.reshape(n * parts, *kernel, 2, *large)
+    at = []
+    for axis in range(2):
+        # (KH, 1, 1, 1) and (OH, 1), or (KW, 1, 1) and (OW,), beside (N G, KH, KW, OH, OW)
+        more_axes = (None,) * (1 - axis)
+        tap, pixel = (
+            arange(0.0, float(k), device=image.device) for k in (kernel[axis], large[axis])
+        )
+        place = elementwise(
+            "float32(p) + t * gap + i * step - pad", p=places[:, :, :, axis],
+            t=tap[(slice(None), None, None, *more_axes)], i=pixel[(slice(None), *more_axes)],
+            gap=float(gaps[axis]), step=float(steps[axis]), pad=float(around[axis]),
+        )  # fmt: skip
+        at.append(_there(place))
+    flat = image.astype("float32").reshape(n * parts, channels // parts, -1)
+    columns: Any = _mixed(flat, sizes, at)
+    if factors is not None:
+        columns = elementwise("c * m", c=columns, m=factors.reshape(n * parts, 1, -1))
+    columns = columns.reshape(n, groups, inner * taps, -1)
+    y: Any = matmul(w.astype("float32").reshape(groups, outs // groups, inner * taps), columns)
+    y = y.reshape(n, outs, *large)
+    if more is not None:
+        y = elementwise("y + b", y=y, b=more.reshape(-1, 1, 1))
+    return call.leave(y.astype(image.dtype))
+
+
+def _pair(op: str, name: str, value: Pair) -> tuple[int, int]:
+    """Two integers, or one for both."""
+    both = value if isinstance(value, Sequence) else (value, value)
+    if isinstance(both, str) or len(both) != 2:
+        raise ArgumentError(f"[{op}] {name} must be an integer or two but is {value!r:.60}")
+    found = [integer(op, name, v) for v in both]
+    least = 0 if name == "padding" else 1
+    if min(found) < least:
+        raise ArgumentError(f"[{op}] {name} must be from {least} up but is {value!r:.60}")
+    return found[0], found[1]
 
 
 def _place(at: Tensor, size: int, corners: bool) -> Tensor:

@@ -44,7 +44,6 @@ def linear_recurrence_budget(
     over rows, and those of the exponential of a factor. The recurrence of absolute values has the
     sums of all terms, so n of its units bound the error (Higham, section 3.1)."""
     length, depth = q.shape[1], q.shape[3]
-    absolute = [np.abs(x.astype(np.float64)) for x in (q, k, v)]
     factors = decay.astype(np.float64)
     each = 5.0 + (0 if pair is None else depth + 3)
     if rate is not None:
@@ -52,8 +51,8 @@ def linear_recurrence_budget(
         each += 4 + 2 * float(np.abs(factors).max(initial=0))
         factors = np.exp(factors)
     y, states = linear_recurrence(
-        *absolute, np.abs(factors), np.abs(state), None if pair is None else np.abs(pair), None,
-        every, before,
+        np.abs(q), np.abs(k), np.abs(v), np.abs(factors), np.abs(state),
+        None if pair is None else np.abs(pair), None, every, before,
     )  # fmt: skip
     unit = (length * each + depth + 4) * 2.0**-24
     return unit * y, unit * states

@@ -51,4 +51,5 @@ def falling(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def short(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Vectors whose products with each other are far below 1."""
-    return rng.uniform(-0.3, 0.3, shape) / shape[-1] ** 0.5
+    found: Array = rng.uniform(-0.3, 0.3, shape) / shape[-1] ** 0.5
+    return found

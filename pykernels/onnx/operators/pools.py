@@ -203,9 +203,11 @@ def max_unpool(node: Node, x: Any, index: Any, shape: Any = None) -> Any:
 
 @op("Col2Im", host=(1, 2))
 def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
+    given = node.attributes
+    if len(size) == 3:
+        return _volume(node, x, [int(n) for n in size], [int(k) for k in block])
     if len(size) != 2:
         raise refuse(node, f"{len(size)} axes of space")
-    given = node.attributes
     around = given.get("pads", [0, 0, 0, 0])
     kernel = tuple(int(k) for k in block)
     full = (int(size[0]) + around[0] + around[2], int(size[1]) + around[1] + around[3])
@@ -214,6 +216,28 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
         stride=tuple(given.get("strides", (1, 1))),
     )  # fmt: skip
     return y[:, :, around[0] : full[0] - around[2], around[1] : full[1] - around[3]]
+
+
+def _volume(node: Node, x: Any, size: list[int], kernel: list[int]) -> Any:
+    """Volumes from columns: for each plane of the kernel the images of columns, which are added to
+    the planes where they belong."""
+    steps, gaps = spaced(node, 3)
+    around = node.attributes.get("pads", [0] * 6)
+    full = [n + around[a] + around[3 + a] for a, n in enumerate(size)]
+    count = [(full[a] - gaps[a] * (kernel[a] - 1) - 1) // steps[a] + 1 for a in range(3)]
+    channels, taps = x.shape[1] // math.prod(kernel), kernel[1] * kernel[2]
+    parts = x.reshape(x.shape[0], channels, kernel[0], taps, count[0], count[1] * count[2])
+    y = x.device.zeros((x.shape[0], channels, *full), x.dtype)
+    for k in range(kernel[0]):
+        columns = parts[:, :, k].transpose(0, 3, 1, 2, 4)
+        columns = columns.reshape(x.shape[0] * count[0], channels * taps, count[1] * count[2])
+        planes = pk.fold(columns, full[1:], kernel[1:], dilation=gaps[1:], stride=steps[1:])
+        planes = planes.reshape(x.shape[0], count[0], channels, *full[1:]).swapaxes(1, 2)
+        first = k * gaps[0]
+        own = y[:, :, first : first + (count[0] - 1) * steps[0] + 1 : steps[0]]
+        own[...] = own + planes
+    return y[:, :, around[0] : full[0] - around[3], around[1] : full[1] - around[4],
+             around[2] : full[2] - around[5]]  # fmt: skip
 
 
 @op("LRN")

@@ -121,3 +121,14 @@ def conv_transpose(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
         groups=groups, activation=kind,
     )  # fmt: skip
     return y if rank == 4 else y[:, :, 0]
+
+
+@op("DeformConv")
+def deform_conv(node: Node, x: Any, w: Any, offset: Any, bias: Any = None, mask: Any = None) -> Any:
+    if x.ndim != 4:
+        raise refuse(node, f"{x.ndim - 2} axes of space")
+    steps, gaps = spaced(node, 2)
+    around = list(node.attributes.get("pads", [0] * 4))
+    if around[:2] != around[2:]:
+        raise refuse(node, f"pads {around}")
+    return pk.deform_conv2d(x, offset, w, bias, steps, around[:2], gaps, mask)
