@@ -25,7 +25,7 @@ import pykernels as pk
 
 try:
     import psutil  # which distributed brings
-    from distributed import Client, LocalCluster, WorkerPlugin, as_completed, get_worker
+    from distributed import Client, LocalCluster, Nanny, WorkerPlugin, as_completed, get_worker
 except ImportError as e:
     sys.exit(f"this example needs the package {e.name}: pip install distributed")
 
@@ -47,6 +47,13 @@ class OneAdapter(WorkerPlugin):
 
     def teardown(self, worker: Any) -> None:
         worker.device.close()
+
+
+class Patient(Nanny):
+    """Waits longer than Dask's five seconds for a worker that ends: it frees its device first."""
+
+    async def close(self, timeout: float = 60, reason: str = "nanny-close") -> str:
+        return await super().close(timeout=timeout, reason=reason)
 
 
 def adapters() -> list[pk.AdapterInfo]:
@@ -115,6 +122,7 @@ def main() -> None:
             LocalCluster(
                 n_workers=args.workers or len(adapters()),
                 threads_per_worker=1,  # a device works on one task at a time
+                worker_class=Patient,
                 dashboard_address=None,
             )
         )

@@ -13,8 +13,9 @@ import pytest
 
 from codegen.build import Build
 from pykernels.dtypes import DTYPES
+from pykernels.export._javascript import plan_module
 from pykernels.export._record import CAPS
-from pykernels.export._translate import translate
+from pykernels.export._translate import Module, translate
 from pykernels.export._write import runtime, static
 from pykernels.tensors.layout import View, contiguous_strides
 
@@ -107,10 +108,14 @@ def test_the_body_module_has_the_rows_as_typed_data(built: Build) -> None:
 def test_plans_in_javascript_read_the_same_rows(
     built: Build, tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: dict[str, str] = {}
+    done: dict[str, Module] = {}
     translate("toy.toy", tmp_path / "pykernels" / "plans", done)
     source = json.loads(built.files["javascript.json"])
-    made = [source["bodies"]["toy"]["js"], static("module/5_python.js"), *done.values()]
+    made = [
+        source["bodies"]["toy"]["js"],
+        static("module/5_python.js"),
+        *map(plan_module, done.values()),
+    ]
     script = """
 for (const n of [10, 500, 1500]) {
   const views = [0, 1].map((slot) => new View(slot, dtypes.float32, [n], [4], 0, true));
