@@ -156,6 +156,9 @@ def instrumented(
         except BufferStateError:
             reports.unchecked += 1
             return False
+        if memory.nbytes + context.caps.alignment > context.caps.max_binding:
+            reports.unchecked += 1  # a test that makes bindings small
+            return False
         if kernel not in kernels:
             kernels[kernel] = checking._checked_kernel.__wrapped__(kernel)
         launch(

@@ -4,7 +4,6 @@ line. `python -m tests.proofs.instrumented` runs all kernels.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 
@@ -15,7 +14,7 @@ import pykernels as pk
 from pykernels.runtime import lower
 from pykernels.validate import Source, find_naga, find_tint, validate
 from pykernels.wgsl.texts import of_body, read_manifest
-from tests.conftest import DRIVERS, FULL
+from tests.conftest import FULL
 from tests.kernels.test_surplus_groups import ALONE, more
 from tests.proofs.instrument import Instrument
 from tests.proofs.instrumented import (
@@ -26,6 +25,7 @@ from tests.proofs.instrumented import (
     requests,
     without_barrier,
 )
+from tests.runtime._helpers import open_device
 
 # Kernels of several families whose texts compile in little time.
 KERNELS = ("cross_entropy", "get_rows", "quantize", "softmax", "sum")
@@ -36,8 +36,7 @@ ALL = [n for n, f in FACTS.items() if not f["row"]] + ["add", "exp", "where"]
 @pytest.fixture
 def fresh() -> Iterator[pk.Device]:
     """A device without compiled texts."""
-    engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")
-    with pk.Device(DRIVERS.get(driver), engine=engine or "wgpu") as dev:
+    with open_device() as dev:
         yield dev
 
 

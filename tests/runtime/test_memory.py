@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 import weakref
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.runtime.budget import UNUSED
+from pykernels.runtime.buffers import Buffers
 from pykernels.runtime.engine import get_engine
 from pykernels.runtime.memory import MemoryStats
 from tests.runtime._helpers import ENGINE, check_works, open_device, raw_buffer
@@ -298,3 +300,8 @@ def test_a_buffer_that_was_handed_out_comes_back_as_what_it_is(dev: pk.Device) -
     np.testing.assert_array_equal(y.numpy(), a)
     pk.kernels.add(x, y, again)  # one buffer, read and written
     np.testing.assert_array_equal(x.numpy(), 2 * a + 1)
+
+
+@pytest.mark.parametrize(("most", "largest"), [(1 << 28, 1 << 28), (1000, 992), (15, 0)])
+def test_the_largest_buffer_is_a_multiple_of_16(most: int, largest: int) -> None:
+    assert Buffers(get_engine(ENGINE), None, most, threading.RLock()).largest == largest

@@ -80,6 +80,12 @@ def test_group_norm_of_vectors_images_and_in_place(dev: pk.Device) -> None:
     calls.check()
 
 
+def test_group_norm_of_one_channel(dev: pk.Device) -> None:
+    calls = NormCalls(dev)
+    add_all(calls, (3, 1, 4, 5), 1, "float32")
+    calls.check()
+
+
 def test_group_norm_without_parameters(dev: pk.Device) -> None:
     calls = NormCalls(dev)
     x, dy = (calls.rng.normal(1, 1, (3, 4, 6, 6)).astype("f4") for _ in range(2))
