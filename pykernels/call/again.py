@@ -265,7 +265,9 @@ def _traced(
         if kind is tuple or kind is list:
             return kind([replaced(v) for v in value])
         if kind is QTensor:
-            return QTensor.of_planes(value.kind, value.shape, [replaced(t) for t in _planes(value)])
+            return QTensor._of_planes(
+                value.kind, value.shape, [replaced(t) for t in _planes(value)]
+            )
         return value
 
     new_args = [replaced(a) for a in args]
@@ -303,7 +305,7 @@ def _original(result: Any, tensors: Sequence[Tensor], used: Sequence[Tensor]) ->
         return kind([_original(r, tensors, used) for r in result])
     if kind is QTensor:
         planes = [_original(t, tensors, used) for t in _planes(result)]
-        return QTensor.of_planes(result.kind, result.shape, planes)
+        return QTensor._of_planes(result.kind, result.shape, planes)
     if kind is _TENSOR:
         for t, stand_in in zip(tensors, used, strict=True):
             if result is stand_in:
@@ -395,7 +397,7 @@ def _kept(
         if kind is tuple or kind is list:
             return kind, tuple([formed(v) for v in value])
         if kind is QTensor:
-            made = functools.partial(QTensor.of_planes, value.kind, value.shape)
+            made = functools.partial(QTensor._of_planes, value.kind, value.shape)
             return made, tuple([formed(t) for t in _planes(value)])
         if value is None:
             return -1

@@ -64,7 +64,7 @@ class QTensor:
         return made
 
     @classmethod
-    def of_planes(
+    def _of_planes(
         cls, kind: BlockType, shape: tuple[int, ...], planes: Sequence[Tensor]
     ) -> QTensor:
         """A tensor of planes that exist: low, scales, and high if its type has this plane."""
