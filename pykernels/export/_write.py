@@ -103,8 +103,8 @@ def collect(
         if records and not everything:
             live[name] = None
         else:
-            own, texts = variants_of(built, source, name, dtypes)
-            wanted |= {*texts}
+            own, found = variants_of(built, source, name, dtypes)
+            wanted |= {*found}
             used += own
         if live[name] is None and not records:
             idle.append(name)
@@ -225,7 +225,7 @@ def untranslated() -> Iterator[str]:
                 yield f"{e} (the plan of {name})"
 
 
-def plan_of(facts: dict[str, Any]) -> str:
+def plan_of(facts: Mapping[str, Any]) -> str:
     """The module of a kernel's plan, from the folder of plans."""
     return f"{facts['family']}.{facts['plan'] or facts['of']}"
 

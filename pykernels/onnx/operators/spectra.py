@@ -17,7 +17,9 @@ def _transformed(x: Any, length: int, inverse: bool, onesided: bool) -> Any:
     x = x.astype("float32")  # a contiguous copy
     count = length // 2 + 1 if onesided else length
     z = x[..., 0] if x.shape[-1] == 1 else pk.view_as_complex(x)
-    found = pk.fft.rfft if onesided and x.shape[-1] == 1 else pk.fft.ifft if inverse else pk.fft.fft
+    found: Any = (
+        pk.fft.rfft if onesided and x.shape[-1] == 1 else pk.fft.ifft if inverse else pk.fft.fft
+    )
     return pk.view_as_real(found(z, length))[..., :count, :]
 
 
