@@ -13,24 +13,20 @@ or a byte budget the function itself runs, because there its launches may differ
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from pykernels.device import Device, Tensor, _Tensor, default_device
+from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import NAMES
-from pykernels.runtime.blocks import Storage, storage_of
+from pykernels.runtime.blocks import storage_of
 from pykernels.runtime.context import Context, budgeted
-from pykernels.runtime.handle import Handle
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import live
 from pykernels.runtime.scopes import Scope
-from pykernels.steps import Kernel
-from pykernels.tensors.layout import Layout
 from pykernels.tensors.quantised import QTensor
 
 from . import autocast
+from .traces import TENSOR, Kept, Trace, Untraceable, keep, planes_of
 
 __all__ = ["again", "again_without_tensors", "not_kept"]
 
@@ -38,70 +34,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_TRACES = 4096  # of a device
-MAX_STEPS = 64  # launches of a kept call
-MAX_WRITTEN = 1 << 12  # bytes that a kept call writes to the device
 _PLAIN = frozenset((int, bool, str, type, type(None), type(NAMES["float32"])))
-_TENSOR: Any = _Tensor  # the class of all tensors
 _ONCE, _NEVER = "once", "never"  # what is known of a call that is not kept
 _GONE = object()
-
-
-class _Step(NamedTuple):
-    """One launch of a kept call."""
-
-    new: tuple[tuple[int, int, Layout], ...]  # slots of new memory, its bytes and layout
-    views: tuple[tuple[int, int, Layout, int], ...]  # slots, of which slots, layouts, first bytes
-    kernel: Kernel
-    options: tuple[Any, ...]
-    scalars: tuple[float, ...]
-    pick: Callable[[list[Any]], tuple[Any, ...]]  # its tensors among the slots
-    last: tuple[int, ...]  # slots that no later launch uses
-
-
-class _Kept(NamedTuple):
-    """A kept call. Its slots hold the tensors of a call like it: the arguments first, then
-    constants, new memory and views; the last slot holds None."""
-
-    caps: object  # the plans of another table may need other launches
-    constants: tuple[tuple[int, Callable[[], Storage | None], int, Layout], ...]
-    more: tuple[None, ...]  # the slots after the arguments
-    steps: tuple[_Step, ...]
-    new: tuple[tuple[int, int, Layout], ...]  # what only the result needs
-    views: tuple[tuple[int, int, Layout, int], ...]
-    result: Any  # a slot, or a function and the forms of its arguments
-
-
-class _Untraceable(Exception):
-    """The call cannot be kept."""
-
-
-class _Trace:
-    """The allocations and launches of a call while it runs."""
-
-    def __init__(self) -> None:
-        self.whole = True  # False: it did something else, too
-        self.new: dict[weakref.ref[Storage], int] = {}
-        self.written: dict[weakref.ref[Storage], Storage] = {}  # by the host
-        self.launches: list[tuple[tuple[Any, ...], list[Any], tuple[float, ...]]] = []
-
-    def allocated(self, storage: Storage, nbytes: int) -> None:
-        self.new[weakref.ref(storage)] = nbytes
-
-    def launched(
-        self, key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...]
-    ) -> None:
-        # Storages by weak references, so that the call's memory is reused as without a trace.
-        seen = [None if t is None else (weakref.ref(t._storage), t._offset, t._layout)
-                for t in tensors]  # fmt: skip
-        self.launches.append((key, seen, scalars))
-
-    def uploaded(self, storage: Storage, nbytes: int) -> None:
-        self.written[weakref.ref(storage)] = storage
-        self.whole &= nbytes <= MAX_WRITTEN
-
-    def spoil(self) -> None:
-        """The call needs the host."""
-        self.whole = False
 
 
 def again(function: Callable[P, R]) -> Callable[P, R]:
@@ -133,7 +68,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
         a: Any
         for a in args:
             kind = type(a)
-            if kind is _TENSOR:
+            if kind is TENSOR:
                 given.append(a)
                 key.append(a._layout)
             elif kind in _PLAIN:
@@ -142,7 +77,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
                 return function(*args, **kwargs)
         for name, a in kwargs.items():
             kind = type(a)
-            if kind is _TENSOR:
+            if kind is TENSOR:
                 given.append(a)
                 key += (name, a._layout)
             elif kind in _PLAIN:
@@ -168,7 +103,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
             if len(traces) >= MAX_TRACES:
                 traces.clear()
             traces[found] = _ONCE  # a call that comes once only is not worth a trace
-        elif kept.__class__ is _Kept and kept.caps is context.caps:
+        elif kept.__class__ is Kept and kept.caps is context.caps:
             done = _repeat(kept, context, given)
             if done is not _GONE:
                 return done  # type: ignore[no-any-return]
@@ -188,7 +123,7 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
         key += (kind, len(value))
         for v in value:
             inner = type(v)
-            if inner is _TENSOR:
+            if inner is TENSOR:
                 given.append(v)
                 key.append(v._layout)
             elif inner in _PLAIN:
@@ -196,7 +131,7 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
             elif not _add(key, given, inner, v):
                 return False
     elif kind is QTensor:
-        planes = _planes(value)
+        planes = planes_of(value)
         given += planes
         key += (QTensor, value.type, value.shape, *[t._layout for t in planes])
     elif kind is Device:
@@ -235,10 +170,6 @@ def _pattern(given: Sequence[Any]) -> list[tuple[int, int]]:
     return found
 
 
-def _planes(q: QTensor) -> list[Tensor]:
-    return [q.low, q.scales] if q.high is None else [q.low, q.scales, q.high]
-
-
 # -- the first calls ------------------------------------------------------------------------------
 
 
@@ -250,7 +181,7 @@ def _traced(
 
     So a view tells which argument it is a view of, although arguments may share a buffer.
     """
-    tensors = [t for t in given if t.__class__ is _TENSOR]
+    tensors = [t for t in given if t.__class__ is TENSOR]
     if any([t._context is not context for t in given]):
         return function(*args, **kwargs)  # which raises
     before = [t._storage.checks for t in tensors]
@@ -259,20 +190,20 @@ def _traced(
 
     def replaced(value: Any) -> Any:
         kind = type(value)
-        if kind is _TENSOR:
+        if kind is TENSOR:
             used.append(next(stand_ins))
             return used[-1]
         if kind is tuple or kind is list:
             return kind([replaced(v) for v in value])
         if kind is QTensor:
             return QTensor._of_planes(
-                value.kind, value.shape, [replaced(t) for t in _planes(value)]
+                value.kind, value.shape, [replaced(t) for t in planes_of(value)]
             )
         return value
 
     new_args = [replaced(a) for a in args]
     new_kwargs = {n: replaced(a) for n, a in kwargs.items()}
-    trace = _Trace()
+    trace = Trace()
     scope = Scope("trace", trace, context)
     caps = context.caps
     try:
@@ -285,8 +216,8 @@ def _traced(
         if stand_in._storage.checks is not checks:  # the call wrote to it
             t._storage.checks = stand_in._storage.checks
     try:
-        context.traces[key] = _kept(trace, given, used, result, caps)
-    except _Untraceable:
+        context.traces[key] = keep(trace, given, used, result, caps)
+    except Untraceable:
         context.traces[key] = _NEVER
     return _original(result, tensors, used)
 
@@ -294,7 +225,7 @@ def _traced(
 def _stand_in(t: Tensor) -> Tensor:
     storage = storage_of(t._block)
     storage.checks = t._storage.checks
-    found: Tensor = _TENSOR(t._context, storage, t._offset, t._layout)
+    found: Tensor = TENSOR(t._context, storage, t._offset, t._layout)
     return found
 
 
@@ -304,151 +235,46 @@ def _original(result: Any, tensors: Sequence[Tensor], used: Sequence[Tensor]) ->
     if kind is tuple or kind is list:
         return kind([_original(r, tensors, used) for r in result])
     if kind is QTensor:
-        planes = [_original(t, tensors, used) for t in _planes(result)]
+        planes = [_original(t, tensors, used) for t in planes_of(result)]
         return QTensor._of_planes(result.kind, result.shape, planes)
-    if kind is _TENSOR:
+    if kind is TENSOR:
         for t, stand_in in zip(tensors, used, strict=True):
             if result is stand_in:
                 return t
             if result._storage is stand_in._storage:
-                return _TENSOR(result._context, t._storage, result._offset, result._layout)
+                return TENSOR(result._context, t._storage, result._offset, result._layout)
     return result
-
-
-class _Slots:
-    """The slots of a call that is traced."""
-
-    def __init__(self, trace: _Trace, given: Sequence[Any], used: Sequence[Tensor]) -> None:
-        self._trace = trace
-        self.count = len(given)
-        places = [i for i, t in enumerate(given) if t.__class__ is _TENSOR]
-        # For each storage the slot of a tensor in it, its first byte and its layout.
-        self._bases = {
-            weakref.ref(t._storage): (i, t._offset, t._layout)
-            for i, t in zip(places, used, strict=True)
-        }
-        self._arguments = frozenset(self._bases)
-        self._known: dict[tuple[int, Layout, int], int] = {}  # slots of views
-        self.constants: list[tuple[int, Callable[[], Storage | None], int, Layout]] = []
-        self.new: list[tuple[int, int, Layout]] = []  # of the step that is looked at
-        self.views: list[tuple[int, int, Layout, int]] = []
-        self.last: dict[int, int] = {}  # the last step that uses a slot, or a view of it
-
-    def own(self, at: weakref.ref[Storage]) -> bool:
-        """True for memory of an argument, or memory that the call made."""
-        return at in self._arguments or at in self._trace.new
-
-    def slot(self, at: weakref.ref[Storage], offset: int, lay: Layout, step: int) -> int:
-        """The slot of a tensor."""
-        base = self._bases.get(at)
-        if base is None:
-            base = self._bases[at] = self.count, offset, lay
-            if at in self._trace.new:
-                base = self._bases[at] = self.count, 0, lay
-                self.new.append((self.count, self._trace.new[at], lay))
-            else:
-                self.constants.append((self.count, _lasting(self._trace, at), offset, lay))
-            self.count += 1
-        slot, first, whole = base
-        if at in self._trace.new:
-            self.last[slot] = step
-        if lay is whole and offset == first:
-            return slot
-        view = slot, lay, offset - first
-        found = self._known.get(view)
-        if found is None:
-            found = self._known[view] = self.count
-            self.views.append((found, *view))
-            self.count += 1
-        if at in self._trace.new:
-            self.last[found] = step
-        return found
-
-    def taken(self) -> tuple[tuple[tuple[int, int, Layout], ...], Any]:
-        """New memory and new views since the last call of this."""
-        found = tuple(self.new), tuple(self.views)
-        self.new, self.views = [], []
-        return found
-
-
-def _kept(
-    trace: _Trace, given: Sequence[Any], used: Sequence[Tensor], result: Any, caps: object
-) -> _Kept:
-    """What a call did, in a form that is repeated."""
-    if not trace.whole or len(trace.launches) > MAX_STEPS:
-        raise _Untraceable
-    slots = _Slots(trace, given, used)
-    steps: list[Any] = []
-    for i, (key, tensors, scalars) in enumerate(trace.launches):
-        kernel: Kernel = key[0]
-        for arg, t in zip(kernel.args, tensors, strict=True):
-            if t is not None and arg.role == "out" and not slots.own(t[0]):
-                raise _Untraceable  # it changes a constant
-        places = [-1 if t is None else slots.slot(t[0], t[1], t[2], i) for t in tensors]
-        steps.append((*slots.taken(), kernel, key[1], scalars, places))
-
-    def formed(value: Any) -> Any:
-        kind = type(value)
-        if kind is _TENSOR:
-            at = weakref.ref(value._storage)
-            if not slots.own(at):
-                raise _Untraceable
-            return slots.slot(at, value._offset, value._layout, len(steps))
-        if kind is tuple or kind is list:
-            return kind, tuple([formed(v) for v in value])
-        if kind is QTensor:
-            made = functools.partial(QTensor._of_planes, value.kind, value.shape)
-            return made, tuple([formed(t) for t in _planes(value)])
-        if value is None:
-            return -1
-        raise _Untraceable
-
-    form = formed(result)
-    new, views = slots.taken()
-    made = []
-    for i, (fresh, seen, kernel, options, scalars, places) in enumerate(steps):
-        ends = tuple([slot for slot, last in slots.last.items() if last == i])
-        pick = itemgetter(*places, -1)  # of several slots it returns a tuple
-        made.append(_Step(fresh, seen, kernel, options, scalars, pick, ends))
-    more = (None,) * (slots.count + 1 - len(given))
-    return _Kept(caps, tuple(slots.constants), more, tuple(made), new, views, form)
-
-
-def _lasting(trace: _Trace, at: weakref.ref[Storage]) -> Callable[[], Storage | None]:
-    """The storage of a constant. The device owns it, or this function, if the call wrote it."""
-    storage = trace.written.get(at)
-    return at if storage is None else lambda: storage
 
 
 # -- calls like them ------------------------------------------------------------------------------
 
 
-def _repeat(kept: _Kept, context: Context, slots: list[Any]) -> Any:
+def _repeat(kept: Kept, context: Context, slots: list[Any]) -> Any:
     """The result of a call like the kept one, with these arguments; `_GONE` if a constant is."""
     slots += kept.more
     for slot, constant, offset, lay in kept.constants:
         storage = constant()
         if storage is None:
             return _GONE
-        slots[slot] = _TENSOR(context, storage, offset, lay)
+        slots[slot] = TENSOR(context, storage, offset, lay)
     if context.guarded:
         context.check()
     for new, views, kernel, options, scalars, pick, last in kept.steps:
         for slot, nbytes, lay in new:
-            slots[slot] = _TENSOR(context, context.allocate(nbytes), 0, lay)
+            slots[slot] = TENSOR(context, context.allocate(nbytes), 0, lay)
         for slot, of, lay, delta in views:
             t = slots[of]
-            slots[slot] = _TENSOR(context, t._storage, t._offset + delta, lay)
+            slots[slot] = TENSOR(context, t._storage, t._offset + delta, lay)
         tensors = pick(slots)[:-1]
         places = [None if t is None else t._location for t in tensors]
         launch((kernel, options, *places), tensors, scalars)
         for slot in last:
             slots[slot] = None
     for slot, nbytes, lay in kept.new:
-        slots[slot] = _TENSOR(context, context.allocate(nbytes), 0, lay)
+        slots[slot] = TENSOR(context, context.allocate(nbytes), 0, lay)
     for slot, of, lay, delta in kept.views:
         t = slots[of]
-        slots[slot] = _TENSOR(context, t._storage, t._offset + delta, lay)
+        slots[slot] = TENSOR(context, t._storage, t._offset + delta, lay)
     form = kept.result
     return slots[form] if form.__class__ is int else _made(form, slots)
 

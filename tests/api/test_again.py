@@ -15,7 +15,7 @@ import pytest
 import pykernels as pk
 from bench import functions
 from pykernels import functional
-from pykernels.call import again
+from pykernels.call import again, traces
 from pykernels.runtime.context import Context
 
 pytestmark = pytest.mark.gpu
@@ -26,7 +26,7 @@ OTHERS = {"ctc_loss", "histogram"}
 
 def kept(dev: pk.Device) -> int:
     """The number of kept calls."""
-    return sum(isinstance(t, again._Kept) for t in dev._context.traces.values())
+    return sum(isinstance(t, traces.Kept) for t in dev._context.traces.values())
 
 
 def names() -> list[str]:
@@ -343,7 +343,7 @@ def test_other_tables_plan_anew(dev: pk.Device) -> None:
     x = dev.rand((2, 4), seed=0)
     for _ in range(3):
         pk.roll(x, 1, 1)
-    before = [t for t in dev._context.traces.values() if isinstance(t, again._Kept)]
+    before = [t for t in dev._context.traces.values() if isinstance(t, traces.Kept)]
     with force(dev, tuning="generic-large"):
         got = [pk.roll(x, 1, 1).numpy() for _ in range(3)]
     assert before and all(np.array_equal(g, np.roll(x.numpy(), 1, 1)) for g in got)

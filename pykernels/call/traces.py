@@ -1,0 +1,189 @@
+"""What a call of layer two does while it is traced, and the form in which `again` keeps it."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from pykernels.device import Tensor, _Tensor
+from pykernels.runtime.blocks import Storage
+from pykernels.runtime.handle import Handle
+from pykernels.steps import Kernel
+from pykernels.tensors.layout import Layout
+from pykernels.tensors.quantised import QTensor
+
+__all__ = ["TENSOR", "Kept", "Step", "Trace", "Untraceable", "keep", "planes_of"]
+
+MAX_STEPS = 64  # launches of a kept call
+MAX_WRITTEN = 1 << 12  # bytes that a kept call writes to the device
+TENSOR: Any = _Tensor  # the class of all tensors
+
+
+class Step(NamedTuple):
+    """One launch of a kept call."""
+
+    new: tuple[tuple[int, int, Layout], ...]  # slots of new memory, its bytes and layout
+    views: tuple[tuple[int, int, Layout, int], ...]  # slots, of which slots, layouts, first bytes
+    kernel: Kernel
+    options: tuple[Any, ...]
+    scalars: tuple[float, ...]
+    pick: Callable[[list[Any]], tuple[Any, ...]]  # its tensors among the slots
+    last: tuple[int, ...]  # slots that no later launch uses
+
+
+class Kept(NamedTuple):
+    """A kept call. Its slots hold the tensors of a call like it: the arguments first, then
+    constants, new memory and views; the last slot holds None."""
+
+    caps: object  # the plans of another table may need other launches
+    constants: tuple[tuple[int, Callable[[], Storage | None], int, Layout], ...]
+    more: tuple[None, ...]  # the slots after the arguments
+    steps: tuple[Step, ...]
+    new: tuple[tuple[int, int, Layout], ...]  # what only the result needs
+    views: tuple[tuple[int, int, Layout, int], ...]
+    result: Any  # a slot, or a function and the forms of its arguments
+
+
+class Untraceable(Exception):
+    """The call cannot be kept."""
+
+
+class Trace:
+    """The allocations and launches of a call while it runs."""
+
+    def __init__(self) -> None:
+        self.whole = True  # False: it did something else, too
+        self.new: dict[weakref.ref[Storage], int] = {}
+        self.written: dict[weakref.ref[Storage], Storage] = {}  # by the host
+        self.launches: list[tuple[tuple[Any, ...], list[Any], tuple[float, ...]]] = []
+
+    def allocated(self, storage: Storage, nbytes: int) -> None:
+        self.new[weakref.ref(storage)] = nbytes
+
+    def launched(
+        self, key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...]
+    ) -> None:
+        # Storages by weak references, so that the call's memory is reused as without a trace.
+        seen = [None if t is None else (weakref.ref(t._storage), t._offset, t._layout)
+                for t in tensors]  # fmt: skip
+        self.launches.append((key, seen, scalars))
+
+    def uploaded(self, storage: Storage, nbytes: int) -> None:
+        self.written[weakref.ref(storage)] = storage
+        self.whole &= nbytes <= MAX_WRITTEN
+
+    def spoil(self) -> None:
+        """The call needs the host."""
+        self.whole = False
+
+
+def planes_of(q: QTensor) -> list[Tensor]:
+    return [q.low, q.scales] if q.high is None else [q.low, q.scales, q.high]
+
+
+class _Slots:
+    """The slots of a call that is traced."""
+
+    def __init__(self, trace: Trace, given: Sequence[Any], used: Sequence[Tensor]) -> None:
+        self._trace = trace
+        self.count = len(given)
+        places = [i for i, t in enumerate(given) if t.__class__ is TENSOR]
+        # For each storage the slot of a tensor in it, its first byte and its layout.
+        self._bases = {
+            weakref.ref(t._storage): (i, t._offset, t._layout)
+            for i, t in zip(places, used, strict=True)
+        }
+        self._arguments = frozenset(self._bases)
+        self._known: dict[tuple[int, Layout, int], int] = {}  # slots of views
+        self.constants: list[tuple[int, Callable[[], Storage | None], int, Layout]] = []
+        self.new: list[tuple[int, int, Layout]] = []  # of the step that is looked at
+        self.views: list[tuple[int, int, Layout, int]] = []
+        self.last: dict[int, int] = {}  # the last step that uses a slot, or a view of it
+
+    def own(self, at: weakref.ref[Storage]) -> bool:
+        """True for memory of an argument, or memory that the call made."""
+        return at in self._arguments or at in self._trace.new
+
+    def slot(self, at: weakref.ref[Storage], offset: int, lay: Layout, step: int) -> int:
+        """The slot of a tensor."""
+        base = self._bases.get(at)
+        if base is None:
+            base = self._bases[at] = self.count, offset, lay
+            if at in self._trace.new:
+                base = self._bases[at] = self.count, 0, lay
+                self.new.append((self.count, self._trace.new[at], lay))
+            else:
+                self.constants.append((self.count, _lasting(self._trace, at), offset, lay))
+            self.count += 1
+        slot, first, whole = base
+        if at in self._trace.new:
+            self.last[slot] = step
+        if lay is whole and offset == first:
+            return slot
+        view = slot, lay, offset - first
+        found = self._known.get(view)
+        if found is None:
+            found = self._known[view] = self.count
+            self.views.append((found, *view))
+            self.count += 1
+        if at in self._trace.new:
+            self.last[found] = step
+        return found
+
+    def taken(self) -> tuple[tuple[tuple[int, int, Layout], ...], Any]:
+        """New memory and new views since the last call of this."""
+        found = tuple(self.new), tuple(self.views)
+        self.new, self.views = [], []
+        return found
+
+
+def keep(
+    trace: Trace, given: Sequence[Any], used: Sequence[Tensor], result: Any, caps: object
+) -> Kept:
+    """What a call did, in a form that is repeated."""
+    if not trace.whole or len(trace.launches) > MAX_STEPS:
+        raise Untraceable
+    slots = _Slots(trace, given, used)
+    steps: list[Any] = []
+    for i, (key, tensors, scalars) in enumerate(trace.launches):
+        kernel: Kernel = key[0]
+        for arg, t in zip(kernel.args, tensors, strict=True):
+            if t is not None and arg.role == "out" and not slots.own(t[0]):
+                raise Untraceable  # it changes a constant
+        places = [-1 if t is None else slots.slot(t[0], t[1], t[2], i) for t in tensors]
+        steps.append((*slots.taken(), kernel, key[1], scalars, places))
+
+    def formed(value: Any) -> Any:
+        kind = type(value)
+        if kind is TENSOR:
+            at = weakref.ref(value._storage)
+            if not slots.own(at):
+                raise Untraceable
+            return slots.slot(at, value._offset, value._layout, len(steps))
+        if kind is tuple or kind is list:
+            return kind, tuple([formed(v) for v in value])
+        if kind is QTensor:
+            made = functools.partial(QTensor._of_planes, value.kind, value.shape)
+            return made, tuple([formed(t) for t in planes_of(value)])
+        if value is None:
+            return -1
+        raise Untraceable
+
+    form = formed(result)
+    new, views = slots.taken()
+    made = []
+    for i, (fresh, seen, kernel, options, scalars, places) in enumerate(steps):
+        ends = tuple([slot for slot, last in slots.last.items() if last == i])
+        pick = itemgetter(*places, -1)  # of several slots it returns a tuple
+        made.append(Step(fresh, seen, kernel, options, scalars, pick, ends))
+    more = (None,) * (slots.count + 1 - len(given))
+    return Kept(caps, tuple(slots.constants), more, tuple(made), new, views, form)
+
+
+def _lasting(trace: Trace, at: weakref.ref[Storage]) -> Callable[[], Storage | None]:
+    """The storage of a constant. The device owns it, or this function, if the call wrote it."""
+    storage = trace.written.get(at)
+    return at if storage is None else lambda: storage
