@@ -14,9 +14,9 @@
 #   mutants      600 small wrong changes, and which test finds them (hours; goes on where it was)
 #   survivors    ten minutes of tests for each mutant that survived
 #
-# Without a part: laws, grid, allocations, losses, files and exhaustive. MUTANTS=FILE is
-# where mutants are noted (build/mutants.jsonl), SEED=N another 600. On another driver:
-# PYKERNELS_TEST_COLUMN and VK_ICD_FILENAMES as in ci/drivers.sh.
+# Without a part: laws, grid, allocations, losses, files and exhaustive. SEED=N makes
+# other mutants, MUTANTS=FILE is where they are noted (tests/proofs/mutants-N.jsonl). On another
+# driver: PYKERNELS_TEST_COLUMN and VK_ICD_FILENAMES as in ci/drivers.sh.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,8 +28,8 @@ if [[ -z ${PYKERNELS_TEST_COLUMN:-} ]]; then
     has_adapter || setup_lavapipe
     export PYKERNELS_TEST_COLUMN=wgpu-lavapipe
 fi
-mutants=${MUTANTS:-build/mutants.jsonl}
 seed=${SEED:-1}
+mutants=${MUTANTS:-tests/proofs/mutants-$seed.jsonl}
 mkdir -p build
 
 for part in "${@:-laws grid allocations losses files exhaustive}"; do

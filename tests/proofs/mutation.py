@@ -64,7 +64,7 @@ class Mutant:
     kind: str
     path: str
     change: str
-    outcome: str  # killed, stillborn, survived
+    outcome: str  # killed, stillborn, survived; equivalent, by hand: it changes no number
     by: str = ""  # the test that failed
     seconds: float = 0.0
 
@@ -260,7 +260,7 @@ def recorded(paths: Sequence[Path]) -> list[Mutant]:
     for path in paths:
         for line in path.read_text().splitlines() if path.exists() else []:
             mutant = Mutant(**json.loads(line))
-            if mutant.outcome not in ("stillborn", "budget"):
+            if mutant.outcome != "stillborn":
                 found[mutant.number] = mutant
     return [found[number] for number in sorted(found)]
 
@@ -322,7 +322,8 @@ def again(seed: int, into: Path, seconds: float, tree: Path) -> None:
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def table(paths: tuple[Path, ...]) -> None:
     """Print the score by family, by kind of file and by kind of change."""
-    mutants = recorded(paths)
+    every = recorded(paths)
+    mutants = [m for m in every if m.outcome != "equivalent"]
     for title, key in (
         ("family", lambda m: m.family),
         ("kind of file", lambda m: m.kind),
@@ -335,9 +336,9 @@ def table(paths: tuple[Path, ...]) -> None:
             of = sum(n for (k, _), n in counts.items() if name in (k, "all"))
             low, high = interval(killed, of)
             print(f"| {name} | {of} | {killed} | {killed / of:.1%} | {low:.1%} to {high:.1%} |")
-    print("\nSurvivors:")
-    for m in mutants:
-        if m.outcome == "survived":
+    print("\nSurvivors, and what changes no number:")
+    for m in every:
+        if m.outcome != "killed":
             print(f"- {m.path}:{m.change} ({m.by or 'all tests passed'})")
 
 

@@ -78,6 +78,16 @@ def test_channels_of_groups_that_lie_between_each_other(dev: pk.Device) -> None:
 
 
 @gpu
+def test_groups_that_no_binding_holds(dev: pk.Device) -> None:
+    """A group of one image is larger than a binding: its output channels are cut."""
+    calls = ConvCalls(dev)
+    calls.add(replace(WIDE[0], groups=2), "conv2d", exact=True, bias=F32)
+    calls.add(replace(DEEP[0], groups=2), "conv2d_backward_input", exact=True)
+    with small(dev, 4096):
+        calls.check()
+
+
+@gpu
 def test_temporaries(dev: pk.Device) -> None:
     """Sums in float32 of a float16 result, of several splits, and weights that are repacked."""
     calls = ConvCalls(dev)
