@@ -103,8 +103,8 @@ def collect(
         if records and not everything:
             live[name] = None
         else:
-            own, texts = variants_of(built, source, name, dtypes)
-            wanted |= {*texts}
+            own, found = variants_of(built, source, name, dtypes)
+            wanted |= {*found}
             used += own
         if live[name] is None and not records:
             idle.append(name)
