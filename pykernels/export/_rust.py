@@ -106,7 +106,7 @@ def _module(of: Module) -> dict[str, Any]:
     return {"names": of.names, "body": of.body}
 
 
-def _kernel(own: Mapping[str, Any]) -> dict[str, Any]:
+def _kernel(own: dict[str, Any]) -> dict[str, Any]:
     """A kernel's entry of data/kernels.json."""
     return {
         "tensors": own["tensors"],
