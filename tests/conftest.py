@@ -81,6 +81,8 @@ ONCE = frozenset(
         "gradients/test_tape_borders",
         "gradients/test_torch",
         "gradients/test_windows",
+        "kernels/fft/test_fft_gradients",
+        "kernels/fft/test_stft",
         "kernels/loss/test_ctc_loss",
         "kernels/optim/test_muon",
         "kernels/optim/test_optimisers",

@@ -4,6 +4,7 @@
 // inputs.real = { dtype = "f32", expand = "dst" }
 // inputs.imag = { dtype = "f32", when = "IM", optional = true, expand = "dst" }
 // outputs.dst = { dtype = "*", dtypes = ["complex64"], bind = "'vec2<u32>'" }
+// moves_bytes = true
 // iterate = "nd"
 // grid = "cdiv(it.total, 256)"
 // ///

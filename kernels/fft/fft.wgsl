@@ -20,6 +20,5 @@
 // options.length = { type = "int", default = 1, doc = "Length of the transform." }
 // options.inverse = { type = "bool", default = false, doc = "Transform back." }
 // options.scale = { type = "float", default = 1.0, doc = "Factor of the result." }
-// bytes = "touched(x) + dst.nbytes"
 // operations = "5 * dst.size * length.bit_length()"
 // ///

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 ELEMENTS = 1 << 24
 POWERS = tuple(1 << bits for bits in (4, 6, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22))
 OTHERS = (1000, 729, 2401, 100_000, 1009)
-MAIN = {"fft": ("c64-16384x1024", "c64-4x4194304")}
+MAIN = {"complex": ("f32>c64-4096x4096",), "fft": ("c64-16384x1024", "c64-4x4194304")}
 
 
 def fft(

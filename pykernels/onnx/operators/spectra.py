@@ -17,10 +17,10 @@ def _transformed(x: Any, length: int, inverse: bool, onesided: bool) -> Any:
     x = x.astype("float32")  # a contiguous copy
     count = length // 2 + 1 if onesided else length
     z = x[..., 0] if x.shape[-1] == 1 else pk.view_as_complex(x)
-    found: Any = (
-        pk.fft.rfft if onesided and x.shape[-1] == 1 else pk.fft.ifft if inverse else pk.fft.fft
-    )
-    return pk.view_as_real(found(z, length))[..., :count, :]
+    half = onesided and x.shape[-1] == 1
+    transform = pk.fft.rfft if half else pk.fft.ifft if inverse else pk.fft.fft
+    found: Any = transform(z, length)
+    return pk.view_as_real(found)[..., :count, :]
 
 
 @op("DFT", host=(1, 2))
