@@ -48,8 +48,9 @@ class File(Mapping[str, "QTensor | Tensor"]):
         if kind.lower() in TYPES or kind.lower() in RAW:
             return QTensor.from_gguf(entry, self._device)
         if kind not in _PLAIN:
+            known = ", ".join([*TYPES, *RAW])
             raise ArgumentError(
-                f"[gguf] {name} is {kind}, which is none of {', '.join([*TYPES, *RAW])} and no plain type"
+                f"[gguf] {name} is {kind}, which is none of {known} and no plain type"
             )
         dtype = DTYPES[_PLAIN[kind]]
         shape = tuple([int(n) for n in reversed(entry.shape)])

@@ -29,7 +29,7 @@ GIVEN = frozenset(
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
         "col2im",
         "dequantize", "fill_where", "flash_attn_quant", "mul_mat_id", "mul_mat_quant",
-        "pack_blocks", "quantised_rows", "quantize",
+        "pack_blocks", "quantised_rows", "quantize", "raw_rows",
         "unpack_blocks",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
         "nll_loss_backward", "nonzero", "optimizer_count", "optimizer_step", "pad", "resize",

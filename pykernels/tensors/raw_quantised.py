@@ -18,7 +18,7 @@ from pykernels.runtime.launch import run
 from .host import type_name
 from .quantised import QTensor
 
-__all__ = ["RawQTensor", "float8_blocks", "made"]
+__all__ = ["RawQTensor", "entries", "float8_blocks", "made"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 EDGE = 128  # rows, and numbers of a row, that share a scale of float8
@@ -101,23 +101,32 @@ def _of(
 
 
 def _table_of(kind: RawType, device: Device) -> Tensor | None:
-    """The entries of a type, one time a device; the package gguf has them."""
-    if not kind.entry:
+    """The table of a type, one time a device."""
+    if not kind.words:
         return None
     own = _tables.setdefault(device, {})
     if kind.name not in own:
-        try:
-            entries = getattr(load("gguf.quants"), kind.name.upper())
-        except ModuleNotFoundError as e:
-            if e.name is None or e.name.partition(".")[0] != "gguf":
-                raise
-            raise ImportError(
-                f"[QTensor] the package gguf has the numbers of {kind.name}: pip install gguf"
-            ) from None
-        entries.init_grid()
-        numbers = np.ascontiguousarray(entries.grid, np.float32).astype(np.int8).reshape(-1)
-        own[kind.name] = device.tensor(numbers.view(np.uint32))
+        own[kind.name] = device.tensor(entries(kind))
     return own[kind.name]
+
+
+def entries(kind: RawType) -> NDArray:
+    """The table of a type as words, from the package gguf.
+
+    Raises:
+        ImportError: the package `gguf` is not installed.
+    """
+    try:
+        found = getattr(load("gguf.quants"), kind.name.upper())
+    except ModuleNotFoundError as e:
+        if e.name is None or e.name.partition(".")[0] != "gguf":
+            raise
+        raise ImportError(
+            f"[QTensor] the package gguf has the table of {kind.name}: pip install gguf"
+        ) from None
+    found.init_grid()
+    numbers = np.ascontiguousarray(found.grid, np.float32).astype(np.int8).reshape(-1)
+    return numbers.view(np.uint32)
 
 
 def float8_blocks(data: Any, scales: Any) -> tuple[tuple[int, int], NDArray]:

@@ -76,11 +76,11 @@ def _check(kind: RawType, data: View, table: View | None, index: View, dst: View
             f"[raw_rows] data must be (rows, {want}) with the bytes of a row one after the other "
             f"for {dst.shape[-1]} numbers of {kind.name} but has shape {data.shape}"
         )
-    words = kind.words
-    if (None if table is None else table.shape) != ((words,) if words else None):
+    given = None if table is None else table.shape
+    wanted = (kind.words,) if kind.words else None
+    if given != wanted:
         raise ShapeError(
-            f"[raw_rows] table must be {f'({words},)' if words else 'None'} for {kind.name} but has "
-            f"shape {None if table is None else table.shape}"
+            f"[raw_rows] table of {kind.name} must have shape {wanted} but has {given}"
         )
 
 
