@@ -35,10 +35,12 @@ class QTensor:
     """Quantised weights on a device, in blocks along the last axis.
 
     `pk.quantize` makes a QTensor from numbers, `QTensor.from_bytes` from the bytes of a file,
-    `QTensor.from_nbits` from arrays in ONNX's form, and `pk.gguf.load` from a GGUF file. The device
-    stores the numbers in its own order (planes), which products read fast; `tobytes` returns the
-    bytes of the file again. Only caches are modified: `rope_append`, `set_rows` and `copyto` write
-    rows of q8_0 and q4_0.
+    `QTensor.from_nbits` from arrays in ONNX's form, `QTensor.from_float8` from numbers of 8 bits and
+    their scales, and `pk.gguf.load` from a GGUF file. Types of the families IQ1, IQ2, IQ3 and TQ,
+    nvfp4 and float8_e4m3 are only dequantised and looked up; all other functions refuse them. Of
+    other types the device stores the numbers in its own order (planes), which products read fast;
+    `tobytes` returns the bytes of the file again. Only caches are modified: `rope_append`,
+    `set_rows` and `copyto` write rows of q8_0 and q4_0.
     """
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
@@ -117,6 +119,7 @@ class QTensor:
             ArgumentError: no such type.
             ShapeError: rows without whole blocks, or another number of bytes than the shape has.
             DTypeError: data without bytes.
+            ImportError: a type of the families IQ1, IQ2 or IQ3 without the package `gguf`.
         """
         dims = shape_of(shape)
         held = RAW.get(type.lower()) if isinstance(type, str) else None
