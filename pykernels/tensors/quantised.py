@@ -13,11 +13,11 @@ from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import FLOATS, DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.lazy import load
-from pykernels.plans.quant.raw_types import RAW, RawName, row_bytes
+from pykernels.plans.quant.raw_types import RAW, RawName
 from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
 
-from .host import shape_of, type_name
+from .host import packed_of, shape_of, type_name
 from .nbits import blocks_of
 from .operators import function
 
@@ -35,7 +35,7 @@ class QTensor:
     """Quantised weights on a device, in blocks along the last axis.
 
     `pk.quantize` makes a QTensor from numbers, `QTensor.from_bytes` from the bytes of a file,
-    `QTensor.from_nbits` from arrays in ONNX's form, `QTensor.from_float8` from numbers of 8 bits and
+    `QTensor.from_nbits` from arrays in ONNX's form, `QTensor.from_float8` from float8 numbers and
     their scales, and `pk.gguf.load` from a GGUF file. Types of the families IQ1, IQ2, IQ3 and TQ,
     nvfp4 and float8_e4m3 are only dequantised and looked up; all other functions refuse them. Of
     other types the device stores the numbers in its own order (planes), which products read fast;
@@ -122,26 +122,12 @@ class QTensor:
             ImportError: a type of the families IQ1, IQ2 or IQ3 without the package `gguf`.
         """
         dims = shape_of(shape)
-        held = RAW.get(type.lower()) if isinstance(type, str) else None
-        if held is None:
-            kind = type_of("from_bytes", type)
-            planes("from_bytes", kind, dims)
-            name, want = kind.name, _nbytes(kind, dims)
-        else:
-            rows = row_bytes("from_bytes", held, dims)
-            name, want = held.name, rows * int(np.prod(dims[:-1], dtype=np.int64))
-        try:
-            raw: NDArray = (
-                np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
-            )
-        except (TypeError, ValueError, BufferError):
-            raise DTypeError(f"[from_bytes] data must be bytes but is {type_name(data)}") from None
-        if raw.dtype != np.uint8:
-            raise DTypeError(f"[from_bytes] data must be bytes or uint8 but is {raw.dtype}")
-        if raw.size != want:
-            raise ShapeError(f"[from_bytes] {name} {dims} has {want} bytes but data has {raw.size}")
-        if held is not None:
-            return _raw("made", held, dims, raw, device_of(device))
+        if isinstance(type, str) and type.lower() in RAW:
+            held: QTensor = _raw("made", RAW[type.lower()], dims, data, device)
+            return held
+        kind = type_of("from_bytes", type)
+        planes("from_bytes", kind, dims)
+        raw = packed_of(data, _nbytes(kind, dims), f"{kind.name} {dims}")
         self = cls.empty(kind, dims, device_of(device))
         rows = self.low.shape[0], dims[-2], dims[-1] // kind.block * kind.nbytes
         words = self.device.tensor(raw.reshape(rows))

@@ -9,13 +9,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pykernels._generated.kernels.raw_rows import KERNEL
-from pykernels.device import Device, Tensor
+from pykernels.device import Device, Tensor, device_of
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.lazy import load
 from pykernels.plans.quant.raw_types import RawName, RawType, row_bytes
 from pykernels.runtime.launch import run
 
-from .host import type_name
+from .host import packed_of, type_name
 from .quantised import QTensor
 
 __all__ = ["RawQTensor", "entries", "float8_blocks", "made"]
@@ -83,13 +83,14 @@ class RawQTensor(QTensor):
         return _of(self._raw, shape, self._data[part], self._places[: count * rows], self._table)
 
 
-def made(kind: RawType, shape: tuple[int, ...], raw: NDArray, device: Device) -> RawQTensor:
-    """A tensor of the blocks of a file, checked by the caller."""
-    rows = row_bytes("from_bytes", kind, shape)
-    count = math.prod(shape[:-1])
+def made(kind: RawType, shape: tuple[int, ...], data: Any, device: Device | None) -> RawQTensor:
+    """A tensor of the blocks of a file, as `QTensor.from_bytes`."""
+    rows, count = row_bytes("from_bytes", kind, shape), math.prod(shape[:-1])
+    raw = packed_of(data, rows * count, f"{kind.name} {shape}")
+    device = device_of(device)
     table = _table_of(kind, device)
-    data = device.tensor(np.ascontiguousarray(raw).reshape(count, rows))
-    return _of(kind, shape, data, device.tensor(np.arange(count, dtype=np.int32)), table)
+    blocks = device.tensor(np.ascontiguousarray(raw).reshape(count, rows))
+    return _of(kind, shape, blocks, device.tensor(np.arange(count, dtype=np.int32)), table)
 
 
 def _of(
