@@ -1,6 +1,6 @@
 """Types of quantised weights that are only dequantised; a device holds the bytes of a file.
 
-A type's macros, `kernels/lib/raw/NAME.wgsl`, have the same constants; a test compares them.
+A type's macros, `kernels/quant/lib/raw/NAME.wgsl`, have the same constants; a test compares them.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def test_wrong_arguments_are_told(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_have_the_constants_of_their_macros(name: str) -> None:
-    text = (ROOT / "kernels/lib/raw" / f"{name}.wgsl").read_text()
+    text = (ROOT / "kernels/quant/lib/raw" / f"{name}.wgsl").read_text()
     kind = RAW[name]
     found = re.search(r"^//% set BLOCK, BYTES, ENTRY = (\d+), (\d+), (\d)$", text, re.M)
     assert found and found.groups() == (str(kind.block), str(kind.nbytes), str(kind.entry))
