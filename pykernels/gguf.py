@@ -15,6 +15,7 @@ from .device import Device, Tensor, device_of
 from .dtypes import DTYPES
 from .errors import ArgumentError
 from .lazy import load as _load
+from .plans.quant.raw_types import RAW
 from .plans.quant.types import TYPES
 from .tensors.layout import contiguous_layout
 from .tensors.quantised import QTensor
@@ -44,11 +45,12 @@ class File(Mapping[str, "QTensor | Tensor"]):
     def __getitem__(self, name: str) -> QTensor | Tensor:
         entry = self._entries[name]
         kind = entry.tensor_type.name
-        if kind.lower() in TYPES:
+        if kind.lower() in TYPES or kind.lower() in RAW:
             return QTensor.from_gguf(entry, self._device)
         if kind not in _PLAIN:
+            known = ", ".join([*TYPES, *RAW])
             raise ArgumentError(
-                f"[gguf] {name} is {kind}, which is none of {', '.join(TYPES)} and no plain type"
+                f"[gguf] {name} is {kind}, which is none of {known} and no plain type"
             )
         dtype = DTYPES[_PLAIN[kind]]
         shape = tuple([int(n) for n in reversed(entry.shape)])

@@ -25,7 +25,8 @@ fn f16_bits_of_f32(bits: u32) -> u32 {
 }
 //% endmacro
 
-//% macro functions()
+// The bits of the f32 that equals an f16.
+//% macro wide()
 fn f32_bits_of_f16(h: u32) -> u32 {
   let sign = (h & 0x8000u) << 16u;
   let rest = h & 0x7fffu;
@@ -34,6 +35,10 @@ fn f32_bits_of_f16(h: u32) -> u32 {
   if (rest < 0x400u) { return sign | bitcast<u32>(f32(rest) * 0x1p-24f); }
   return sign | ((rest << 13u) + 0x38000000u);
 }
+//% endmacro
+
+//% macro functions()
+${wide()}
 
 ${half()}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pykernels._generated.kernels import cpy as _cpy
-from pykernels._generated.kernels import dequantize as _dequantize
 from pykernels._generated.kernels import quantize as _quantize
 from pykernels._generated.kernels import rope_append_quant as _append
 from pykernels.call.arrays import Array, Call
@@ -13,6 +12,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.plans.quant.rope_append_quant import kept
+from pykernels.plans.quant.types import type_of
 from pykernels.runtime.launch import run
 from pykernels.steps import Kernel
 from pykernels.tensors.quantised import QTensor
@@ -80,11 +80,11 @@ def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
     if not isinstance(dst, QTensor):
         assert isinstance(src, QTensor)
         if dst.dtype in FLOATS:
-            planes = (src.low, src.scales, src.high, dst)
-            run(_dequantize.KERNEL, planes, (), (src.type,))
+            src.dequantize_to(dst)
         else:
             run(_cpy.KERNEL, (src.dequantize(), dst))
         return
+    type_of("copyto", dst.type)
     if isinstance(src, QTensor):
         if src.type == dst.type:
             for a, b in ((src.low, dst.low), (src.scales, dst.scales), (src.high, dst.high)):

@@ -10,6 +10,7 @@ from pykernels.call.arrays import Array, Call, array_of
 from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.plans.quant.types import type_of
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.tensors.quantised import QTensor
@@ -44,7 +45,7 @@ def expert_linear(
         LimitError: more than 1024 experts, or more than 2^23 rows.
     """
     op = "expert_linear"
-    kind = w.type if isinstance(w, QTensor) else None
+    kind = type_of(op, w.type).name if isinstance(w, QTensor) else None
     call = Call(KERNEL, x, w.low if isinstance(w, QTensor) else w, experts, out=out)
     rows, ids = call.tensor("b", x), call.tensor("ids", experts)
     w = w if isinstance(w, QTensor) else call.tensor("w", array_of(op, "w", w))

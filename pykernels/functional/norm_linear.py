@@ -15,6 +15,7 @@ from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
 from pykernels.errors import ArgumentError, ShapeError
+from pykernels.plans.quant.types import type_of
 from pykernels.rules.norm import rms_eps
 from pykernels.runtime.launch import run
 from pykernels.runtime.observe import recording
@@ -66,6 +67,8 @@ def rms_norm_linear(
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
     gated = flag("rms_norm_linear", "gated", gated)
+    if isinstance(w, QTensor):
+        type_of("rms_norm_linear", w.type)
     shape = tuple(getattr(w, "shape", ()))
     if len(shape) != 2 or tuple(getattr(x, "shape", ()))[-1:] != shape[-1:]:
         raise ShapeError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pykernels._generated.kernels import dequantize as _dequantize
 from pykernels._generated.kernels import quantize as _quantize
 from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
@@ -80,5 +79,5 @@ def dequantize(q: QTensor, dtype: DTypeLike | None = None, *, out: Tensor | None
         raise DTypeError(f"[dequantize] out must be {dtype} but is {out.dtype}")
     if out.shape != q.shape:
         raise ShapeError(f"[dequantize] out must have shape {q.shape} but has {out.shape}")
-    run(_dequantize.KERNEL, (q.low, q.scales, q.high, out), (), (q.type,))
+    q.dequantize_to(out)
     return out

@@ -8,6 +8,7 @@ import numpy as np
 
 from pykernels.plans.quant.types import GROUP, ROWS, TYPES, BlockType
 
+from .raw_quant import raw_rows
 from .rope import rope
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "pack_blocks",
     "quantised_rows",
     "quantize",
+    "raw_rows",
     "rope_append_quant",
     "unpack_blocks",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.plans.quant.types import type_of
 from pykernels.runtime.launch import run
 from pykernels.steps import Kernel
 from pykernels.tensors.quantised import QTensor, Transposed
@@ -71,6 +72,7 @@ def _product(
     scale: float, activation: str | None, precision: str | None, out: Tensor | None,
 ) -> Tensor:  # fmt: skip
     op, (name, added) = kernel.name, [kernel.args[i].name for i in (3, 4)]
+    type_of(op, w.type)
     if precision in ("split", "high"):
         precision = None  # products with blocks are as exact as float32 by default
     if w.ndim != 2:

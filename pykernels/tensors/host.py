@@ -12,7 +12,16 @@ import numpy as np
 from pykernels.dtypes import DTYPES, DType, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, PyKernelsError, ShapeError
 
-__all__ = ["array_of", "as_array", "bytes_of", "is_torch", "shape_of", "stacklevel", "type_name"]
+__all__ = [
+    "array_of",
+    "as_array",
+    "bytes_of",
+    "is_torch",
+    "packed_of",
+    "shape_of",
+    "stacklevel",
+    "type_name",
+]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -147,3 +156,16 @@ def bytes_of(a: NDArray) -> memoryview:
     if a.dtype.kind == "V" or not a.size:  # memoryview lacks bfloat16 and empty casts
         return np.asarray(a).reshape(-1).view(np.uint8).data
     return a.data.cast("B")
+
+
+def packed_of(data: Any, count: int, what: str) -> NDArray:
+    """The bytes of `what`, which are `count`, from an object with a buffer or an array of uint8."""
+    try:
+        raw: NDArray = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
+    except (TypeError, ValueError, BufferError):
+        raise DTypeError(f"[from_bytes] data must be bytes but is {type_name(data)}") from None
+    if raw.dtype != np.uint8:
+        raise DTypeError(f"[from_bytes] data must be bytes or uint8 but is {raw.dtype}")
+    if raw.size != count:
+        raise ShapeError(f"[from_bytes] {what} has {count} bytes but data has {raw.size}")
+    return raw

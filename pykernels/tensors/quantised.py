@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import numpy as np
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import FLOATS, DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.lazy import load
+from pykernels.plans.quant.raw_types import RAW, RawName
 from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
 
-from .host import shape_of, type_name
+from .host import packed_of, shape_of, type_name
 from .nbits import blocks_of
 from .operators import function
 
@@ -32,10 +35,12 @@ class QTensor:
     """Quantised weights on a device, in blocks along the last axis.
 
     `pk.quantize` makes a QTensor from numbers, `QTensor.from_bytes` from the bytes of a file,
-    `QTensor.from_nbits` from arrays in ONNX's form, and `pk.gguf.load` from a GGUF file. The device
-    stores the numbers in its own order (planes), which products read fast; `tobytes` returns the
-    bytes of the file again. Only caches are modified: `rope_append`, `set_rows` and `copyto` write
-    rows of q8_0 and q4_0.
+    `QTensor.from_nbits` from arrays in ONNX's form, `QTensor.from_float8` from float8 numbers and
+    their scales, and `pk.gguf.load` from a GGUF file. Types of the families IQ1, IQ2, IQ3 and TQ,
+    nvfp4 and float8_e4m3 are only dequantised and looked up; all other functions refuse them. Of
+    other types the device stores the numbers in its own order (planes), which products read fast;
+    `tobytes` returns the bytes of the file again. Only caches are modified: `rope_append`,
+    `set_rows` and `copyto` write rows of q8_0 and q4_0.
     """
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
@@ -114,27 +119,41 @@ class QTensor:
             ArgumentError: no such type.
             ShapeError: rows without whole blocks, or another number of bytes than the shape has.
             DTypeError: data without bytes.
+            ImportError: a type of the families IQ1, IQ2 or IQ3 without the package `gguf`.
         """
-        kind, dims = type_of("from_bytes", type), shape_of(shape)
+        dims = shape_of(shape)
+        if isinstance(type, str) and type.lower() in RAW:
+            held: QTensor = _raw("made", RAW[type.lower()], dims, data, device)
+            return held
+        kind = type_of("from_bytes", type)
         planes("from_bytes", kind, dims)
-        try:
-            raw: NDArray = (
-                np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
-            )
-        except (TypeError, ValueError, BufferError):
-            raise DTypeError(f"[from_bytes] data must be bytes but is {type_name(data)}") from None
-        if raw.dtype != np.uint8:
-            raise DTypeError(f"[from_bytes] data must be bytes or uint8 but is {raw.dtype}")
-        want = _nbytes(kind, dims)
-        if raw.size != want:
-            raise ShapeError(
-                f"[from_bytes] {kind.name} {dims} has {want} bytes but data has {raw.size}"
-            )
+        raw = packed_of(data, _nbytes(kind, dims), f"{kind.name} {dims}")
         self = cls.empty(kind, dims, device_of(device))
         rows = self.low.shape[0], dims[-2], dims[-1] // kind.block * kind.nbytes
         words = self.device.tensor(raw.reshape(rows))
         run(_kernel("pack_blocks"), (words, self.scales, self.high, self.low), (), (kind.name,))
         return self
+
+    @classmethod
+    def from_float8(cls, data: NDArray, scales: NDArray, device: Device | None = None) -> QTensor:
+        """The tensor float8_e4m3 with the numbers data * scale, as checkpoints of DeepSeek have
+        them.
+
+        A block of it is a float32, the scale, and 128 bytes, the numbers of a row that it scales;
+        the last block of a row is filled with zeros.
+
+        Args:
+            data: uint8 or `ml_dtypes.float8_e4m3fn`, (n, k).
+            scales: float32 (ceil(n / 128), ceil(k / 128)), one for each 128 x 128 numbers. A scale
+                below 2^-126 may count as 0.
+            device: None is the default device.
+
+        Raises:
+            ShapeError: other shapes.
+            DTypeError: other dtypes, or no numpy arrays.
+        """
+        shape, blocks = _raw("float8_blocks", data, scales)
+        return cls.from_bytes(blocks, shape, "float8_e4m3", device)
 
     @classmethod
     def from_gguf(cls, tensor: Any, device: Device | None = None) -> QTensor:
@@ -194,12 +213,12 @@ class QTensor:
         return cls.from_bytes(found.rows, dims, found.type, device)
 
     @property
-    def type(self) -> QuantName:
+    def type(self) -> QuantName | RawName:
         """The name of the type."""
         return self._kind.name
 
     @property
-    def dtype(self) -> QuantName:
+    def dtype(self) -> QuantName | RawName:
         """The same as `type`."""
         return self._kind.name
 
@@ -253,7 +272,7 @@ class QTensor:
                 other.
         """
         lead = self._shape[:-2]
-        places = np.arange(self.low.shape[0]).reshape(lead)
+        places = np.arange(math.prod(lead)).reshape(lead)
         given = index if isinstance(index, tuple) else (index,)
         if sum(i is not None for i in given) - (Ellipsis in given) > len(lead):
             raise IndexError(
@@ -263,9 +282,13 @@ class QTensor:
         first = int(found.flat[0]) if found.size else 0
         if (found.reshape(-1) != np.arange(first, first + found.size)).any():
             raise IndexError("matrices of a QTensor's view must lie one after the other")
-        part = slice(first, first + found.size)
+        return self._part((*found.shape, *self._shape[-2:]), first, found.size)
+
+    def _part(self, shape: tuple[int, ...], first: int, count: int) -> QTensor:
+        """The tensor of some matrices, one after the other."""
+        part = slice(first, first + count)
         made = object.__new__(QTensor)
-        made._kind, made._shape = self._kind, (*found.shape, *self._shape[-2:])
+        made._kind, made._shape = self._kind, shape
         made.low, made.scales = self.low[part], self.scales[part]
         made.high = None if self.high is None else self.high[part]
         return made
@@ -280,8 +303,12 @@ class QTensor:
             told = "float32 or float16 or bfloat16"
             raise DTypeError(f"[dequantize] dtype must be {told} but is {found.name}")
         result: Tensor = self.device.empty(self._shape, found.name)
-        run(_kernel("dequantize"), (self.low, self.scales, self.high, result), (), (self.type,))
+        self.dequantize_to(result)
         return result
+
+    def dequantize_to(self, out: Tensor) -> None:
+        """Write the numbers to a Tensor of the same shape."""
+        run(_kernel("dequantize"), (self.low, self.scales, self.high, out), (), (self.type,))
 
     def rows(
         self, index: Tensor | NDArray, *, check: bool = True, out: Tensor | None = None
@@ -316,9 +343,12 @@ class QTensor:
             raise DTypeError(f"[rows] out must be a pykernels.Tensor but is {type_name(out)}")
         elif out.shape != shape:
             raise ShapeError(f"[rows] out must have shape {shape} but has {out.shape}")
+        self._rows_to(places, out, check)
+        return out
+
+    def _rows_to(self, places: Tensor, out: Tensor, check: bool) -> None:
         options = (self.type, self._shape[0], check)
         run(_kernel("quantised_rows"), (self.low, self.scales, self.high, places, out), (), options)
-        return out
 
     def take_part(
         self, op: str, arrays: Sequence[Any], options: Mapping[str, Any], out: Tensor | None
@@ -372,6 +402,11 @@ def _kernel(name: str) -> Kernel:
     too."""
     found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
     return found
+
+
+def _raw(name: str, *args: Any) -> Any:
+    """Call a function of the module of types that are only dequantised, which imports this one."""
+    return getattr(load("pykernels.tensors.raw_quantised"), name)(*args)
 
 
 def _nbytes(kind: BlockType, shape: tuple[int, ...]) -> int:

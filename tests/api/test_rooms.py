@@ -26,6 +26,7 @@ UP = {
     ("tape._entry", "gradients"),  # the rules of a family, when a tape meets one of its kernels
     ("tensors.interop.composed", "fft"),  # np.fft.fft(x)
     ("tensors.operators", "functional"),  # x + y
+    ("tensors.quantised", "tensors.raw_quantised"),  # bytes of types that are only dequantised
 }
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from pykernels.bench.case import Array, Case, Operand, Part
 from pykernels.bench.shapes import cut
 from pykernels.dtypes import DTypeName
+from pykernels.plans.quant.raw_types import RAW, row_bytes
 from pykernels.plans.quant.types import GROUP, TYPES, planes
+from pykernels.tensors.raw_quantised import entries
 
 COLUMNS = 256  # that are checked
 MAIN = {
@@ -20,6 +22,7 @@ MAIN = {
     "pack_blocks": ("u8xu32>u32-4096x4096-q4_0",),
     "quantised_rows": ("u32xi32>f32-512x32000x4096-q4_0",),
     "quantize": ("f32xu32>u32-4096x4096-q8_0",),
+    "raw_rows": ("u8xu32xi32>f32-512x32000x4096-iq2_xxs",),
     "rope_append_quant": ("f16xi32xf32xu32>f16-48x16x1x512x64-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
@@ -136,6 +139,40 @@ def quantised_rows(
     return Case("quantised_rows", tensors, args, (count, rows, columns), name, part=some(name))
 
 
+def raw_rows(
+    shape: tuple[int, ...] = (512, 32000, 4096), dtype: str = "", out: str = "float32",
+    name: str = "iq2_xxs",
+) -> Case:  # fmt: skip
+    """Embeddings in blocks that are as in a file."""
+    kind = RAW[name]
+    count, rows, columns = shape if len(shape) == 3 else (shape[0], *shape)
+    columns = max(columns // kind.block, 1) * kind.block
+    own = row_bytes("bench", kind, (rows, columns))
+
+    def places(rng: np.random.Generator, own: tuple[int, ...]) -> Array:
+        return rng.integers(0, rows, own).astype(np.int32)
+
+    def scaled(rng: np.random.Generator, own: tuple[int, ...]) -> Array:
+        raw = rng.integers(0, 256, own, dtype=np.uint8)
+        raw.reshape(-1, kind.nbytes)[:, :2] = 0, 0x3C  # 1 as a half
+        return raw
+
+    def part(t: dict[str, Any]) -> dict[str, Any]:
+        return {
+            n: a[:, : kind.nbytes] if n == "data" else a[..., : kind.block] if n == "dst" else a
+            for n, a in t.items()
+        }
+
+    tensors = {"data": Operand((rows, own), "uint8", values=scaled)}
+    if kind.words:
+        tensors["table"] = Operand((kind.words,), "uint32", values=lambda *_: entries(kind))
+    tensors |= {
+        "index": Operand((count,), "int32", values=places),
+        "dst": Operand((count, columns), cast(DTypeName, out or "float32")),
+    }
+    return Case("raw_rows", tensors, {"quant": name}, (count, rows, columns), name, part=part)
+
+
 def rope_append_quant(
     shape: tuple[int, ...] = (48, 16, 1, 512, 64), dtype: str = "float16", out: str = "",
     name: str = "q8_0",
@@ -189,6 +226,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
     for name in ("q8_0", "q4_0"):
         yield rope_append_quant((48, 16, 1, cut(512, edge), 64), name=name)
     yield quantised_rows((cut(512, edge), cut(32000, edge), cut(4096, edge)))
+    for name in ("iq2_xxs", "tq2_0"):
+        yield raw_rows((cut(512, edge), cut(32000, edge), cut(4096, edge)), name=name)
 
 
 PEERS: dict[str, Any] = {}

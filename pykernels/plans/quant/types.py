@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pykernels.errors import ArgumentError, ShapeError
 
+from .raw_types import RAW
+
 __all__ = ["GROUP", "TYPES", "BlockType", "Planes", "QuantName", "planes", "type_of"]
 
 GROUP = 32  # numbers whose words lie together
@@ -91,8 +93,13 @@ TYPES: dict[str, BlockType] = {t.name: t for t in _ROWS}
 
 
 def type_of(op: str, name: object) -> BlockType:
-    """The type of a name; ArgumentError if there is none."""
+    """The type of a name; ArgumentError if there is none, or none that `op` takes."""
     found = TYPES.get(name.lower()) if isinstance(name, str) else None
+    if isinstance(name, str) and name.lower() in RAW:
+        raise ArgumentError(
+            f"[{op}] {name.lower()} weights are only dequantised: pk.dequantize(q) gives their "
+            f"numbers"
+        )
     if found is None:
         raise ArgumentError(f"[{op}] type must be one of {', '.join(TYPES)} but is {name!r:.60}")
     return found

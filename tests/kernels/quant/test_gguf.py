@@ -14,6 +14,8 @@ import pykernels as pk
 from pykernels.plans.quant.types import TYPES
 from pykernels.reference import quant as reference
 from tests.kernels.quant.quant_calls import blocks, same
+from tests.kernels.quant.test_raw_rows import OF_GGUF, numbers
+from tests.kernels.quant.test_raw_rows import blocks as raw_blocks
 
 gpu = pytest.mark.gpu
 # The types of weights that a GGUF file may have.
@@ -38,15 +40,18 @@ def test_a_file_gives_its_tensors(dev: pk.Device, tmp_path: Path) -> None:
     writer.add_tensor("bf16", halves.view("u1"), raw_dtype=gguf.GGMLQuantizationType.BF16)
     for name, rows in raw.items():
         writer.add_tensor(name, rows, raw_dtype=gguf.GGMLQuantizationType[name.upper()])
-    tq2 = np.zeros((1, 66), "u1")
-    writer.add_tensor("other", tq2, raw_dtype=gguf.GGMLQuantizationType.TQ2_0)
+    held = {name: raw_blocks(rng, name, (3, 512)) for name in OF_GGUF}
+    for name, rows in held.items():
+        writer.add_tensor(name, rows, raw_dtype=gguf.GGMLQuantizationType[name.upper()])
+    q1 = np.zeros((1, 18), "u1")
+    writer.add_tensor("other", q1, raw_dtype=gguf.GGMLQuantizationType.Q1_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
     file = pk.gguf.load(tmp_path / "all.gguf", dev)
-    assert list(file) == [*ENTRIES, "bf16", *NAMES, "other"] and "q4_0" in file
+    assert list(file) == [*ENTRIES, "bf16", *NAMES, *OF_GGUF, "other"] and "q4_0" in file
     assert file.metadata["llama.block_count"] == 7
     assert file.metadata["tokenizer.ggml.tokens"] == ["a", "\u00e9"]
     assert file.type("q6_k") == "q6_k" and file.shape("q6_k") == (3, 512)
@@ -64,7 +69,11 @@ def test_a_file_gives_its_tensors(dev: pk.Device, tmp_path: Path) -> None:
         assert isinstance(q, pk.QTensor) and q.shape == (3, 512) and q.type == name
         assert q.tobytes() == rows.tobytes()
         assert same(q.numpy(), reference.dequantized(name, rows))
-    with pytest.raises(pk.ArgumentError, match=r"\[gguf\] other is TQ2_0, which is none of q4_0"):
+    for name, rows in held.items():
+        q = file[name]
+        assert isinstance(q, pk.QTensor) and q.shape == (3, 512) and q.type == name
+        assert q.tobytes() == rows.tobytes() and same(q.numpy(), numbers(name, rows))
+    with pytest.raises(pk.ArgumentError, match=r"\[gguf\] other is Q1_0, which is none of q4_0"):
         file["other"]
     with pytest.raises(KeyError):
         file["missing"]
