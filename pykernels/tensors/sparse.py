@@ -23,9 +23,16 @@ _PARTS = ("data", "indices", "indptr")
 class CSR:
     """A sparse matrix in compressed rows (scipy.sparse.csr_array), on a device.
 
-    Row i has the elements data[indptr[i]:indptr[i + 1]] in the columns indices[indptr[i]:indptr[i +
-    1]]. Columns may be in any order, and elements of one place add up. `a @ x` multiplies
-    by a dense vector or matrix; `pk.csr_matmul` says what it takes.
+    Row i has the elements from indptr[i] up to indptr[i + 1] of data, in the columns that the same
+    elements of indices give.
+    Columns may be in any order, and elements of one place add up. `a @ x` multiplies by a dense
+    vector or matrix; `pk.csr_matmul` says what it takes. `a.data` (elements,), `a.indices`
+    (elements,) and `a.indptr` (rows + 1,) are the Tensors, and `a.shape` is (rows, columns).
+    Gradients of elements are those of `a.data`.
+
+    Numpy arrays are checked here. Tensors are kept, not copied, and not read: an index out of range
+    is an IndexRangeError at the synchronisation after a product, and indptr must ascend from 0 to
+    the number of elements.
 
     Args:
         source: A CSR matrix or array of scipy.sparse, or any object with data, indices, indptr and
@@ -35,16 +42,6 @@ class CSR:
         shape: (rows, columns); None is the shape of the source. For three numpy arrays None is one
             column more than the largest index.
         device: Of numpy arrays; None is the default device.
-
-    Numpy arrays are checked here. Tensors are not read: an index out of range is an IndexRangeError
-    at the synchronisation after a product, and indptr must ascend from 0 to the number of elements.
-    Tensors are kept, not copied.
-
-    Attributes:
-        data: Tensor (elements,). Gradients are by this tensor.
-        indices: Tensor (elements,), int32.
-        indptr: Tensor (rows + 1,), int32.
-        shape: (rows, columns).
 
     Raises:
         ShapeError: the arrays do not fit each other or the shape.

@@ -39,7 +39,7 @@ def columns(rng: np.random.Generator, shape: tuple[int, ...], below: int) -> Arr
 
 def ends(rng: np.random.Generator, shape: tuple[int, ...], elements: int) -> Array:
     """Where rows begin: at random."""
-    inner = np.sort(rng.integers(0, elements + 1, shape[0] - 2)) if shape[0] > 2 else []
+    inner = np.sort(rng.integers(0, elements + 1, max(shape[0] - 2, 0)))
     return np.concatenate([[0], inner, [elements]])
 
 
