@@ -24,11 +24,10 @@ class CSR:
     """A sparse matrix in compressed rows (scipy.sparse.csr_array), on a device.
 
     Row i has the elements from indptr[i] up to indptr[i + 1] of data, in the columns that the same
-    elements of indices give.
-    Columns may be in any order, and elements of one place add up. `a @ x` multiplies by a dense
-    vector or matrix; `pk.csr_matmul` says what it takes. `a.data` (elements,), `a.indices`
-    (elements,) and `a.indptr` (rows + 1,) are the Tensors, and `a.shape` is (rows, columns).
-    Gradients of elements are those of `a.data`.
+    elements of indices give. Columns may be in any order, and elements of one place add up. `a @ x`
+    multiplies by a dense vector or matrix; `pk.csr_matmul` says what it takes. `a.data`
+    (elements,), `a.indices` (elements,) and `a.indptr` (rows + 1,) are Tensors, and `a.shape` is
+    (rows, columns). Gradients of elements are those of `a.data`.
 
     Numpy arrays are checked here. Tensors are kept, not copied, and not read: an index out of range
     is an IndexRangeError at the synchronisation after a product, and indptr must ascend from 0 to
