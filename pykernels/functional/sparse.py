@@ -10,6 +10,7 @@ from pykernels._generated.kernels.csr_matmul import KERNEL as _KERNEL
 from pykernels._generated.wrappers import csr_matmul as _wrapper
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
+from pykernels.dtypes import DTypeName
 from pykernels.errors import ShapeError
 from pykernels.runtime.whole import whole
 from pykernels.tensors.sparse import CSR
@@ -50,7 +51,7 @@ def csr_matmul(a: CSR | Any, x: Array, *, out: Tensor | None = None) -> Array:
         raise ShapeError(
             f"[{op}] x must be ({a.shape[1]},) or ({a.shape[1]}, N) but has shape {given.shape}"
         )
-    dtype = "float16" if a.dtype == given.dtype == "float16" else "float32"
+    dtype: DTypeName = "float16" if a.dtype == given.dtype == "float16" else "float32"
     result = call.out((a.shape[0], *given.shape[1:]), dtype)
     wide, to = (t if t.ndim == 2 else t[:, None] for t in (given, result))
     _wrapper.csr_matmul(a.data, a.indices, a.indptr, wide, to, check=not a._checked)

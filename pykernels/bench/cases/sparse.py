@@ -14,7 +14,7 @@ from pykernels.bench.shapes import cut
 from pykernels.dtypes import DTypeName
 
 EACH = 16  # elements of a row on average
-MAIN = {"csr_matmul": ("f32xi32xi32xf32-65536x65536x64",)}
+MAIN = {"csr_matmul": ("f32xi32>f32-65536x65536x64-16_a_row",)}
 
 
 def csr_matmul(
