@@ -29,7 +29,7 @@
 // faults = true
 // bytes = "touched(data, indices, indptr, dst) + data.size * x.shape[1] * x.dtype.itemsize"
 // operations = "2 * data.size * x.shape[1]"
-// grid = "cdiv(dst.shape[0] << (lane_bits + column_bits), 256) * tiles"
+// grid = "cdiv(dst.shape[0], 256 >> (lane_bits + column_bits)) * tiles"
 // ///
 
 // Neighbouring invocations take neighbouring columns of x, 2^column_bits of them, or neighbouring

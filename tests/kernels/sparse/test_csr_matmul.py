@@ -117,6 +117,17 @@ def test_runs_give_the_same_bits(dev: pk.Device) -> None:
 
 
 @gpu
+def test_more_workgroups_than_a_grid_has(dev: pk.Device) -> None:
+    """A row in each workgroup, whose four elements are the same."""
+    rows = 65_600
+    data, indices = np.ones(4 * rows, "f4"), np.repeat(np.arange(rows) % 5, 4)
+    a = pk.CSR((data, indices, np.arange(0, 4 * rows + 1, 4)), (rows, 5), device=dev)
+    assert choose(a.nnz, rows, 64) == (2, 6)
+    x = np.arange(320, dtype="f4").reshape(5, 64)
+    assert ((a @ dev.tensor(x)).numpy() == 4 * x[np.arange(rows) % 5]).all()
+
+
+@gpu
 @pytest.mark.parametrize("kinds", [("f4", "f4"), ("f2", "f2"), ("f4", "f2")])
 @pytest.mark.parametrize("n", [0, 3])
 def test_gradients(dev: pk.Device, kinds: tuple[str, str], n: int) -> None:
