@@ -158,6 +158,8 @@ def _products(g: Given) -> NamedCall:
     experts, pairs = g.dev.rand((4, 16, 128), seed=12), g.rows.reshape(4, 1)
     few, first, turned = x[:4], g.signal[0], g.bytes.T
     gates = _gates(g)
+    ends = g.dev.tensor(np.array([0, 3, 8], "i4"))
+    sparse = pk.CSR((g.eight, g.labels, ends), (2, 8))
     three, one = [t[:24] for t in gates], [t[:8] for t in gates]
     return {
         "matmul": lambda: pk.matmul(x, v),
@@ -167,6 +169,7 @@ def _products(g: Given) -> NamedCall:
         "einsum": lambda: pk.einsum("ij,jk->ik", x, v),
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, turned),
+        "csr_matmul": lambda: pk.csr_matmul(sparse, g.square),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
         "gru": lambda: pk.gru(g.signal, *three),
         "gru_cell": lambda: pk.gru_cell(first, g.square, *three),

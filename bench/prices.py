@@ -95,6 +95,7 @@ _WHY = {
         "memset",
     ),
     "is an expression: names and types of all operands are looked up": ("masked_fill",),
+    "takes a matrix of three tensors, so the call is not kept": ("csr_matmul",),
     "takes views of several arguments in each call": ("conv1d_backward_weight",),
 }
 REASONS = {name: why for why, names in _WHY.items() for name in names}

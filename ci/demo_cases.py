@@ -41,6 +41,7 @@ TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "scan": ("cumsum", (1024, 1024), (4096, 4096)),
     "softmax": ("softmax", (1024, 1024), (4096, 4096)),
     "sort": ("sort", (1, 1 << 16), (1, 1 << 22)),
+    "sparse": ("csr_matmul", (1024, 1024, 16), (65536, 65536, 64)),
 }
 
 

@@ -103,7 +103,7 @@ def device_page() -> Iterator[str]:
 
 def tensor_page() -> Iterator[str]:
     """Tensors."""
-    yield from page("Tensors", "the docstrings of pk.Tensor, pk.QTensor and pk.gguf")
+    yield from page("Tensors", "the docstrings of pk.Tensor, pk.QTensor, pk.CSR and pk.gguf")
     yield (
         "How to use them: [tensors and views](../guide/tensors.md), "
         "[quantised weights](../guide/quantised-weights.md)."
@@ -111,6 +111,7 @@ def tensor_page() -> Iterator[str]:
     yield ""
     yield from class_entry(pk.Tensor, "Tensor")
     yield from class_entry(pk.QTensor, "QTensor")
+    yield from class_entry(pk.CSR, "CSR")
     yield from entry("gguf.load", "pk.gguf.load", pk.gguf.load, level=2)
     yield from class_entry(pk.gguf.File, "gguf.File")
 

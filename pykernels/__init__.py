@@ -48,12 +48,14 @@ if TYPE_CHECKING:
     from .tape import value_and_grad as value_and_grad
     from .tape import vjp as vjp
     from .tensors.quantised import QTensor as QTensor
+    from .tensors.sparse import CSR as CSR
 
 # The module of each public name. The names of errors and functional come from the `__all__` of
 # these modules.
 _MODULES = ("errors", "fft", "functional", "gguf", "kernels", "onnx", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
+    "CSR": "tensors.sparse",
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",

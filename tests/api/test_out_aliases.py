@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,9 @@ def p(*shape: int) -> Array:
     return _rng.random(shape, np.float32) + np.float32(0.5)
 
 
+SPARSE = SimpleNamespace(  # as scipy.sparse has it
+    data=f(6), indices=i(4, 6), indptr=np.array([0, 3, 3, 5, 6]), shape=(4, 4)
+)
 Q, IMAGE = (1, 2, 8, 8), (1, 4, 6, 6)
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "angle": ((f(3, 4) + 1j * f(3, 4),), {}),
@@ -79,6 +83,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "count_nonzero": ((i(2, 3, 4),), {"axis": 1}),
     "cross_entropy": ((f(4, 9), i(9, 4), p(9)), {"reduction": "none"}),
     "cross_entropy_backward": ((f(4, 9), i(9, 4), f(4, 2), f(4)), {}),
+    "csr_matmul": ((SPARSE, f(4, 4)), {}),
     "cumprod": ((f(5, 40),), {"axis": 0}),
     "cumsum": ((f(5, 40),), {"axis": 1}),
     "diag_mask_inf": ((f(8, 8),), {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import zlib
 from collections.abc import Callable
@@ -567,6 +568,24 @@ def flash_attn_of_layer_one(rng: Rng) -> Example:
     return Example(
         device, attention_reference.flash_attn,
         [normal(rng, 1, 1, 2, 2), normal(rng, 1, 1, 2, 2), normal(rng, 1, 1, 2, 2)], units=16,
+    )  # fmt: skip
+
+
+# -- sparse matrices ------------------------------------------------------------------------------
+
+
+@example
+def sparse_rows(rng: Rng) -> Example:
+    """With an empty row, a column without elements, and two elements of one place."""
+    indices, ends = np.array([3, 0, 3, 3, 2], np.int32), np.array([0, 3, 3, 5], np.int32)
+
+    def wanted(data: Array, x: Array, *_: Array) -> Array:
+        each = data[:, None] * x[indices]
+        return np.stack([each[a:b].sum(0) for a, b in itertools.pairwise(ends)])
+
+    return Example(
+        lambda data, x, i, e: pk.CSR((data, i, e), (3, 4)) @ x, wanted,
+        [normal(rng, 5), normal(rng, 4, 3)], [indices, ends], wrt=2, units=8,
     )  # fmt: skip
 
 
