@@ -14,8 +14,8 @@ __all__ = ["RecurrenceChoice", "choose", "plan"]
 
 _ROWS = 16  # rows of a state that an invocation holds
 _OF_TIME = ("q", "k", "v", "decay", "dst", "pair")
-_BATCH = dict.fromkeys((*_OF_TIME, "state", "states"), 0)
-_HEADS = {**dict.fromkeys(_OF_TIME, 2), "state": 1, "states": 2, "rate": 0}
+_BATCH = {name: 0 for name in (*_OF_TIME, "state", "states")}
+_HEADS = {**{name: 2 for name in _OF_TIME}, "state": 1, "states": 2, "rate": 0}
 _COLUMNS = {"v": 3, "state": 3, "dst": 3, "states": 4}
 _DEEPEST = _ROWS * max([config.LANES for config in body.CONFIGS.values()])
 

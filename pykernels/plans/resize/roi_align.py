@@ -43,10 +43,12 @@ def plan(
         channels |= {"winner": 1, "share": 1}
     watch = Watch("index", x.shape[0], index.shape, index.shape)
     steps: list[Step] = []
-    for number, part in enumerate(parts(caps, views, [rois, channels])):
-        own = part.views
+    found = parts(caps, views, [rois, channels])
+    for number, part in enumerate(found):
+        own, seen = part.views, watch
         # Of several parts with the same boxes the first one reports.
-        seen = watch.part(number, (part.first[0],), own["index"].shape, index.shape)
+        if len(found) > 1:
+            seen = watch.part(number, (part.first[0],), own["index"].shape, index.shape)
         steps.append(
             body.step(
                 caps, own["x"], own["boxes"], own["index"], own.get("winner"), own.get("share"),
