@@ -100,8 +100,11 @@ def verdict(
 
 
 def has_bfloat16(kernel: str) -> bool:
-    """True if shaders of a kernel read or write bfloat16."""
-    module = import_module(getattr(kernels, kernel).__module__)
+    """True if shaders of a kernel read or write bfloat16; True for the kernels of others."""
+    own = getattr(kernels, kernel, None)
+    if own is None:
+        return True
+    module = import_module(own.__module__)
     return any("bfloat16" in arg.dtypes for arg in module.KERNEL.args)
 
 

@@ -32,6 +32,7 @@ TOGETHER = {
     "quant/test_quant": "dequantize pack_blocks quantised_rows quantize unpack_blocks",
     "random/test_random": "rand randn randint bernoulli",
     "resize/test_im2col": "col2im",
+    "resize/test_roi_align": "roi_align_backward",
     "scan/test_cumsum": "cumprod",
     "sort/test_sort": "argsort",
 }

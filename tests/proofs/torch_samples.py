@@ -771,12 +771,17 @@ EXEMPT = {
         "rms_norm_backward softmax_backward value_and_grad vjp",
     "steps of optimisers: tests/kernels/optim compares them":
         "adam_step adamw_step clip_grad_norm clip_grad_value sgd_step",
+    "complex numbers: tests/kernels/fft compares them with numpy":
+        "angle complex conj conjugate imag real view_as_complex view_as_real",
     "torch has no such function":
-        "add_layer_norm add_rms_norm diag_mask_inf diag_mask_zero dequantize elementwise "
-        "expert_linear flash_attn get_rel_pos get_rows l2_norm quantize reduction resize "
+        "add_layer_norm add_rms_norm csr_matmul diag_mask_inf diag_mask_zero dequantize "
+        "elementwise expert_linear flash_attn gated_delta_net gated_linear_attn get_rel_pos "
+        "get_rows l2_norm quantize reduction resize rwkv6 rwkv7 ssm_scan "
         "rms_norm_linear rope rope_append rope_table scaled_matmul set_rows timestep_embedding "
         "win_part win_unpart histogram",
     "another rule: numpy's median is the mean of two": "median",
+    "in torchvision: the files of tests/kernels/resize compare them with references":
+        "deform_conv2d nms roi_align",
     "stored values of torch: tests/gradients/torch":
         "ctc_loss gru lstm rnn max_unpool1d max_unpool2d",
 }  # fmt: skip
