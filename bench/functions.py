@@ -167,6 +167,8 @@ def _products(g: Given) -> NamedCall:
         "einsum": lambda: pk.einsum("ij,jk->ik", x, v),
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, turned),
+        "cholesky": lambda: pk.cholesky(g.square),
+        "cholesky_solve": lambda: pk.cholesky_solve(g.x, g.square),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
         "gru": lambda: pk.gru(g.signal, *three),
         "gru_cell": lambda: pk.gru_cell(first, g.square, *three),

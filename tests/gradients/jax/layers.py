@@ -117,6 +117,15 @@ def _products(pk: Any, jnp: Any, jax: Any, rng: Any) -> Iterator[Call]:
             lambda t, u, w=upper: jax.scipy.linalg.solve_triangular(t, u, lower=not w),
             (whole, normal(rng, 3, 2)),
         )  # fmt: skip
+        yield Call(
+            "cholesky", lambda t, w=upper: pk.cholesky(t @ t.T, upper=w),
+            lambda t, w=upper: jnp.linalg.cholesky(t @ t.T, upper=w), (whole,),
+        )  # fmt: skip
+        yield Call(
+            "cholesky_solve", lambda t, u, w=upper: pk.cholesky_solve(u, t, upper=w),
+            lambda t, u, w=upper: jax.scipy.linalg.cho_solve((t, not w), u),
+            (whole, normal(rng, 3, 2)),
+        )  # fmt: skip
 
 
 def _ropes(pk: Any, jnp: Any, rng: Any) -> Iterator[Call]:
