@@ -40,8 +40,9 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
 
 def definite(dst: Array) -> Array:
     """Positive definite matrices of this shape, for cases of export; from any numbers."""
-    square: Array = dst @ dst.swapaxes(-1, -2)
-    return square + dst.shape[-1] * np.eye(dst.shape[-1], dtype=dst.dtype)
+    square = dst @ dst.swapaxes(-1, -2)
+    found: Array = square + dst.shape[-1] * np.eye(dst.shape[-1], dtype=dst.dtype)
+    return found
 
 
 def solve_tri(a: Array, b: Array, unit: bool = False) -> Array:

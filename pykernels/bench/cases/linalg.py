@@ -40,7 +40,8 @@ def cholesky(
 def symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Symmetric, with eigenvalues between 0.5 and 1.5 or near to that."""
     a = rng.uniform(-1, 1, shape) / (4 * np.sqrt(shape[-1]))
-    return np.eye(shape[-1]) + a + a.swapaxes(-1, -2)
+    found: Array = np.eye(shape[-1]) + a + a.swapaxes(-1, -2)
+    return found
 
 
 def solve_tri(

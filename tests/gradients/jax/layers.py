@@ -117,6 +117,11 @@ def _products(pk: Any, jnp: Any, jax: Any, rng: Any) -> Iterator[Call]:
             lambda t, u, w=upper: jax.scipy.linalg.solve_triangular(t, u, lower=not w),
             (whole, normal(rng, 3, 2)),
         )  # fmt: skip
+
+
+def factors(pk: Any, jnp: Any, jax: Any, rng: Any) -> Iterator[Call]:
+    whole = normal(rng, 3, 3) + 3 * np.eye(3, dtype="f4")
+    for upper in (False, True):
         yield Call(
             "cholesky", lambda t, w=upper: pk.cholesky(t @ t.T, upper=w),
             lambda t, w=upper: jnp.linalg.cholesky(t @ t.T, upper=w), (whole,),
