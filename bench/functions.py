@@ -170,6 +170,8 @@ def _products(g: Given) -> NamedCall:
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, turned),
         "csr_matmul": lambda: pk.csr_matmul(sparse, g.square),
+        "cholesky": lambda: pk.cholesky(g.square),
+        "cholesky_solve": lambda: pk.cholesky_solve(g.x, g.square),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
         "gru": lambda: pk.gru(g.signal, *three),
         "gru_cell": lambda: pk.gru_cell(first, g.square, *three),

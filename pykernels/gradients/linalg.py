@@ -1,4 +1,5 @@
-"""Triangular systems: the gradient of b solves the transposed system."""
+"""Triangular systems: the gradient of b solves the transposed system. Cholesky factors: Murray
+2016, Differentiation of the Cholesky decomposition."""
 
 from __future__ import annotations
 
@@ -17,3 +18,16 @@ def solve_tri(call: Taped) -> None:
     if call.wants("a"):
         da = matmul(db, call.saved("dst").swapaxes(-1, -2))
         call.give("a", F.tril(F.neg(da), -1 if unit else 0))
+
+
+@reads("dst")
+def cholesky(call: Taped) -> None:
+    """da is the symmetric part of l^-T p l^-1; p is the lower triangle of l^T dl, with half of its
+    diagonal."""
+    lower = call.saved("dst")
+    upper = lower.swapaxes(-1, -2)
+    product = matmul(upper, call.dy())
+    p = F.mul(F.add(F.tril(product), F.tril(product, -1)), 0.5)
+    p = F.solve_triangular(upper, p, upper=True)
+    p = F.solve_triangular(lower, p, upper=False, left=False)
+    call.give("a", F.mul(F.add(p, p.swapaxes(-1, -2)), 0.5))

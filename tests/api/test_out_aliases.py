@@ -67,6 +67,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "cat": (([f(2, 4), f(3, 4)],), {}),
     "categorical": ((f(5, 8),), {"seed": 1}),
     "celu": ((f(3, 4),), {}),
+    "cholesky": ((f(8, 8) + 9 * np.eye(8, dtype="f4"),), {}),
+    "cholesky_solve": ((f(8, 8), f(8, 8) + 9 * np.eye(8, dtype="f4")), {}),
     "clamp": ((f(3, 4), f(3, 4), f(3, 4)), {}),
     "clip": ((f(3, 4), f(3, 4), f(3, 4)), {}),
     "concatenate": (([f(2, 4), f(3, 4)],), {}),

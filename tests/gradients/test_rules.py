@@ -16,8 +16,8 @@ import pykernels as pk
 from pykernels._generated import kernels
 from pykernels.reference import attention as attention_reference
 from pykernels.reference import conv as conv_reference
+from pykernels.reference import linalg, move, pool, reduce, resize, rows, scan, softmax
 from pykernels.reference import matmul as matmul_reference
-from pykernels.reference import move, pool, reduce, resize, rows, scan, softmax
 from pykernels.tape._entry import rule_of
 from tests.gradients.numeric import Example, apart
 from tests.harness import Array
@@ -37,6 +37,29 @@ def example(make: Callable[[Rng], Example]) -> Callable[[Rng], Example]:
 
 def normal(rng: Rng, *shape: int, dtype: str = "float32") -> Array:
     return rng.normal(0, 1, shape).astype(dtype)
+
+
+# -- linear systems -------------------------------------------------------------------------------
+
+
+@example
+def cholesky(rng: Rng) -> Example:
+    """Of x @ x^T, so that differences keep it symmetric."""
+    x = normal(rng, 2, 4, 4) + 3 * np.eye(4, dtype="f4")
+    return Example(
+        lambda x: pk.cholesky(pk.matmul(x, x.swapaxes(-1, -2))),
+        lambda x: linalg.cholesky(x @ x.swapaxes(-1, -2)), [x],
+    )  # fmt: skip
+
+
+@example
+def cholesky_solve(rng: Rng) -> Example:
+    b, factor = normal(rng, 4, 3), np.tril(normal(rng, 4, 4)) + 3 * np.eye(4, dtype="f4")
+
+    def wanted(b: Array, factor: Array) -> Array:
+        return np.linalg.solve(np.tril(factor) @ np.tril(factor).T, b)
+
+    return Example(pk.cholesky_solve, wanted, [b, factor])
 
 
 # -- reductions -----------------------------------------------------------------------------------

@@ -751,6 +751,30 @@ def _triangular(d: Draw) -> Made:
     )  # fmt: skip
 
 
+@row("cholesky")
+def _cholesky(d: Draw) -> Made:
+    upper, n = d.yes(), d.of(1, 4, 9)
+    a = d.array(n, n, dtype="float32")
+    a = a @ a.T + np.eye(n, dtype="f4")
+    return (
+        (a,),
+        lambda pk, a: pk.cholesky(a, upper=upper),
+        lambda t, a: t.linalg.cholesky(a, upper=upper),
+    )
+
+
+@row("cholesky_solve")
+def _cholesky_solve(d: Draw) -> Made:
+    upper, n = d.yes(), d.of(1, 4, 9)
+    a = d.array(n, n, dtype="float32") / n + 3 * np.eye(n, dtype="f4")
+    a = np.triu(a) if upper else np.tril(a)
+    return (
+        (d.array(n, 3, dtype="float32"), a),
+        lambda pk, b, a: pk.cholesky_solve(b, a, upper=upper),
+        lambda t, b, a: t.cholesky_solve(b, a, upper=upper),
+    )
+
+
 # -- the rest -------------------------------------------------------------------------------------
 
 EXEMPT = {

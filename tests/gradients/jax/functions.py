@@ -47,6 +47,7 @@ def calls(pk: Any, jax: Any) -> Iterator[Call]:
     yield from images.calls(pk, jnp, jax, rng)
     yield from layers.calls(pk, jnp, jax, rng)
     yield from nested.calls(pk, jnp, jax, rng)
+    yield from layers.factors(pk, jnp, jax, np.random.default_rng(2))
 
 
 def _rows(pk: Any, jax: Any, rng: Any) -> Iterator[Call]:

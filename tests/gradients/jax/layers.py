@@ -119,6 +119,20 @@ def _products(pk: Any, jnp: Any, jax: Any, rng: Any) -> Iterator[Call]:
         )  # fmt: skip
 
 
+def factors(pk: Any, jnp: Any, jax: Any, rng: Any) -> Iterator[Call]:
+    whole = normal(rng, 3, 3) + 3 * np.eye(3, dtype="f4")
+    for upper in (False, True):
+        yield Call(
+            "cholesky", lambda t, w=upper: pk.cholesky(t @ t.T, upper=w),
+            lambda t, w=upper: jnp.linalg.cholesky(t @ t.T, upper=w), (whole,),
+        )  # fmt: skip
+        yield Call(
+            "cholesky_solve", lambda t, u, w=upper: pk.cholesky_solve(u, t, upper=w),
+            lambda t, u, w=upper: jax.scipy.linalg.cho_solve((t, not w), u),
+            (whole, normal(rng, 3, 2)),
+        )  # fmt: skip
+
+
 def _ropes(pk: Any, jnp: Any, rng: Any) -> Iterator[Call]:
     def turned(x: Any, places: Any, style: str) -> Any:
         width = x.shape[-1]
