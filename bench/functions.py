@@ -94,7 +94,7 @@ def _elementwise(g: Given) -> NamedCall:
 
 
 def _complex(g: Given) -> NamedCall:
-    x, y = g.x, g.y
+    x, y = (t.astype("float32") for t in (g.x, g.y))
     z, pairs = pk.complex(x, y), x.reshape(8, 64, 2)
     return {
         "angle": lambda: pk.angle(z),
@@ -159,7 +159,8 @@ def _products(g: Given) -> NamedCall:
     few, first, turned = x[:4], g.signal[0], g.bytes.T
     gates = _gates(g)
     ends = g.dev.tensor(np.array([0, 3, 8], "i4"))
-    sparse = pk.CSR((g.eight, g.labels, ends), (2, 8))
+    square = g.square.astype("float32")
+    sparse = pk.CSR((g.eight.astype("float32"), g.labels, ends), (2, 8))
     three, one = [t[:24] for t in gates], [t[:8] for t in gates]
     return {
         "matmul": lambda: pk.matmul(x, v),
@@ -170,7 +171,7 @@ def _products(g: Given) -> NamedCall:
         "tensordot": lambda: pk.tensordot(x, v, 1),
         "scaled_matmul": lambda: pk.scaled_matmul(g.bytes, turned),
         "csr_matmul": lambda: pk.csr_matmul(sparse, g.square),
-        "cholesky": lambda: pk.cholesky(g.square),
+        "cholesky": lambda: pk.cholesky(square),
         "cholesky_solve": lambda: pk.cholesky_solve(g.x, g.square),
         "solve_triangular": lambda: pk.solve_triangular(g.square, g.x, upper=False),
         "gru": lambda: pk.gru(g.signal, *three),

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 HALF_UNIT = 2.0**-8  # the largest error of one rounding, relative to the result
 FAMILIES = (
     "attention", "conv", "elementwise", "loss", "matmul", "norm", "optim", "pool", "quant",
-    "random", "reduce", "resize", "rope", "rows", "scan", "softmax", "sort",
+    "random", "reduce", "resize", "rope", "rows", "scan", "softmax", "sort", "sparse",
 )  # fmt: skip
 FORMS = {
     "contiguous": {},

@@ -81,7 +81,7 @@ def test_unique_of_a_size_in_a_captured_program(dev: pk.Device) -> None:
 
 
 def test_unique_rejects_sizes(dev: pk.Device) -> None:
-    with pytest.raises(pk.ArgumentError, match=r"\[unique\] size must not be neg.* but is -1"):
+    with pytest.raises(pk.ArgumentError, match=r"\[unique\] size must be 0 or more.* but is -1"):
         pk.unique(dev.zeros(3), size=-1)
     with pytest.raises(pk.ArgumentError, match=r"\[unique\] size .* 0 for an x without elements"):
         pk.unique(dev.zeros(0), size=2)
