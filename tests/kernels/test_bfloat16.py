@@ -143,6 +143,11 @@ def tensors(result: Any) -> Iterator[pk.Tensor]:
             yield from tensors(part)
 
 
+def _numbers(t: pk.Tensor) -> np.ndarray[Any, Any]:
+    a = t.numpy()
+    return (a.view(np.float32) if a.dtype.kind == "c" else a).astype(np.float64)
+
+
 def test_every_function(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result of float32, rounded once, in bfloat16."""
     ours, _ = calls(dev, monkeypatch, "bfloat16")
@@ -150,7 +155,7 @@ def test_every_function(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None
     wrong, rounded = [], 0
     for name in sorted({*ours} - RANDOM - {*STATES} - SPACED - ROUNDED):
         for got, want in zip(tensors(ours[name]()), tensors(theirs[name]()), strict=True):
-            exact = want.numpy().astype(np.float64)
+            exact = _numbers(want)
             if want.dtype == "float32" and got.dtype == "bfloat16":
                 rounded += 1
                 size = np.where(np.isfinite(exact), np.abs(exact), 0.0)
@@ -158,7 +163,7 @@ def test_every_function(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None
             else:  # exact, or of numbers that are no tensors
                 assert got.dtype == want.dtype, name
                 allowed = np.zeros_like(exact)
-            found = got.numpy().astype(np.float64)
+            found = _numbers(got)
             with np.errstate(invalid="ignore"):
                 same = (found == exact) | (np.isnan(found) & np.isnan(exact))
                 if not (same | (np.abs(found - exact) <= allowed)).all():
