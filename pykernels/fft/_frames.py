@@ -120,7 +120,8 @@ def istft(
     added: Any = F.fold(frames, whole, (1, size), stride=(1, hop))
     squares = F.square(weights).unsqueeze(-1).broadcast_to((1, size, number)).copy()
     over: Any = F.fold(squares, whole, (1, size), stride=(1, hop))
-    signal = F.elementwise("where(over > 1e-11, added / over, 0.0)", added=added, over=over)
+    evaluated: Any = F.elementwise
+    signal = evaluated("where(over > 1e-11, added / over, 0.0)", added=added, over=over)
     signal = signal.reshape(*lead, whole[1])
     if flag(op, "center", center):
         signal = signal[..., size // 2 :]

@@ -79,7 +79,7 @@ def conv3d(
     added = call.tensor("residual", residual)
     sums: Any = None
     vector = call.tensor("bias", bias)
-    kind = promote(t.dtype, taps.dtype)
+    kind = promote(planar.dtype, taps.dtype)
     for i in range(planes):
         first, last = i * gaps[0], i == planes - 1
         part = planar[:, first : first + (deep - 1) * steps[0] + 1 : steps[0]]

@@ -15,7 +15,8 @@ from pykernels.tape import Taped, of_pairs, reads
 def fft(call: Taped) -> None:
     """The transposed conjugate of a transform of `length`: elements of x that it did not read have
     a gradient of 0. The result of half a spectrum has each element between the ends twice."""
-    length, shape = call.option("length"), call.shape("x") or ()
+    length = call.option("length")
+    shape: Any = call.shape("x")
     options = {
         "length": length, "inverse": not call.option("inverse"), "scale": call.option("scale"),
     }  # fmt: skip

@@ -116,17 +116,15 @@ class _Backward:
         }  # fmt: skip
         if self.rate is not None:
             found["decay"] = found["decay"] * f
+        before = walked[:, 0] if self.before else f[:, 0, :, :, None] * grad[:, 0]
         if pair is not None:
             reads_, writes = pair[:, :, :, 0], pair[:, :, :, 1]
             da = _times(old, _times(turned, writes))
             db = _times(grad, _times(old.swapaxes(-1, -2), reads_))
             found["pair"] = F.stack([da, db], 3)
-        if self.before:
-            return found, walked[:, 0]
-        before = f[:, 0, :, :, None] * grad[:, 0]
-        if pair is not None:
-            product = _times(turned[:, 0], writes[:, 0])
-            before = before + reads_[:, 0, :, :, None] * product[:, :, None]
+            if not self.before:
+                product = _times(turned[:, 0], writes[:, 0])
+                before = before + reads_[:, 0, :, :, None] * product[:, :, None]
         return found, before
 
 

@@ -28,11 +28,12 @@ def csr_matmul(call: Taped) -> None:
     if call.wants("x"):
         # The elements by column, in the order of their rows, because the sort is stable.
         order = F.argsort(indices)
+        taken: Any = F.index_select(rows, 0, order)
         ends = F.arange(inner + 1, dtype="int32", device=dy.device)
-        starts = F.searchsorted(F.index_select(indices, 0, order), ends)
+        starts: Any = F.searchsorted(F.index_select(indices, 0, order), ends)
         dx = dy.device.empty(shape, dy.dtype)
         kernels.csr_matmul(
-            F.index_select(call.saved("data"), 0, order), F.index_select(rows, 0, order), starts,
+            F.index_select(call.saved("data"), 0, order), taken, starts,
             dy, dx, check=check,
         )  # fmt: skip
         call.give("x", dx.astype(call.saved("x").dtype))

@@ -124,13 +124,16 @@ class CSR:
 
 def _parts(source: Any) -> tuple[list[Any], tuple[int, int] | None]:
     """The three arrays, and the shape if the source has one."""
+    parts: list[Any]
+    own: Any = None
     if isinstance(source, tuple | list) and len(source) == 3:
-        parts, own = list(source), None
+        parts = list(source)
     elif all(hasattr(source, name) for name in (*_PARTS, "shape")):
         form = getattr(source, "format", "csr")
         if form != "csr":
             raise ArgumentError(f"[CSR] source must be in CSR but is in {form}: use .tocsr()")
-        parts, own = [getattr(source, name) for name in _PARTS], _shape(source.shape)
+        parts = [getattr(source, name) for name in _PARTS]
+        own = _shape(getattr(source, "shape", None))
     else:
         raise DTypeError(
             "[CSR] source must be a CSR array of scipy.sparse or (data, indices, indptr) but is "
