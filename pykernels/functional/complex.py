@@ -34,16 +34,14 @@ _CONJ = replace(_cpy.KERNEL, name="conj")
 _F32 = DTYPES["float32"]
 _C64 = DTYPES["complex64"]
 complex_type = builtins.complex
-# hypot, which neither overflows nor loses small numbers. Large and small numbers are scaled by
-# powers of two; a quotient would not do, as GPUs flush the reciprocals of large numbers to 0.
-_UP, _DOWN = 2.0**96, 2.0**-96
-_LARGEST = "maximum(abs(re), abs(im))"
+# hypot, which neither overflows nor loses small numbers. The quotient is that of numbers scaled by a
+# power of two, because GPUs flush the reciprocals of large numbers to 0.
+_LARGER, _SMALLER = "maximum(abs(re), abs(im))", "minimum(abs(re), abs(im))"
+_SCALE = f"({2.0**-96} if {_LARGER} > 1e19 else {2.0**96} if {_LARGER} < 1e-19 else 1.0)"
 _MAGNITUDE = (
     "inf if isinf(re) or isinf(im) else "
-    f"{_LARGEST} if minimum(abs(re), abs(im)) == 0 else "
-    f"{_UP} * sqrt((re * {_DOWN}) ** 2 + (im * {_DOWN}) ** 2) if {_LARGEST} > 1e19 else "
-    f"{_DOWN} * sqrt((re * {_UP}) ** 2 + (im * {_UP}) ** 2) if {_LARGEST} < 1e-19 else "
-    "sqrt(re ** 2 + im ** 2)"
+    f"{_LARGER} if {_SMALLER} == 0 else "
+    f"{_LARGER} * sqrt(1 + (({_SMALLER} * {_SCALE}) / ({_LARGER} * {_SCALE})) ** 2)"
 )
 
 
