@@ -34,8 +34,8 @@ _CONJ = replace(_cpy.KERNEL, name="conj")
 _F32 = DTYPES["float32"]
 _C64 = DTYPES["complex64"]
 complex_type = builtins.complex
-# hypot, which neither overflows nor loses small numbers. The quotient is that of numbers scaled by a
-# power of two, because GPUs flush the reciprocals of large numbers to 0.
+# hypot, which neither overflows nor loses small numbers. The quotient is that of numbers scaled by
+# a power of two, because GPUs flush the reciprocals of large numbers to 0.
 _LARGER, _SMALLER = "maximum(abs(re), abs(im))", "minimum(abs(re), abs(im))"
 _SCALE = f"({2.0**-96} if {_LARGER} > 1e19 else {2.0**96} if {_LARGER} < 1e-19 else 1.0)"
 _MAGNITUDE = (
