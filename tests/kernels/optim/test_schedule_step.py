@@ -124,7 +124,7 @@ def test_schedules_reject(dev: pk.Device) -> None:
         "gamma must be above 0": lambda: s.exponential(1, 0),
         "share must leave": lambda: s.one_cycle(1, 3),
         "starts must be 1 ascending": lambda: s.piecewise([1, 2], [3, 4]),
-        "starts must be 2 rising": lambda: s.piecewise([1, 2, 3], [4, 4]),
+        "starts must be 2 ascending": lambda: s.piecewise([1, 2, 3], [4, 4]),
         "table must have shape": lambda: kernels.schedule_step(
             dev.zeros((2, 5)), dev.zeros(1, "int32"), dev.zeros(1)
         ),
