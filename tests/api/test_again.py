@@ -252,7 +252,7 @@ def test_captures_and_autocast(dev: pk.Device) -> None:
 def test_a_warning_comes_with_each_call(dev: pk.Device) -> None:
     x, y = dev.rand((3, 1), seed=0), dev.rand((3,), seed=1)
     for _ in range(4):
-        with pytest.warns(UserWarning, match="seldom meant"):
+        with pytest.warns(UserWarning, match="rarely intended"):
             pk.mse_loss(x, y)
 
 

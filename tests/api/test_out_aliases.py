@@ -139,6 +139,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "prod": ((f(3, 4),), {"axis": 1}),
     "reglu": ((f(3, 8), f(3, 8)), {}),
     "resize": ((f(6, 6), (6, 6)), {}),
+    "roi_align": ((f(2, 3, 4, 4), f(2, 4), i(2, 2), (3, 4)), {}),
     "rms_norm": ((f(6, 80), 80, f(80)), {}),
     "rms_norm_linear": ((f(1, 8), f(8), f(8, 8)), {}),
     "rope": ((f(2, 5, 8), i(9, 5)), {}),

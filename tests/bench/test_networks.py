@@ -28,7 +28,8 @@ def test_all_rows_on_a_software_driver(dev: pk.Device, tmp_path: Path) -> None:
                 for d in ("float32", "float16")}  # fmt: skip
     decoders |= {f"wide-llama {m} {w} float16" for m in ("q4_0", "q4_k_m")
                  for w in ("decode", "prefill")}  # fmt: skip
-    assert {r.name for r in rows} == decoders | {f"resnet-50 batch {n} float32" for n in (2, 1)}
+    pictures = {f"resnet-50 batch {n} float32{fast}" for n in (2, 1) for fast in ("", " fast")}
+    assert {r.name for r in rows} == decoders | pictures
     for row in rows:
         assert 0 < row.error <= row.allowed < 2e-2 and row.dispatches > 0
         assert all(row.ms(c) > 0 for c in ("uncaptured", "captured", "GPU"))
@@ -38,7 +39,10 @@ def test_all_rows_on_a_software_driver(dev: pk.Device, tmp_path: Path) -> None:
     TABLE.save(file, dev, rows[1:])
     found = json.loads(file.read_text(encoding="utf-8"))
     assert [*found["rows"]] == [r.name for r in rows] and found["meta"]["adapter"]
-    assert [r.name for r in bench.run("batch 1")] == ["resnet-50 batch 1 float32"]
+    assert [r.name for r in bench.run("batch 1")] == [
+        "resnet-50 batch 1 float32",
+        "resnet-50 batch 1 float32 fast",
+    ]
 
 
 def test_a_wrong_network_has_no_time(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
