@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pykernels._generated.bodies import fft_mixed, fft_tile
+from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.plans.parts import row_parts
 from pykernels.steps import Caps, Scratch, Step
-from pykernels.tensors.layout import View
+from pykernels.tensors.layout import View, contiguous_strides
 
 from .lengths import MIXED, Layout, convolution, factors, layout, radices
 
@@ -39,8 +40,12 @@ def plan(
     _check(x, table, dst, length)
     if dst.size == 0:
         return []
+    views, size = {"x": x, "dst": dst}, convolution(length)
+    if size or len(factors(length)) > 1:  # what lies between passes must fit a binding, too
+        rows = (*dst.shape[:-1], size or length)
+        views["middle"] = dst.with_layout(rows, contiguous_strides(rows, 8), DTYPES["complex64"])
     found: list[Step] = []
-    for part in row_parts(caps, dst.shape, {"x": x, "dst": dst}):
+    for part in row_parts(caps, dst.shape, views):
         found += _whole(
             caps, scratch, part.views["x"], table, part.views["dst"], length, inverse, scale
         )
