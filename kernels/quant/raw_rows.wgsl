@@ -6,7 +6,7 @@
 // For an index outside [0, rows) nothing is written, and IndexRangeError is raised once, at the next
 // synchronisation; negative indices do not count from the end."""
 // source = "ggml's dequantize_row; DeepSeek-V3's weight_dequant"
-// include raw
+// axes.TYPE = ["float8_e4m3", "nvfp4", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0", "tq2_0"]
 // configs.rows4 = { ROWS = 4, FOURS = 64, threads = 256 }
 // axes.D = [2, 4]
 // axes.V = [4]

@@ -27,7 +27,7 @@ GIVEN = frozenset(
         "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
         "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
-        "col2im",
+        "col2im", "csr_matmul",
         "dequantize", "fft", "fill_where", "flash_attn_quant", "linear_recurrence", "mul_mat_id",
         "mul_mat_quant", "pack_blocks", "quantised_rows", "quantize", "raw_rows",
         "unpack_blocks",

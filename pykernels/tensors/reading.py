@@ -32,16 +32,19 @@ class PendingRead:
         """Waits for the copy and returns the array. Further calls return the same array, or raise
         the same error. Any thread may call it. An interrupt of the wait leaves the read pending."""
         with self._lock:
-            if self._error is not None:
-                raise self._error
-            while self._signal is not None:
-                self._source._context.transfers.complete(self._signal)
-                try:
-                    self._signal = next(self._steps, None)
-                except BaseException as e:
-                    self._error = e
-                    raise
-            return self._target
+            self._finish()
+        return self._target
+
+    def _finish(self) -> None:
+        if self._error is not None:
+            raise self._error
+        while self._signal is not None:
+            self._source._context.transfers.complete(self._signal)
+            try:
+                self._signal = next(self._steps, None)
+            except BaseException as e:
+                self._error = e
+                raise
 
 
 async def awaited(source: Handle, steps: Iterator[Signal], target: NDArray) -> NDArray:
