@@ -365,7 +365,18 @@ fn pack(
     if step.body.faults {
         put(0); // slot 0: what is out of range is left out in silence
     }
-    for (name, format) in &step.body.args {
+    for (i, (name, format)) in step.body.args.iter().enumerate() {
+        if let Some(own) = step.scalars.get(i) {
+            let word = match format {
+                'f' => own.float().map(|x| (x as f32).to_bits()),
+                _ => own.int().map(|n| n as u32),
+            };
+            match word {
+                Ok(word) => put(word),
+                Err(_) => return fail(op, format!("{} needs a number {name}", step.body.name)),
+            }
+            continue;
+        }
         match scalars.iter().find(|(n, _)| n == name) {
             Some((_, Word::Float(x))) if *format == 'f' => put(x.to_bits()),
             Some((_, Word::Float(x))) => put(*x as i64 as u32),

@@ -348,6 +348,19 @@ fn replace(of: &Value, named: Named<Value>) -> Found<Value> {
             }
             Ok(Value::view(made))
         }
+        Value::Step(s) => {
+            let mut made = (**s).clone();
+            for (name, value) in named {
+                match &*name {
+                    "scalars" => match value {
+                        Value::Tuple(own) => made.scalars = own.to_vec(),
+                        other => return fail(format!("{} are no scalars", show(&other))),
+                    },
+                    other => return fail(format!("a step has no {other}")),
+                }
+            }
+            Ok(Value::Step(Rc::new(made)))
+        }
         other => fail(format!("{} has no parts to replace", show(other))),
     }
 }
@@ -415,6 +428,11 @@ pub fn attribute(of: &Value, name: &Arc<str>) -> Found<Value> {
             name.clone(),
         )))),
         (Value::Step(s), "groups") => Some(Value::Int(s.groups)),
+        // A step stands for its body, of which plans ask for the scalar arguments only.
+        (Value::Step(_), "body") => Some(of.clone()),
+        (Value::Step(s), "args") => {
+            Some(Value::tuple(s.body.args.iter().map(|(n, _)| Value::text(n)).collect()))
+        }
         (Value::Scratch(s), "sizes") => Some(Value::ints(&s.borrow())),
         (Value::Dict(d), _) => d.borrow().get(&Value::Text(name.clone())).cloned(),
         _ => None,

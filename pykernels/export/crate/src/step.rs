@@ -25,6 +25,7 @@ pub struct Caps {
 }
 
 /// One storage binding of a step.
+#[derive(Clone)]
 pub struct Bound {
     pub name: Arc<str>,
     pub out: bool,
@@ -40,6 +41,7 @@ pub struct Bound {
 }
 
 /// One dispatch.
+#[derive(Clone)]
 pub struct Step {
     pub body: &'static Body,
     pub axes: Vec<Value>,
@@ -47,6 +49,8 @@ pub struct Step {
     pub words: Ints,
     pub values: Vec<Value>,
     pub groups: i128,
+    /// The body's scalar arguments, if they are not the call's.
+    pub scalars: Vec<Value>,
 }
 
 impl Step {
@@ -237,7 +241,7 @@ impl Body {
         let values = self.values.iter().map(|v| interp.of_spec(&env, v));
         let values = values.collect::<Found<Vec<Value>>>()?;
         let groups = interp.of_spec(&env, &self.groups)?.int()?;
-        Ok(Step { body: self, axes, bound, words, values, groups })
+        Ok(Step { body: self, axes, bound, words, values, groups, scalars: vec![] })
     }
 
     fn open_space(&self, interp: &Interp, env: &Rc<Env>) -> Found<()> {

@@ -89,14 +89,18 @@ fn value(of: &Value) -> Json {
 }
 
 fn step(of: &Step) -> Json {
-    json!({
+    let mut found = json!({
         "body": &*of.body.name,
         "axes": of.axes.iter().map(value).collect::<Vec<_>>(),
         "bound": of.bound.iter().map(bound).collect::<Vec<_>>(),
         "words": ints(&of.words),
         "values": of.values.iter().map(value).collect::<Vec<_>>(),
         "groups": of.groups as i64,
-    })
+    });
+    if !of.scalars.is_empty() {
+        found["scalars"] = of.scalars.iter().map(value).collect::<Vec<_>>().into();
+    }
+    found
 }
 
 fn bound(of: &Bound) -> Json {
