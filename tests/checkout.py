@@ -13,7 +13,7 @@ __all__ = ["FAMILIES", "ROOT", "run_python", "small_checkout"]
 
 ROOT = Path(__file__).parents[1]
 # What tensors need, and what that is made of.
-FAMILIES = ("fill", "copy", "random", "rows", "scan", "sort", "move", "quant", "rope")
+FAMILIES = ("fill", "copy", "random", "rows", "scan", "sort", "move", "quant", "rope", "fft")
 LEAVE = shutil.ignore_patterns("_generated", "__pycache__")
 
 

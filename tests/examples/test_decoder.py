@@ -48,10 +48,10 @@ def test_prefill_and_steps_are_the_network(dev: pk.Device, name: str, dtype: Any
     first = model.prefill(PROMPT[:2]).numpy()
     found = [first, model.prefill(PROMPT[2:]).numpy()]
     tokens = list(PROMPT)
-    for token in model.generate(STEPS):
-        if len(tokens) > len(PROMPT):
-            found.append(model.logits.numpy())
+    for n, token in enumerate(model.generate(STEPS)):
         tokens.append(token)
+        if n + 1 < STEPS:  # the step of the next token was launched
+            found.append(model.logits.numpy())
     rows = [1, *range(len(PROMPT) - 1, len(tokens) - 1)]
     want = decoder_numpy.logits(config, stored, np.array(tokens[:-1]))[rows]
     once = decoder_numpy.logits(config, stored, np.array(tokens[:-1]), np.dtype(dtype).type)[rows]
@@ -195,10 +195,10 @@ def test_gguf_files_of_each_family(dev: pk.Device, name: str, tmp_path: Path) ->
     decoder = Decoder(dev, model.config, model, len(PROMPT) + STEPS, cache=cache)
     found = [decoder.prefill(PROMPT).numpy()]
     tokens = list(PROMPT)
-    for token in decoder.generate(STEPS):
-        if len(tokens) > len(PROMPT):
-            found.append(decoder.logits.numpy())
+    for n, token in enumerate(decoder.generate(STEPS)):
         tokens.append(token)
+        if n + 1 < STEPS:  # the step of the next token was launched
+            found.append(decoder.logits.numpy())
     want = decoder_numpy.logits(model.config, numbers, np.array(tokens[:-1]))[len(PROMPT) - 1 :]
     allowed = {None: 2e-6, "q8_0": 0.03, "q4_0": 0.4}[cache]
     for got, exact in zip(found, want, strict=True):
