@@ -166,7 +166,9 @@ def casts(dev: pk.Device, dtype: str, numbers: Callable[[], Iterator[Array]]) ->
 def check(dev: pk.Device, part: str, numbers: Callable[[], Iterator[Array]]) -> Iterator[Found]:
     """The operations of a part, one after the other."""
     if part == "casts":
-        yield from (casts(dev, d, numbers) for d in DTYPES if d not in ("float32", "int64"))
+        yield from (
+            casts(dev, d, numbers) for d in DTYPES if d not in ("float32", "int64", "complex64")
+        )
     elif part == "float32":
         yield from (floats(dev, op, numbers) for op in rows(1))
     elif part == "halves":

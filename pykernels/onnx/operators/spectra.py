@@ -11,9 +11,15 @@ import pykernels as pk
 from ..graph import Array, Node
 from .table import kept, op, refuse
 
+# Up to this length a product with a matrix of cosines and sines costs no more than a fast transform,
+# and zeros come out as smaller numbers.
+SHORT = 64
 
-def _transformed(x: Any, length: int, inverse: bool, onesided: bool) -> Any:
+
+def _transformed(node: Node, x: Any, length: int, inverse: bool, onesided: bool) -> Any:
     """The transform of (..., n, 1 or 2) along n, cut or filled with zeros to a length."""
+    if length <= SHORT:
+        return _multiplied(node, x, length, inverse, onesided)
     x = x.astype("float32")  # a contiguous copy
     count = length // 2 + 1 if onesided else length
     z = x[..., 0] if x.shape[-1] == 1 else pk.view_as_complex(x)
@@ -21,6 +27,25 @@ def _transformed(x: Any, length: int, inverse: bool, onesided: bool) -> Any:
     transform = pk.fft.rfft if half else pk.fft.ifft if inverse else pk.fft.fft
     found: Any = transform(z, length)
     return pk.view_as_real(found)[..., :count, :]
+
+
+def _multiplied(node: Node, x: Any, length: int, inverse: bool, onesided: bool) -> Any:
+    n = x.shape[-2]
+    if n < length:
+        x = pk.pad(x, [*[(0, 0)] * (x.ndim - 2), (0, length - n), (0, 0)])
+    else:
+        x = x[..., :length, :]
+    count = length // 2 + 1 if onesided else length
+    turns = np.outer(np.arange(length), np.arange(count)) % length * (2 * np.pi / length)
+    scale, sign = (1 / length, -1) if inverse else (1, 1)
+    cos = kept(node, "cos", x.device, (np.cos(turns) * scale).astype(np.float32))
+    sin = kept(node, "sin", x.device, (np.sin(turns) * scale * sign).astype(np.float32))
+    real = x[..., 0].astype("float32")
+    up, across = pk.matmul(real, cos), pk.matmul(real, sin)
+    if x.shape[-1] == 1:
+        return pk.stack([up, pk.neg(across)], -1)
+    imaginary = x[..., 1].astype("float32")
+    return pk.stack([up + pk.matmul(imaginary, sin), pk.matmul(imaginary, cos) - across], -1)
 
 
 @op("DFT", host=(1, 2))
@@ -32,7 +57,7 @@ def dft(node: Node, x: Any, length: Array | None = None, axis: Array | None = No
     if inverse and onesided:
         raise refuse(node, "an inverse transform of one side")
     count = x.shape[at] if length is None else int(length.item())
-    y = _transformed(pk.moveaxis(x, at, -2), count, inverse, onesided)
+    y = _transformed(node, pk.moveaxis(x, at, -2), count, inverse, onesided)
     return pk.moveaxis(y, -2, at)
 
 
@@ -46,4 +71,4 @@ def stft(node: Node, x: Any, step: Array, window: Any = None, length: Array | No
     frames = pk.index_select(x, 1, index).reshape(x.shape[0], *rows.shape, x.shape[2])
     if window is not None:
         frames = frames * window.reshape(-1, 1)
-    return _transformed(frames, width, False, bool(node.attributes.get("onesided", 1)))
+    return _transformed(node, frames, width, False, bool(node.attributes.get("onesided", 1)))
