@@ -11,8 +11,8 @@ import pykernels as pk
 from ..graph import Array, Node
 from .table import kept, op, refuse
 
-# Up to this length a product with a matrix of cosines and sines costs no more than a fast transform,
-# and zeros come out as smaller numbers.
+# Up to this length a product with a matrix of cosines and sines costs no more than a fast
+# transform, and zeros come out as smaller numbers.
 SHORT = 64
 
 
