@@ -22,6 +22,15 @@
 ${fft.functions()}
 var<workgroup> halves: array<vec2<f32>, 2048>;
 
+// Element i of the workgroup: number n of one of its columns, which is column j of a row.
+//% macro place_of_element()
+    let column = select(i / p.size, i % columns, near);
+    let n = select(i % p.size, i / columns, near);
+    let whole = first_column + column;
+    let row = whole / p.across;
+    let j = whole - row * p.across;
+//% endmacro
+
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
@@ -31,11 +40,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let columns = min(p.columns, p.rows * p.across - first_column);
   let count = columns * p.size;
   for (var i = li; i < count; i += WG) {
-    let column = select(i / p.size, i % columns, near);
-    let n = select(i % p.size, i / columns, near);
-    let whole = first_column + column;
-    let row = whole / p.across;
-    let j = whole - row * p.across;
+${place_of_element()}
     let x_base = x_row(row);
     var v: vec2<f32>;
     ${fft.load(["v"], "x_base", ["j + n * p.across"], "p.size")}
@@ -83,11 +88,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     source = target_half;
   }
   for (var i = li; i < count; i += WG) {
-    let column = select(i / p.size, i % columns, near);
-    let n = select(i % p.size, i / columns, near);
-    let whole = first_column + column;
-    let row = whole / p.across;
-    let j = whole - row * p.across;
+${place_of_element()}
     let before = j % p.span;
     let dst_base = dst_row(row);
     var v = halves[source + column * p.size + n];

@@ -46,7 +46,7 @@ ${normed.functions()}
 ${quantised.functions()}
 ${quant_sums.functions()}
 
-fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+${quant_halves.functions()}
 
 @compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -101,14 +101,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for c in range(R)
       ${quant_halves.numbers(c, "w%d_%d" % (u, c), "s%d_%d" % (u, c), "g%d" % u)}
 //% endfor
-//% for i in range(8)
-      let y${i} = row[g${u} * 8u + ${i}u];
-      let x${2 * i} = y${i}.xy;
-      let x${2 * i + 1} = y${i}.zw;
-//% endfor
-//% if quant.OFFSET
-      ${quant_halves.offset_sums()}
-//% endif
+      ${quant_halves.vectors("row", "g%d * 8u" % u)}
 //% for c in range(R)
       ${quant_halves.sum(c, "acc0_%d" % c)}
 //% endfor
@@ -123,20 +116,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let at = slot + c * apart;
     if (is_finite(partial[0][at])) { continue; }
     let n = ${"select(n0, n1, c == 1u)" if R == 2 else "n0"};
-    var acc = vec4<f32>();
-    for (var g = start * ${PER}u; g < min(end * ${PER}u, groups); g += 1u) {
-      let w = load_quants(0u, g, n);
-      let record = load_scales(0u, g / ${GROUPS}u, n);
-      ${quant_sums.numbers("w", "record", "g")}
-//% for o in range(4)
-      let y${2 * o} = vec4<f32>(row[g * 8u + ${2 * o}u]);
-      let y${2 * o + 1} = vec4<f32>(row[g * 8u + ${2 * o + 1}u]);
-      let xe${o} = vec4<f32>(y${2 * o}.xz, y${2 * o + 1}.xz);
-      let xd${o} = vec4<f32>(y${2 * o}.yw, y${2 * o + 1}.yw);
-//% endfor
-      acc = ${quant_sums.sum("acc")|trim};
-    }
-    partial[0][at] = dot(acc, vec4<f32>(1.0f));
+    ${quant_halves.exact("row", "0u", PER)}
+    partial[0][at] = exact;
   }
   workgroupBarrier();
   ${runs.sums(1, R, "apart")}

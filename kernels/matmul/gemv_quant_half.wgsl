@@ -51,7 +51,7 @@ ${epilogue.of_rows()}
 ${quantised.functions()}
 ${quant_sums.functions()}
 
-fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+${quant_halves.functions()}
 
 @compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -89,14 +89,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% for s in range(S)
       {
-//% for i in range(8)
-        let y${i} = b_mem[b_from${s} + g${u} * 8u + ${i}u];
-        let x${2 * i} = y${i}.xy;
-        let x${2 * i + 1} = y${i}.zw;
-//% endfor
-//% if quant.OFFSET
-        ${quant_halves.offset_sums()}
-//% endif
+        ${quant_halves.vectors("b_mem", "b_from%d + g%d * 8u" % (s, u))}
 //% for c in range(R)
         ${quant_halves.sum(c, "acc%d_%d" % (s, c))}
 //% endfor
@@ -118,20 +111,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     for (var s = 0u; s < ${S}u; s += 1u) {
       if (is_finite(partial[s][at])) { continue; }
       let b_from = b_at(b_start, min(s, p.rows - 1u), 0u);
-      var acc = vec4<f32>();
-      for (var g = start * ${PER}u; g < min(end * ${PER}u, groups); g += 1u) {
-        let w = load_quants(0u, g, n);
-        let record = load_scales(0u, g / ${GROUPS}u, n);
-        ${quant_sums.numbers("w", "record", "g")}
-//% for o in range(4)
-        let y${2 * o} = vec4<f32>(b_mem[b_from + g * 8u + ${2 * o}u]);
-        let y${2 * o + 1} = vec4<f32>(b_mem[b_from + g * 8u + ${2 * o + 1}u]);
-        let xe${o} = vec4<f32>(y${2 * o}.xz, y${2 * o + 1}.xz);
-        let xd${o} = vec4<f32>(y${2 * o}.yw, y${2 * o + 1}.yw);
-//% endfor
-        acc = ${quant_sums.sum("acc")|trim};
-      }
-      partial[s][at] = dot(acc, vec4<f32>(1.0f));
+      ${quant_halves.exact("b_mem", "b_from", PER)}
+      partial[s][at] = exact;
     }
   }
   workgroupBarrier();

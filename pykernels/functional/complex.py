@@ -113,8 +113,8 @@ def complex(real: Array, imag: Array | None = None, *, out: Tensor | None = None
     """Complex numbers from real and imaginary parts (torch).
 
     Args:
-        real: Tensor or numpy array, float32. imag: The same, which repeats with it by numpy's
-            rule; None is 0.
+        real: Tensor or numpy array, float32.
+        imag: Tensor or numpy array, float32; real and imag repeat by numpy's rule. None is 0.
         out: The Tensor to write to, complex64; None makes one.
 
     Raises:

@@ -193,10 +193,9 @@ class QTensor:
         Args:
             data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
                 lower half of a byte; bytes, or an array of any shape with the same number of bytes.
-            scales: float32, float16 or bfloat16 (n, blocks), or any shape with the same number of
-            elements. zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole
-            bytes; or
-                float32, float16 or bfloat16 (n, blocks); None is 2^(bits - 1).
+            scales: float32 or float16 (n, blocks), or any shape with the same number of elements.
+            zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole bytes; or
+                float32 or float16 (n, blocks); None is 2^(bits - 1).
             shape: (n, k), k a multiple of 32. The last block of a row may have more numbers, which
                 are left out.
             bits: 4 or 8.

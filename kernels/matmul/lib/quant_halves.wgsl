@@ -76,11 +76,42 @@ ${found.text}
       }
 //% endmacro
 
-// The sums of x over each half of the group, for types with an offset.
-//% macro offset_sums()
+// Declares a group of a row of halves, 32 numbers from `memory[at]` on: couples x0 to x15, and the sums
+// xs of both halves for types with an offset.
+//% macro vectors(memory, at)
+//% for i in range(8)
+        let y${i} = ${memory}[${at} + ${i}u];
+        let x${2 * i} = y${i}.xy;
+        let x${2 * i + 1} = y${i}.zw;
+//% endfor
+//% if quant.OFFSET
         let x_low = ((x0 + x1) + (x2 + x3)) + ((x4 + x5) + (x6 + x7));
         let x_high = ((x8 + x9) + (x10 + x11)) + ((x12 + x13) + (x14 + x15));
         let xs = vec2<f32>(f32(x_low.x) + f32(x_low.y), f32(x_high.x) + f32(x_high.y));
+//% endif
+//% endmacro
+
+//% macro functions()
+fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+//% endmacro
+
+// Declares `exact`, the products of column `n` in rounds `start` to `end` of `per` groups, summed in
+// f32. A row of halves lies in `memory` from element `from` on.
+//% macro exact(memory, from, per)
+      var exact_acc = vec4<f32>();
+      for (var g = start * ${per}u; g < min(end * ${per}u, groups); g += 1u) {
+        let w = load_quants(0u, g, n);
+        let record = load_scales(0u, g / ${quant.BLOCK // 32}u, n);
+        ${quant_sums.numbers("w", "record", "g")}
+//% for o in range(4)
+        let y${2 * o} = vec4<f32>(${memory}[${from} + g * 8u + ${2 * o}u]);
+        let y${2 * o + 1} = vec4<f32>(${memory}[${from} + g * 8u + ${2 * o + 1}u]);
+        let xe${o} = vec4<f32>(y${2 * o}.xz, y${2 * o + 1}.xz);
+        let xd${o} = vec4<f32>(y${2 * o}.yw, y${2 * o + 1}.yw);
+//% endfor
+        exact_acc = ${quant_sums.sum("exact_acc")|trim};
+      }
+      let exact = dot(exact_acc, vec4<f32>(1.0f));
 //% endmacro
 
 // Declares the words and scales of round r: w<group>_<column> and s<group>_<column> of `per` groups,
