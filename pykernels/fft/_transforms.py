@@ -95,10 +95,11 @@ def irfft(
 def _along(
     op: str, x: Array, n: int | None, axis: int, norm: Norm | None, out: Tensor | None
 ) -> Array:
-    call = Call(_named(op), _number(op, x), out=out)
-    t = call.tensor("x", _number(op, x))
+    given = _number(op, x)
+    call = Call(_named(op), given, out=out)
+    t = call.tensor("x", given)
     at = axis_of(op, integer(op, "axis", axis), t.ndim)
-    length = _length(op, t, n, at)
+    length = _length(op, t, n, at, op == "irfft")
     dtype: Any = "float32" if op == "irfft" else "complex64"
     count = length // 2 + 1 if op == "rfft" else length
     result = call.out((*t.shape[:at], count, *t.shape[at + 1 :]), dtype)
@@ -144,9 +145,10 @@ def _number(op: str, x: Array) -> Array:
     return x
 
 
-def _length(op: str, t: Tensor, n: int | None, at: int) -> int:
+def _length(op: str, t: Tensor, n: int | None, at: int, of_half: bool) -> int:
+    """The length of a transform; `of_half`: of half a spectrum."""
     if n is None:
-        n = 2 * (t.shape[at] - 1) if op.startswith("irfft") else t.shape[at]
+        n = 2 * (t.shape[at] - 1) if of_half else t.shape[at]
     length = integer(op, "n", n)
     if length < 1:
         raise ArgumentError(f"[{op}] the length must be at least 1 but is {length}")
@@ -239,8 +241,9 @@ def irfft2(
 def _over(
     op: str, x: Array, s: Ints | None, axes: Ints | None, norm: Norm | None, out: Tensor | None
 ) -> Array:
-    call = Call(_named(op), _number(op, x), out=out)
-    t = call.tensor("x", _number(op, x))
+    given = _number(op, x)
+    call = Call(_named(op), given, out=out)
+    t = call.tensor("x", given)
     ats, lengths = _axes(op, t, s, axes)
     of_reals = op.startswith("r")
     inverse, to_reals = op.startswith("i"), op.startswith("ir")
@@ -285,10 +288,8 @@ def _axes(op: str, t: Tensor, s: Ints | None, axes: Ints | None) -> tuple[list[i
         raise ShapeError(f"[{op}] axes must be different but are {axes}")
     lengths = []
     for i, (at, n) in enumerate(zip(ats, given, strict=True)):
-        own = op if op.startswith("ir") and i == len(ats) - 1 else "fft"
-        lengths.append(
-            _length(own if own != "fft" else op.lstrip("ir"), t, None if n == -1 else n, at)
-        )
+        of_half = op.startswith("ir") and i == len(ats) - 1
+        lengths.append(_length(op, t, None if n == -1 else n, at, of_half))
     return ats, lengths
 
 
@@ -300,7 +301,8 @@ def fftfreq(n: int, d: float = 1.0, *, device: Device | None = None) -> Tensor:
     the negative frequencies, divided by n d.
 
     Args:
-        n: The length. d: The distance of neighbours.
+        n: The length.
+        d: The distance of neighbours.
         device: The Device; None is the default device.
     """
     length, step = _spaced("fftfreq", n, d)

@@ -25,11 +25,12 @@ _ACTIVATIONS = (
 _NEEDED = ("x", "w_ih", "w_hh")
 
 
-def tensors(op: str, **arrays: Any) -> tuple[bool, list[Any]]:
-    """True if all arguments are numpy arrays, and all arguments as tensors on one device."""
+def tensors(op: str, needed: Sequence[str] = _NEEDED, /, **arrays: Any) -> tuple[bool, list[Any]]:
+    """True if all arguments are numpy arrays, and all arguments as tensors on one device; only
+    those in `needed` must not be None."""
     given = next((a for a in arrays.values() if isinstance(a, Tensor)), None)
     for name, array in arrays.items():
-        if array is None and name not in _NEEDED:
+        if array is None and name not in needed:
             continue
         if not isinstance(array, (Tensor, np.ndarray)):
             _refuse(op, name, type_name(array))

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pykernels._generated.wrappers import linear_recurrence as _wrapper
 from pykernels.call.arrays import Array
 from pykernels.call.scalars import flag, real
-from pykernels.device import Tensor, default_device
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import ShapeError
 from pykernels.runtime.whole import whole
-from pykernels.tensors.host import type_name
 
-from ._recurrent_base import leave
+from ._recurrent_base import leave, tensors
 from .elementwise import elementwise
 from .move import repeat, stack
 from .reduce_expressions import reduction
 
 __all__ = ["gated_delta_net", "gated_linear_attn", "rwkv6", "rwkv7", "ssm_scan"]
-
-_FLOATS = ("float32", "float16", "bfloat16")
 
 
 @whole
@@ -246,23 +240,16 @@ class _Given:
     """The arguments of a call, as float32 tensors on one device."""
 
     def __init__(self, op: str, **arrays: Any) -> None:
-        self.op, self.dtypes = op, dict[str, Any]()
-        given = next((a for a in arrays.values() if isinstance(a, Tensor)), None)
-        self.host = given is None
-        device = default_device() if given is None else given.device
-        self._tensors: dict[str, Any] = {}
-        for name, array in arrays.items():
-            if array is None and name in ("state", "d"):
-                self._tensors[name] = None
-                continue
-            known = isinstance(array, (Tensor, np.ndarray))
-            told = str(array.dtype) if known else type_name(array)
-            if not known or told not in (*_FLOATS, *(() if self.host else ("float64",))):
-                raise DTypeError(f"[{op}] {name} must be {' or '.join(_FLOATS)} but is {told}")
-            self.dtypes[name] = "float32" if told == "float64" else told
-            t = array if isinstance(array, Tensor) else device.tensor(array)
-            self._tensors[name] = t if t.dtype == "float32" else t.astype("float32")
-        self._device = device
+        self.op = op
+        needed = [name for name in arrays if name not in ("state", "d")]
+        self.host, found = tensors(op, needed, **arrays)
+        given = dict(zip(arrays, found, strict=True))
+        self.dtypes = {name: given[name].dtype for name in needed}
+        self._device = found[0].device
+        self._tensors: dict[str, Any] = {
+            name: t if t is None or t.dtype == "float32" else t.astype("float32")
+            for name, t in given.items()
+        }
 
     def __getitem__(self, name: str) -> Any:
         return self._tensors[name]
