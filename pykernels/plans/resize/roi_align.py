@@ -45,15 +45,16 @@ def plan(
     steps: list[Step] = []
     found = parts(caps, views, [rois, channels])
     for number, part in enumerate(found):
-        own, seen = part.views, watch
+        own = part.views
+        seen = watch if part.first[1] == 0 else None
         # Of several parts with the same boxes the first one reports.
-        if len(found) > 1:
-            seen = watch.part(number, (part.first[0],), own["index"].shape, index.shape)
+        if seen is not None and len(found) > 1:
+            seen = seen.part(number, (part.first[0],), own["index"].shape, index.shape)
         steps.append(
             body.step(
                 caps, own["x"], own["boxes"], own["index"], own.get("winner"), own.get("share"),
                 own["dst"], MAX=mode == "max", ratio=sampling_ratio, shift=shift(aligned),
-                watch=seen if part.first[1] == 0 else None,
+                watch=seen,
             )
         )  # fmt: skip
     return steps
