@@ -15,6 +15,7 @@ import click
 
 from pykernels._version import __version__
 from pykernels.contract import FEATURES
+from pykernels.errors import SoftwareDeviceWarning
 
 from . import Missing
 from ._manifest import manifest, read, read_json
@@ -30,6 +31,9 @@ PACKAGES = {  # the packages, each with the functions that need it
     "numpy": "all arrays",
     "click": "the command line",
     "ml_dtypes": "bfloat16 as numpy arrays",
+    "jinja2": "pykernels build and new, load_kernels",
+    "onnx": "networks from ONNX files",
+    "gguf": "quantised weights from GGUF files",
 }
 LIMITS = (
     "max-buffer-size", "max-storage-buffer-binding-size", "min-storage-buffer-offset-alignment",
@@ -168,11 +172,14 @@ def _default_device() -> dict[str, Any]:
     try:
         from pykernels.device import default_device
 
-        device = default_device()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SoftwareDeviceWarning)  # the report says it, too
+            device = default_device()
         adapter = device._context.engine.features(device._context.raw.adapter)
         asked = (f.name for f in FEATURES if f.asked)
         off = [f for f in asked if f in adapter and f not in device.features]
-        return {"name": device.info["name"], "engine": device.engine, "off": off}
+        info = device.info
+        return {"name": info["name"], "type": info["type"], "engine": device.engine, "off": off}
     except Exception as e:  # the report continues after any error of a driver
         return {"name": None, "problem": " ".join(str(e).split())}
 
@@ -234,7 +241,8 @@ def _text(r: dict[str, Any]) -> str:
         out.append(f"\ndefault device: none ({d['problem']})")
     else:
         off = f", off: {', '.join(d['off'])}" if d["off"] else ""
-        out.append(f"\ndefault device: {d['name']}, engine {d['engine']}{off}")
+        on = ", on the CPU: no GPU was found" if d["type"] == "CPU" else ""
+        out.append(f"\ndefault device: {d['name']}, engine {d['engine']}{off}{on}")
     v = r["validators"]
     for name in ("naga", "tint"):
         known = f"{v[name]['version']} {v[name].get('path', '')}" if v[name] else "not found"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,17 @@ def command() -> None:
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that all commands share."""
+    """Adds the options that all commands share, and says which package is missing."""
+
+    @functools.wraps(function)
+    def run(*given: Any, **named: Any) -> None:
+        try:
+            function(*given, **named)
+        except ModuleNotFoundError as e:
+            if e.name not in ("onnx", "onnxruntime"):
+                raise
+            raise Missing(f"{e.name} is missing: pip install {e.name}") from None
+
     for add in (
         click.option("--engine", type=click.Choice(["wgpu", "dawn"]), help="Default: wgpu."),
         click.option("--device", help="An adapter's number, or a part of its name (see doctor)."),
@@ -43,8 +54,8 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.argument("file", type=click.Path(path_type=Path), metavar="FILE"),
     ):  # fmt: skip
-        function = add(function)
-    return function
+        run = add(run)
+    return run
 
 
 class _Session:
@@ -54,12 +65,9 @@ class _Session:
         self, dev: Device, file: Path, inputs: tuple[str, ...], shapes: tuple[str, ...], seed: int
     ) -> None:
         import pykernels as pk
+        from pykernels.onnx.checking import made_up
         from pykernels.onnx.shapes import input_shapes
 
-        try:
-            from pykernels.onnx.checking import made_up
-        except ImportError as e:
-            raise Missing(str(e)) from None
         given = {n: _read(text) for n, text in _pairs(inputs, "--in").items()}
         wanted = {n: _sizes(n, text) for n, text in _pairs(shapes, "--shape").items()}
         wanted |= {n: v.shape for n, v in given.items()}

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pykernels.bench.cases import cases
 from pykernels.cli import main
 from pykernels.cli._outputs import GIVEN, shapes
 from pykernels.dtypes import DTYPES, dtype_of
+from pykernels.runtime import adapters
 from pykernels.validate import find_naga
 
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")[0]
@@ -264,7 +266,12 @@ def test_doctor(dev: pk.Device) -> None:
     assert report["build"]["kernels"] == len(pk.kernels.__all__)
     tables = {a["tuning"]["name"] for a in report["adapters"] if a["type"] == "CPU"}
     assert tables <= {"software", "swiftshader"}
-    text = run("doctor").output
+    adapters._tell.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = run("doctor").output
+    software = report["default_device"]["type"] == "CPU"
+    assert software == (", on the CPU: no GPU was found" in text)
     assert f"tuning: {adapter['tuning']['name']} (" in text
     assert adapter["name"] in text
     assert "validator naga: " in text
@@ -411,7 +418,7 @@ def test_doctor_says_how_to_get_what_is_missing(
     real = importlib.metadata.version
 
     def version(package: str) -> str:
-        if package in ("wgpudawn", "ml_dtypes"):
+        if package in ("wgpudawn", "ml_dtypes", "gguf"):
             raise importlib.metadata.PackageNotFoundError
         return real(package)
 
@@ -424,6 +431,7 @@ def test_doctor_says_how_to_get_what_is_missing(
         pin = ""
     assert re.search(rf"missing: wgpudawn \(.*Tint.*\): pip install 'wgpudawn{pin}'", text)
     assert re.search(r"missing: ml_dtypes \(bfloat16 .*\): pip install 'ml_dtypes[^']*'", text)
+    assert re.search(r"missing: gguf \(.*\): pip install 'gguf[^']*'", text)
     assert "missing: naga-cli (naga for pykernels validate; " in text
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -170,3 +171,15 @@ def test_commands_fail_where_outputs_differ_or_operations_are_missing(
     monkeypatch.setattr(checking, "NORM", -1.0)
     for command in ("check", "trace"):
         assert "TOO LARGE" in run(f"onnx {command} MODEL.onnx --shape x=1,3,8,8", 1)
+
+
+@pytest.mark.parametrize("name", ["run", "check", "trace", "profile"])
+def test_without_the_package_onnx(name: str) -> None:
+    code = f"""
+import sys
+sys.modules["onnx"] = None
+from pykernels.cli import main
+main(["onnx", "{name}", "missing.onnx"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "Error: onnx is missing: pip install onnx\n")
