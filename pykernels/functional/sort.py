@@ -11,7 +11,7 @@ from pykernels.call.again import again
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, ShapeError
+from pykernels.errors import ArgumentError, IndexRangeError, ShapeError
 from pykernels.kernels import bincount as _bincount
 from pykernels.kernels import bincount_weights as _bincount_weights
 from pykernels.runtime.whole import whole
@@ -52,7 +52,8 @@ def bincount(
 
     Raises:
         IndexRangeError: at the next synchronisation, for an element that is negative, or `length`
-            or more; at once if the result is a numpy array.
+            or more; at once if the result is a numpy array, or if all elements are negative and
+            `length` is None.
         ShapeError: x and weights do not have one axis of the same size.
         DTypeError, ArgumentError and the errors of `pykernels.kernels.bincount`.
     """
@@ -85,9 +86,15 @@ def bincount(
 def _bins(given: Tensor, x: Array) -> int:
     """One more than the largest element, which is read from the device for a Tensor."""
     if isinstance(x, np.ndarray):
-        return max(int(x.max()) + 1, 0)
-    given.device._context.refuse_in_capture("bincount without a length")
-    return max(int(top_k(given, 1)[0].item()) + 1, 0)
+        largest = int(x.max())
+    else:
+        given.device._context.refuse_in_capture("bincount without a length")
+        largest = int(top_k(given, 1)[0].item())
+    if largest < 0:
+        raise IndexRangeError(
+            f"[bincount] x must be 0 or more but its largest element is {largest}"
+        )
+    return largest + 1
 
 
 def _int32(x: Array) -> Array:
