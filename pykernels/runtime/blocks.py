@@ -84,7 +84,7 @@ class Block:
         self.pending: Pending | None = None
 
     def expose(self) -> None:
-        """The caller receives the buffer."""
+        """Note that the caller receives the buffer."""
         self.exposed = self.guarded = True
         self.reusable = False
 
@@ -162,7 +162,8 @@ class Storage:
 
 
 def storage_of(block: Block) -> Storage:
-    """A new storage. This takes half the time of an `__init__`, and each new tensor needs one."""
+    """A new storage. This takes half the time of an `__init__`, which matters because each new
+    tensor makes a Storage."""
     storage = Storage()
     storage.block = block
     storage.checks = ()

@@ -1,4 +1,4 @@
-"""Calls with their bind groups: everything that a launch needs besides its scalars."""
+"""Calls with their bind groups: everything that a launch needs, apart from its scalars."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from .pace import work
 
 __all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind", "unbound"]
 
-MAX_LAUNCHES = 1024  # in one batch; each has its params
-MAX_FILLED = 64  # slots of batches that a call remembers
+MAX_LAUNCHES = 1024  # most launches in one batch, each with its own params
+MAX_FILLED = 64  # most slots of batches that a call remembers
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
-# One dispatch for an encoder: pipeline (compiled by then), bind group, offset of the params, grid.
+# One dispatch for an encoder: pipeline (compiled before the encoder reads it), bind group, offset
+# of the params, grid.
 Command: TypeAlias = tuple[Any, Any, Any, int, int]
 
 
@@ -148,7 +149,7 @@ class Params:
         self.used = 0
         self.buffer: Any = pool.buffers.create(PARAMS_BYTES * slots, UNIFORM)
         self._data = bytearray(PARAMS_BYTES * slots)
-        self._prefixes: list[bytes] = [b""] * slots  # the prefixes that the slots contain already
+        self._prefixes: list[bytes] = [b""] * slots  # the prefix that each slot contains already
         self._offsets = _offsets(engine, slots)
 
     def pack(
@@ -188,8 +189,8 @@ class Params:
 
 
 class BatchParams(Params):
-    """The params of a device's batches. After the slots of one batch come slots that calls keep. A
-    call that is repeated with the same scalars needs no new params.
+    """The params of a device's batches. The slots of one batch come first, and then the slots that
+    calls keep. A call that is repeated with the same scalars needs no new params.
 
     A slot is written only while no recorded launch uses it. `serial` is the number of the last
     batch with launches whose slots are kept.
@@ -227,7 +228,7 @@ class BatchParams(Params):
         """Give a call slots with these scalars, if that is possible now."""
         if call.watched or call.serial == serial:
             return False
-        if self._generation != self._calls.generation:  # the calls with slots are forgotten
+        if self._generation != self._calls.generation:  # the calls that had slots are forgotten
             if self.serial == serial:
                 return False
             self._generation = self._calls.generation
@@ -257,7 +258,7 @@ _known_offsets: dict[str, list[Any]] = {}
 def _offsets(engine: Engine, slots: int) -> list[Any]:
     """The offset of each slot, in the form that set_bind_group takes."""
     found = _known_offsets.get(engine.name, [])
-    if len(found) < slots:  # a new list: two threads may open devices at once
+    if len(found) < slots:  # the old list stays as it is, because two threads may open devices at once
         found = [engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(slots)]
         _known_offsets[engine.name] = found
     return found

@@ -1,4 +1,4 @@
-"""The free blocks of a device, and its byte budget.
+"""The free blocks of a device, and the device's byte budget.
 
 Under a budget a new block is only promised. It counts at once, but its buffer is made at its first
 use, and pooled buffers are destroyed then if the new buffer needs their room. So the memory of a
@@ -27,9 +27,9 @@ from .log import logger
 
 __all__ = ["UNUSED", "Budget", "asked_budget", "place", "size_class"]
 
-UNUSED = 512  # batches after which a block that waits for reuse is given back
+UNUSED = 512  # a block that waits for reuse is freed after this many batches
 FITTED = 1 << 20  # a tensor of this many bytes or more may get a block of a larger class
-WIDEST = 4  # the largest ratio of that class to the needed class
+WIDEST = 4  # how many times larger than the needed class that class may be
 SWEEP = 64  # batches between two searches for unused blocks
 
 
@@ -63,7 +63,7 @@ class Budget:
         before_destroy: submits the recorded work that uses the buffers.
         before_release: drops the references to these buffers and their bind groups.
         wait: waits until the device has finished the submitted work.
-        kept: for each held call, the number of temporaries that it uses.
+        kept: for each held call, how many temporaries it uses.
     """
 
     def __init__(self, buffers: Buffers, lock: threading.RLock) -> None:
@@ -82,7 +82,7 @@ class Budget:
         self.wait: Callable[[], object] = lambda: None
         self._sweep_at = SWEEP
         self._total = self._peak = 0  # bytes of all blocks
-        self._promised = 0  # blocks among them without a buffer
+        self._promised = 0  # bytes of the blocks among them that have no buffer
         self.kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._hits = self._misses = 0
         buffers.reclaim = self._reclaim
@@ -157,7 +157,7 @@ class Budget:
     def _fulfil(self, block: PromisedBlock) -> None:
         """Make the buffer of a promised block that the budget has room for."""
         with self._lock:
-            if not block.promised:  # another thread was first
+            if not block.promised:  # another thread has made the buffer
                 return
             if block.size < 0:
                 raise BufferStateError("[memory] the call that makes this tensor was refused")
@@ -190,8 +190,8 @@ class Budget:
             self._check_room(sum([self._class(nbytes) for nbytes in sizes]), scratch)
 
     def _check_room(self, needed: int, scratch: int = 0) -> None:
-        """Raise unless the budget has room for `needed` more bytes; the first `scratch` temporaries
-        stay."""
+        """Raise unless the budget has room for `needed` more bytes while the first `scratch`
+        temporaries stay."""
         self._collect()
         pooled = sum([block.size for block in self._idle(scratch)])
         if self._total - pooled + needed > self.limit:
@@ -250,11 +250,11 @@ class Budget:
                 self._scratch[i] = None
                 self._total -= size
             else:
-                i = line.index(block)  # not always 0: earlier ones may be released later
+                i = line.index(block)  # not always 0, because blocks before it may have been released later
                 del line[i]
                 self._total -= size
             freed += size
-            if block.promised:  # an interrupt came between the promise and its tensor
+            if block.promised:  # an interrupt came after the promise and before its tensor existed
                 self._promised -= size
             else:
                 block.buffer.destroy()

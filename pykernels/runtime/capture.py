@@ -50,7 +50,7 @@ class CaptureRecorder:
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         count, context = len(prepared.dispatches), self._context
-        if context.thread is None:  # a device bound to one thread compiles there, at the end
+        if context.thread is None:  # for a device bound to one thread, that thread compiles at the end
             self.compiling.start([d.pipeline for d in prepared.dispatches])
         if self.params.used + count > self.params.slots:
             slots = min(max(2 * self.params.slots, count), MAX_LAUNCHES)
@@ -98,7 +98,7 @@ class CaptureRecorder:
         self.params.used += call.count
         if page is not None:
             page.launches += call.watched
-        self._scratch, self._tensors = [], ()  # so that they can be released
+        self._scratch, self._tensors = [], ()  # so that these blocks and tensors can be released
         return True
 
     def finish(self) -> None:

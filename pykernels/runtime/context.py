@@ -66,7 +66,7 @@ class Context:
         self.copy = copy
         self.checks = checks
         self.owned = owned
-        self.number = next(_numbers)  # devices are closed in the order in which they were opened
+        self.number = next(_numbers)  # gives the order in which devices were opened, which is the order of closing
         self.dead = ""  # the reason that it cannot be used any more
         self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
         self.guarded = self.thread is not None  # True if each launch must call `check`
@@ -84,7 +84,7 @@ class Context:
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
-        self.traces: dict[Any, Any] = {}  # calls of layer two that are repeated (`call.again`)
+        self.traces: dict[Any, Any] = {}  # calls of layer two that can be repeated (`call.again`)
         self.pipelines = Pipelines(engine, raw, checks)
         buffers = Buffers(engine, raw, self.limits["max-buffer-size"], self.lock)
         self.pool = Pool(buffers, self.lock)
@@ -92,7 +92,7 @@ class Context:
         completion = engine.completion(raw)
         self.recorder = Recorder(engine, raw, self.pool, self.faults, self.calls, completion)
         self.scopes: dict[Scope, None] = {}  # open captures and passes of callers
-        self.noted = False  # True if launches must look up their owner or block
+        self.noted = False  # True if each launch must look up its owner or block
         self.pool.before_destroy = self.recorder.flush
         self.pool.before_release = self.forget_blocks
         self.pool.wait = completion.wait
@@ -101,7 +101,7 @@ class Context:
             engine, raw, self.pool, self.recorder, self.lock, self.faults, completion
         )
         self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
-        # Stands in for optional tensors that are not given.
+        # A tensor that stands for optional tensors that are not given.
         self.null = Block(self.pool.buffers.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
         self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"
@@ -202,7 +202,7 @@ class Context:
 
     def settle(self) -> None:
         """Set whether launches must look up their owner or block. Needs the lock."""
-        self.noted = False  # set first, since another thread may enter a block meanwhile
+        self.noted = False  # this is set first, because another thread may enter a block meanwhile
         if self.scopes:
             for scope in [s for s in [*self.scopes] if not s.open]:
                 self.scopes.pop(scope, None)
@@ -231,7 +231,7 @@ class Context:
             self.constants.clear()
             try:
                 self.recorder.flush()
-                with suppress(DeviceLostError):  # then the faults are lost
+                with suppress(DeviceLostError):  # if the device is lost, its faults are lost too
                     self.transfers.poll()
                 self.pool.trim()
             finally:
@@ -241,7 +241,7 @@ class Context:
             self.faults.raise_found(self.caller(), all_=True)
 
     def end(self, deadline: float) -> bool:
-        """At the end of the process: submit the recorded work, wait for the device, and close it.
+        """Submit the recorded work, wait for the device, and close it, at the end of the process.
         Returns False and destroys nothing if it is not done at the deadline (`time.monotonic`)."""
         if not self.lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
             return False
@@ -323,7 +323,8 @@ class Context:
         self.noted = True
 
     def leave(self, scope: Scope) -> None:
-        """The block has ended. If a signal comes before this call, `settle` forgets the block."""
+        """Note that the block has ended. If a signal comes before this call, `settle` forgets the
+        block."""
         self.scopes.pop(scope, None)
         leave(scope)
 
@@ -331,7 +332,7 @@ class Context:
 
     def set_budget(self, nbytes: int | None) -> None:
         """Limit the bytes of tensors, programs and the pool together; None removes the limit."""
-        self.traces.clear()  # which own some memory
+        self.traces.clear()  # the traces own some memory
         self.pool.set_budget(nbytes)
         if nbytes is None:
             budgeted.discard(weakref.ref(self))

@@ -23,17 +23,17 @@ class Dispatch:
     refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset relative to the tensor's offset
     written: tuple[bool, ...]  # for each entry of `refs`: True if it is bound writable
     uniform_entry: Any
-    descriptor: Any  # of the bind group; each launch fills in the entries
+    descriptor: Any  # descriptor of the bind group; each launch fills in its entries
     keep: tuple[Any, ...]
     pipeline: Pipeline
     grid_x: int
     grid_y: int
     prefix: bytes
-    nbytes: int  # bound by the storage bindings
+    nbytes: int  # bytes that the storage bindings cover
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
-    pick: tuple[int, ...] | None  # scalars of the call for this step; None: all
-    formats: str  # of these scalars
-    operations: int = 0  # of the whole call; only the kernel's last step has them
+    pick: tuple[int, ...] | None  # positions of the call's scalars that this step takes; None: all
+    formats: str  # the struct formats of these scalars
+    operations: int = 0  # operations of the whole call, given to the kernel's last step only
     op: str = ""  # the kernel
     watch: Watch | None = None  # the launch takes a slot for indices out of range
     page_entry: Any = None
@@ -49,8 +49,8 @@ class Prepared:
 
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...]
-    arity: int  # scalars of the call
-    written: tuple[int, ...]  # positions of the tensors that it writes
+    arity: int  # number of the call's scalars
+    written: tuple[int, ...]  # positions of the tensors that the call writes
     keeps: bool  # True if an output keeps its old elements where an index is out of range
 
     def compile(self) -> None:

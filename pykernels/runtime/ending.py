@@ -23,7 +23,7 @@ from .processes import ended, forked
 
 __all__ = ["watch"]
 
-SECONDS = 10.0  # for all devices together
+SECONDS = 10.0  # the longest wait, for all devices together
 
 
 @functools.cache
@@ -40,7 +40,7 @@ def _end() -> None:
     deadline, late = time.monotonic() + SECONDS, devices
     try:
         late = [context for context in devices if not context.end(deadline)]
-    finally:  # all devices, if an interrupt ends the wait
+    finally:  # if an interrupt ends the wait, none of the devices is finished
         if late:
             _leave(late)
         elif forked():

@@ -38,7 +38,7 @@ MODULES: dict[EngineName, tuple[str, str]] = {
     "wgpu": ("wgpu", "wgpu.backends.wgpu_native._api"),
     "dawn": ("wgpudawn", "wgpudawn.backends.dawn._api"),
 }
-# Canonical feature name -> the engine's own (those that differ).
+# For each canonical feature name that the engine spells differently, the engine's name.
 _FEATURES: dict[EngineName, dict[str, str]] = {
     "wgpu": {f.name: f.wgpu for f in FEATURES if f.wgpu != f.name},
     "dawn": {},
@@ -55,7 +55,7 @@ _SLOT = "pykernels"  # the key in wgpu's error handler
 _LOST = re.compile(r"\bdevice\b[^\n]{0,80}\bis (lost|destroyed)", re.IGNORECASE)
 
 
-_NVIDIA = 0x10DE  # vendor_id of an adapter
+_NVIDIA = 0x10DE  # NVIDIA's vendor_id
 
 
 class Engine:
@@ -64,7 +64,7 @@ class Engine:
     def __init__(self, name: EngineName) -> None:
         module, api = MODULES[name]
         self.name: EngineName = name
-        self.matrix_units = False  # True if this process asked for them, see matrix.py
+        self.matrix_units = False  # True if this process asked for matrix units, see matrix.py
         try:
             self.module: Any = importlib.import_module(module)
             self._api: Any = importlib.import_module(api)
@@ -80,8 +80,8 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
-            # For calls that do not wait for wgpu's errors: a signal reports them, or the caller
-            # ignores them.
+            # For raw calls that do not wait for wgpu's errors, because a signal reports the errors
+            # or the caller ignores them.
             self.raise_told: Callable[[str], None] = _nothing
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
@@ -146,8 +146,8 @@ class Engine:
         )
 
     def default_device(self, more: Sequence[str] = ()) -> Any:
-        """The shared device of this engine's module. Made if there is none yet,
-        with the features `more`."""
+        """The shared device of this engine's module. If there is none yet, it is made with the
+        features `more`."""
         processes.claim_process()
         shared = self.module.utils.device
         if shared.helper._the_device is None:
@@ -172,7 +172,8 @@ class Engine:
         return self.name == "dawn" and ALONE.name not in device.features
 
     def shader(self, device: Any, text: str, label: str, checks: bool, subgroups: bool) -> Any:
-        """A shader module; unchecked only through wgpu (Dawn's checks belong to the device)."""
+        """A shader module. Only wgpu can switch off the checks of a module; Dawn's checks belong to
+        the device."""
         if self.name == "dawn":
             head = f"{SUBGROUPS.enable} " if subgroups else ""
             return device.create_shader_module(label=label, code=head + text)
@@ -257,7 +258,7 @@ class Engine:
         if not found:
             return False
         room = np.frombuffer(self.ffi.buffer(found, data.nbytes), np.uint8)
-        np.copyto(room, np.frombuffer(data, np.uint8))  # other threads run meanwhile
+        np.copyto(room, np.frombuffer(data, np.uint8))  # numpy lets other threads run meanwhile
         self.unmap(source, "write")
         self._copy(device, [(source, 0, offset, data.nbytes)], target, "write")
         self.raise_told("write")
@@ -327,8 +328,8 @@ class Engine:
 
     # Raw calls report errors through a callback: `begin` and `end` put them into an exception.
 
-    # An interrupt may leave a slot of wgpu's handler; the next `begin` drops it. So pairs of
-    # `begin` and `end` do not nest.
+    # An interrupt may leave an entry in wgpu's error handler; the next `begin` drops the entry. So
+    # pairs of `begin` and `end` do not nest.
 
     def _begin_wgpu(self) -> None:
         stack = self._handler._get_proxy_stack()

@@ -1,4 +1,4 @@
-"""Indices out of range that kernels find on the device, and the later error.
+"""Collects the indices out of range that kernels find on the device, and raises the error later.
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.wgsl.watch`). In the slot the kernel counts the elements that it skips, and stores the
@@ -21,19 +21,21 @@ from .owners import Check, Owner, check_of
 
 __all__ = ["Crowded", "Faults", "Moves", "Page", "Snapshot"]
 
-# Passes that callers recorded and did not submit yet. Beyond this number the oldest are forgotten.
-MAX_RECORDED = 64
-# Full pages that no synchronisation has read. A launch that needs one more page waits first.
-MAX_FULL = 16
-# Copies of pages with runs of programs that their owners have not read.
-MAX_ASIDE = 256
-# All unreported faults, and the faults of ended owners among them. Beyond these numbers the oldest
+# The most passes that callers have recorded and not submitted yet. Beyond this number the oldest
 # are forgotten.
+MAX_RECORDED = 64
+# The most full pages that no synchronisation has read. A launch that needs one more page waits
+# first.
+MAX_FULL = 16
+# The most copies of pages whose runs of programs were not reported to their owners yet.
+MAX_ASIDE = 256
+# The most unreported faults, and the most of these that belong to ended owners. Beyond these
+# numbers the oldest are forgotten.
 MAX_FOUND, MAX_ENDED = 4096, 64
 _LAST = 0x7FFFFFFF
 
 
-# The tensors of a program's runs, and the number of uploads before them.
+# The tensors of a program's runs, and the number of uploads before these runs.
 Mark = tuple[object, int]
 
 
@@ -64,12 +66,12 @@ class Page:
 
     def __init__(self, block: Block, since: str) -> None:
         self.block = block
-        self.since = since  # text of errors: from where launches are counted
+        self.since = since  # says in errors from where launches are counted
         self.closed = False  # True if no more launches follow
         self.launches: list[tuple[str, Watch]] = []
         self.checks: list[Check] = []
         self.told = 0  # number of launches whose slots a synchronisation has read
-        self.counts: dict[int, int] = {}  # reported skipped rows, by launch
+        self.counts: dict[int, int] = {}  # for each launch, the number of skipped rows that were reported
         self.counter = [0]  # counts runs; all pages of a program share it
         self.term: Term | None = None
 
@@ -97,7 +99,7 @@ class Page:
 
 
 class Snapshot:
-    """The state of a page at a synchronisation, which copies `nbytes` of `block`."""
+    """The state of a page at a synchronisation, which copies the first `nbytes` of `block`."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -109,8 +111,8 @@ class Snapshot:
         self.nbytes = page.nbytes
 
     def news(self, data: Any) -> tuple[list[_Found], dict[int, int], int]:
-        """Unreported faults by launch, the number of skipped rows, the number of started
-        launches."""
+        """The unreported faults by launch, the number of skipped rows, and the number of launches
+        that were started."""
         page, term = self.page, self.term
         words = struct.unpack_from(f"<{self.nbytes // 4}I", data)
         found: list[_Fault] = []
@@ -191,7 +193,8 @@ class Faults:
     Attributes:
         current: the page of the device's own batches; None before the first.
         open: True if there may be faults that a living owner has not received.
-        aside: copies of the pages of programs, with runs that their owners have not read.
+        aside: copies of programs' pages, with the faults of runs that were not reported to their
+            owners yet.
     """
 
     def __init__(self, create: Callable[[int], Block], clear: Callable[[Block, int], None]) -> None:
@@ -312,12 +315,12 @@ class Faults:
         for snapshot, words in zip(snapshots, data, strict=True):
             page, term = snapshot.page, snapshot.term
             if page.launches is not snapshot.taken:
-                continue  # a later synchronisation of another thread has reported all of it
+                continue  # another thread's later synchronisation has reported everything
             news, counts, started = snapshot.news(words)
             checks = page.checks[page.told : snapshot.launches]
             if term is not None:
                 if term.seen >= snapshot.runs:
-                    continue  # the same
+                    continue  # as above
                 self._found += news
                 term.counts = counts
                 term.seen = snapshot.runs

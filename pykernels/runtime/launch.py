@@ -76,7 +76,7 @@ def launch(
                 elif context.noted:
                     _pass_on(context, call, tensors)
             except (struct.error, OverflowError):
-                if not scalars and not key[1]:  # numbers of pykernels itself, not of the caller
+                if not scalars and not key[1]:  # pykernels itself passed these numbers, not the caller
                     raise
                 raise _wrong_scalar(key[0], scalars, key[1]) from None
             if context.debug and call is not None:
@@ -84,7 +84,7 @@ def launch(
     except Crowded:
         trace = context.tracing() if context.scopes else None
         if trace is not None:
-            trace.spoil()  # it would see this launch twice
+            trace.spoil()  # the trace would see this launch twice, because it starts again
         context.transfers.poll()  # the lock is not held while it waits
         launch(key, tensors, scalars, True)
 
@@ -93,7 +93,7 @@ def _launch_checked(
     context: Context, key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...], call: Call | None,
 ) -> Call | None:  # fmt: skip
-    """A launch like an earlier one that reports indices out of range, outside of captures; other
+    """Repeat an earlier launch that reports indices out of range, outside of captures. Other
     launches take the slow path."""
     if call is not None and not context.scopes and not context.dead:
         owner = context.caller()
@@ -111,10 +111,10 @@ def _launch_slow(
     scalars: tuple[float, ...],
     known: Call | None,
 ) -> Call | None:
-    """A launch outside the device's batches, or with new views, which need new bind groups. Returns
-    None if it is held until the end of a call."""
+    """Record a launch outside the device's batches, or a launch with new views, which need new bind
+    groups. Returns None if it is held until the end of a call."""
     if context.dead:
-        context.check()  # it was closed while this thread waited for the lock
+        context.check()  # the device may have been closed while this thread waited for the lock
     context.settle()
     recorder: Any = context.recorder
     if context.scopes:

@@ -1,4 +1,5 @@
-"""The memory of a captured program: the first and last call that use each block, and its place.
+"""The memory of a captured program: for each block, the first and the last call that use it, and
+its place.
 
 A tensor that exists when the capture ends keeps a buffer of its own. All other memory made inside
 lives from its first call to its last call, and shares buffers.
@@ -17,8 +18,8 @@ from .placement import METHODS, Method, Placement, Value, live_bytes, place
 
 __all__ = ["ProgramMemory", "planned"]
 
-MANY = 4096  # values; placing this many by size takes about a second
-NEAR = 1.001  # relative to the bytes that live at once; a placement this close is good enough
+MANY = 4096  # most values that are placed by size, which takes about a second for this many
+NEAR = 1.001  # a placement is good enough if it takes this times the bytes that live at once
 
 
 @dataclass(frozen=True)

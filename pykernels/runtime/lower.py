@@ -110,13 +110,13 @@ def _dispatch(
     written = []
     for i, (slot, first, size) in enumerate(windows):
         entries[i].binding = i
-        if slot == NULL or slot == FAULTS:  # launches do not set it
+        if slot == NULL or slot == FAULTS:  # a launch does not set this entry
             entries[i].offset = first
         entries[i].size = size
         if slot == NULL:
             entries[i].buffer = context.null.handle
         elif slot == FAULTS:
-            pass  # each recorder has a page of its own
+            pass  # each recorder binds its own page
         else:
             refs.append((entries + i, slot, first))
             written.append(writable[i])

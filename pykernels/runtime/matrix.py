@@ -18,10 +18,10 @@ from .engine import Engine
 
 __all__ = ["allow", "require", "units_of"]
 
-# Toggles of the whole process. With the first, Dawn lists matrix units. Without the second it hides
-# f16 on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
+# Toggles of the whole process. With the first toggle, Dawn lists matrix units. Without the second
+# toggle, Dawn hides f16 on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
-SUBGROUP = 32  # lanes of a subgroup in the texts
+SUBGROUP = 32  # the lanes of a subgroup that the texts need
 _KINDS = ("F32", "F16", "U32", "I32", "U8", "I8")
 
 

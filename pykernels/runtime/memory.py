@@ -22,7 +22,7 @@ from .buffers import Buffers
 
 __all__ = ["MemoryStats", "Pool"]
 
-FEW = 3  # results of a call; up to this many returned blocks are searched unsorted
+FEW = 3  # as many blocks as a call has results: up to this many are searched unsorted
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Pool(Budget):
 
     def __init__(self, buffers: Buffers, lock: threading.RLock) -> None:
         super().__init__(buffers, lock)
-        self.alignment = 256  # of bindings; the largest that WebGPU allows
+        self.alignment = 256  # alignment of bindings, the largest that WebGPU allows
         # Blocks that are not free, with the lease of the storage that holds each (None: an arena).
         # If only storages held blocks, garbage collection of a cycle with a tensor in it would
         # finalise the buffer before its block returns.
         self._taken: dict[Block, Lease | None] = {}
         self._arenas: dict[Arena, Lease] = {}
         self._returned: deque[Lease] = deque()
-        self._gone: set[Block] = set()  # blocks that `before_release` must get
+        self._gone: set[Block] = set()  # blocks to pass to `before_release`
         self.before_dissolve: Callable[[Any], None] = lambda content: None
 
     def _collect(self) -> None:
@@ -75,7 +75,7 @@ class Pool(Budget):
             elif isinstance(held, Arena):
                 self._dissolve(held)
             del returned[0]
-            lease = held = None  # blocks of a deleted program come back in this loop, too
+            lease = held = None  # deleting a lease may return more blocks to this loop, those of a deleted program
         if self._gone:
             self.before_release(self._gone)
             self._gone = set()
@@ -128,7 +128,7 @@ class Pool(Budget):
             if self._total > self.limit or self.serial >= self._sweep_at:
                 self._tidy()
                 if self._total > self.limit:
-                    self._check_room(size)  # promised blocks need a part of the pool
+                    self._check_room(size)  # promised blocks count against the room, too
             if self._returned:
                 storage = self._swap(size) if len(self._returned) <= FEW else None
                 if storage is not None:
@@ -145,11 +145,12 @@ class Pool(Budget):
 
     def _swap(self, size: int) -> Storage | None:
         """A storage of one of the few blocks that returned, if `take` would choose the same block
-        after sorting. So a loop that makes the same tensors again needs no list of free blocks."""
+        after sorting. So a loop that makes the same tensors again does not use the list of free
+        blocks."""
         returned, taken = self._returned, self._taken
         block: Any = None
         at = 0
-        for i in range(len(returned)):  # tensors of other threads are added behind these
+        for i in range(len(returned)):  # other threads append their blocks behind these
             lease: Any = returned[i]
             one: Any = lease.held
             if taken.get(one) is not lease:
@@ -219,7 +220,7 @@ class Pool(Budget):
                 self._hits += 1
             else:
                 block.arena = arena
-                block.pending = arena.pending  # no call: see above
+                block.pending = arena.pending  # a statement without a call, because of signals
                 block.guarded = True
                 arena.blocks += (block,)
         return storage
@@ -237,7 +238,7 @@ class Pool(Budget):
             lease = Lease(storage, self._returned.append)
             lease.held = block
             block.arena = arena
-            block.pending = arena.pending  # no call: see above
+            block.pending = arena.pending  # a statement without a call, because of signals
             block.guarded = True
             self._taken[block] = lease
             arena.blocks += (block,)
@@ -246,7 +247,7 @@ class Pool(Budget):
     def _keep(self, block: PromisedBlock) -> None:
         """Give a promised block of a capture a buffer of its own."""
         with self._lock:
-            if not block.promised:  # another thread was first
+            if not block.promised:  # another thread has made the buffer
                 return
             size = self._class(block.size)
             line = self._free.get(size)
@@ -254,7 +255,7 @@ class Pool(Budget):
                 if self._total > self.limit:
                     self._check_room(size)
                 made = line[-1]
-                self.before_release({made})  # forgets the calls that bind it
+                self.before_release({made})  # forgets the calls that bind the block
                 block.mark = made.mark
                 block.keep(made.buffer)
                 block.size = size
@@ -320,10 +321,11 @@ class Pool(Budget):
 
     def scratch(self, sizes: Sequence[int], promised: Sequence[Block] = ()) -> Sequence[Block]:
         """Blocks of these sizes for the temporaries of one call: the n-th block is the same for all
-        calls, and grows. Launches run in order, so no two use a block at once. They count as
+        calls, and grows. Launches run in order, so no two use a block at once. The blocks count as
         pooled.
 
-        `promised` are the call's new tensors, which get their buffers once all have room."""
+        `promised` are the blocks of the call's new tensors, which get their buffers when there is
+        room for all of them."""
         have = self._scratch[: len(sizes)]
         blocks = [b for b, n in zip(have, sizes, strict=False) if b is not None and b.size >= n]
         if len(blocks) == len(sizes) and not promised:
@@ -340,7 +342,7 @@ class Pool(Budget):
                 raise
             self.fulfil((*promised, *found))
             if len(found) == len(sizes) and all(map(operator.is_, found, self._scratch)):
-                return found  # otherwise the device had no room, and some of them were freed
+                return found  # else the device had no room, and freeing memory has freed some of these blocks
         raise self._refused(sum(sizes), "the device has no room for them")
 
     def promise_scratch(self, sizes: Sequence[int]) -> list[Block]:
@@ -349,7 +351,7 @@ class Pool(Budget):
         scratch += [None] * (len(sizes) - len(scratch))
         small = {b: i for i, b in enumerate(scratch[: len(sizes)]) if b and b.size < sizes[i]}
         if small:
-            self.before_release({*small})  # forgets the calls that bind them
+            self.before_release({*small})  # forgets the calls that bind these blocks
             self._leave_scratch(small)
         missing = [i for i, block in enumerate(scratch[: len(sizes)]) if block is None]
         self.require([sizes[i] for i in missing], len(sizes))

@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 StorageWindow = tuple[Storage, int, int]  # storage, first byte, one past the last byte
-MAX_WINDOWS = 256  # windows that a record keeps of one allocation
+MAX_WINDOWS = 256  # most windows of one allocation that a record keeps
 
 # The tapes that may still compute gradients. A deleted tape is removed without running Python code.
 live: set[weakref.ref[Any]] = set()
@@ -115,7 +115,7 @@ def recording() -> bool:
 
 def paused(tape: Observer) -> bool:
     """True if the caller is inside a pause of this tape, or of all tapes."""
-    scope, own, every = entered.get(), False, False  # the innermost of each kind decides
+    scope, own, every = entered.get(), False, False  # the innermost block of each kind decides
     while scope is not None:
         if scope.what == "pause" and scope.open:
             if scope.on is tape and not own:
@@ -160,7 +160,7 @@ class Seen:
         self._entries = [(tape, entry) for tape, entry in entries if entry is not None]
 
     def forget(self) -> None:
-        """The call was refused."""
+        """Tell the tapes that the call was refused."""
         for writes, window, before in self._undo:
             if writes.get(window) == self._serial:
                 writes[window] = before
@@ -168,7 +168,7 @@ class Seen:
             tape.drop(entry)
 
     def interrupted(self) -> None:
-        """The call may have run."""
+        """Tell the tapes that the call may have run."""
         for tape, entry in self._entries:
             tape.interrupted(entry)
 
@@ -177,12 +177,12 @@ def observe(
     launch: Callable[..., None], key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...],
 ) -> None:  # fmt: skip
-    """`launch` while a tape lives."""
+    """The function `launch` for the time in which a tape lives."""
     kernel: Kernel = key[0]
     scope, tapes = entered.get(), list[Observer]()
     mine = scope is not None and scope.open and scope.owner is current()
     if mine and scope.what == "gradient" and not scope.value:  # type: ignore[union-attr]
-        launch(key, tensors, scalars, True)  # the same as below, faster for most launches
+        launch(key, tensors, scalars, True)  # the general way is below; this one is faster for most launches
         return
     if mine and scope.what == "tape" and scope.outer is None:  # type: ignore[union-attr]
         tape = scope.value()  # type: ignore[union-attr]
@@ -192,7 +192,7 @@ def observe(
         if scope is not None:
             scope.check(kernel.name)
             tapes = recording_tapes()
-            if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
+            if scope.what == "gradient" and not tapes:  # this launch writes to memory that no other tape knows
                 launch(key, tensors, scalars, True)
                 return
     serial = next_serial()
@@ -234,7 +234,7 @@ def _mark(
 
 
 def written(t: Handle) -> None:
-    """The host writes a tensor."""
+    """Tell the tapes that the host writes a tensor."""
     start, end = t._window
     replayed((), [(t._storage, start, end)], False)
 
@@ -242,7 +242,7 @@ def written(t: Handle) -> None:
 def replayed(
     reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool = True
 ) -> None:
-    """A program is replayed that reads and writes these windows."""
+    """Tell the tapes about the replay of a program that reads and writes these windows."""
     scope = innermost("tape", "gradient") if program else None
     if scope is not None:
         scope.check("a program")

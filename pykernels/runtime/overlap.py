@@ -21,7 +21,7 @@ _BASE = 1 << 40
 
 
 class _Fake:
-    """An array interface at a made-up address; numpy only compares the addresses."""
+    """An array interface with an invented address; numpy compares addresses and reads nothing."""
 
     def __init__(self, view: View) -> None:
         self.__array_interface__: dict[str, Any] = {
@@ -60,7 +60,7 @@ def overlaps_itself(layout: Layout | View) -> bool:
     if nested:
         return False
     if layout.size > 1 << 22:
-        return True  # too many elements to test: such a view is refused
+        return True  # the view has too many elements to test, so it is refused
     positions = np.zeros(1, np.int64)
     for step, n in axes:
         positions = (positions[:, None] + np.arange(n) * step).ravel()

@@ -12,12 +12,12 @@ from .blocks import Storage
 
 __all__ = ["Check", "Owner", "check_of", "checks_of", "current", "inherited"]
 
-MAX_CHECKS = 64  # checks that a storage names; older checks report to their owner only
+MAX_CHECKS = 64  # most checks that a storage names; older checks report to their owner only
 
 
 class Owner:
-    """A thread, a task, or a block of `Device.checked`. It outlives them, and it does not use an
-    id, because CPython reuses ids.
+    """A thread, a task, or a block of `Device.checked`. The object outlives its thread or task. It
+    does not use an id, because CPython reuses ids.
 
     Attributes:
         name: the name in messages.
@@ -49,7 +49,7 @@ class _Held:
         self.owner = Owner(self, f"thread {threading.current_thread().name!r}")
 
 
-_running_loop = asyncio._get_running_loop  # takes half the time of `current_task`
+_running_loop = asyncio._get_running_loop  # faster than `current_task`, which takes twice as long
 
 
 class _Local(threading.local):
@@ -74,7 +74,7 @@ def current() -> Owner:
 
 
 class Check:
-    """A call with checked indices, or one owner's runs of a program that has some.
+    """A call whose indices are checked, or one owner's runs of a program that contains such calls.
 
     Attributes:
         owner: the caller, which gets the errors.
@@ -90,7 +90,8 @@ class Check:
 
 
 def check_of(owner: Owner, keeps: bool = False) -> Check:
-    """A new check. This takes half the time of an `__init__`, and each checked call needs one."""
+    """A new check. This takes half the time of an `__init__`, which matters because each checked
+    call makes a Check."""
     check = Check()
     check.owner, check.keeps, check.open = owner, keeps, True
     return check

@@ -4,8 +4,8 @@ An idle device should start early, but each submit costs the host as much as sev
 the first batch after a pause is small, and each batch is twice as large as the batch before it.
 Batches grow up to `STEADY` while the device keeps up with the host, else without limit.
 
-Sizes are counted in units. A unit is a launch, or the work of a data-centre GPU in the time in
-which the host records a launch.
+Sizes are counted in units. A unit is a launch, or the work that a data-centre GPU does while the
+host records a launch.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ STEADY = 128.0
 LONGEST = 0.05
 SLOW_UNIT = 200e-6
 MAX_WORK = 16384.0
-_MEASURABLE = 0.005  # s; in shorter times launches take longer than work
+_MEASURABLE = 0.005  # seconds; a shorter time consists mostly of launches, not of work
 
 
 def work(nbytes: int, operations: int) -> float:
-    """Units of work for these numbers of bound bytes and operations, without launches."""
+    """The units of work of this many bound bytes and operations; launches are not counted."""
     return nbytes / UNIT_BYTES + operations / UNIT_OPERATIONS
 
 
 def next_size(size: float, idle: bool) -> float:
-    """Units of the batch after a batch of `size`. `idle`: the device had no work when that batch
-    arrived."""
+    """The number of units of the batch that follows a batch of `size` units. `idle`: the device had
+    no work when that batch arrived."""
     return min(2 * size, max(STEADY, size / 2)) if idle else 2 * size
 
 
 class Pace:
-    """The sizes of a device's batches.
+    """Decides how large a device's batches are.
 
     Attributes:
         due: units (launches and work) at which a batch is submitted.
-        most: units of work at which it is submitted even if batches are held.
+        most: units of work at which a batch is submitted even if it is held.
         held: number of open `batch()` blocks, which decide where a batch ends.
         whole: number of these blocks that also hold back calls on the caller's buffers.
     """
@@ -53,21 +53,22 @@ class Pace:
         self._clock = clock
         self.due = FIRST
         self.held = self.whole = 0
-        self._unit = SLOW_UNIT  # seconds of a unit of work, at most
+        self._unit = SLOW_UNIT  # an upper bound of the seconds that a unit of work takes
         self.most = LONGEST / SLOW_UNIT
         self._since = 0.0  # when the device began its current work
-        self._busy = 0.0  # units of its current work
+        self._busy = 0.0  # units of the device's current work
 
     def submitted(self, amount: float, idle: bool, full: bool = True) -> None:
-        """A batch with this much work was submitted. `idle`: the device had no work. A batch that
-        is not `full` was submitted before it was due, and does not make the next batch larger."""
+        """Note that a batch with this much work was submitted. `idle`: the device had no work. A
+        batch that is not `full` was submitted before it was due, and does not make the next batch
+        larger."""
         now = self._clock()
         if idle:
             self._learn(now)
             self._since = now
         elif self._busy and now - self._since > _MEASURABLE:
-            # The time of less than one unit is no measure for a unit, because the machine may have
-            # been busy or asleep.
+            # If the work was less than one unit, its time says nothing about a unit, because the
+            # machine may have been busy or asleep.
             self._unit = max(self._unit, (now - self._since) / max(self._busy, 1.0))
         self._busy += amount
         if full:
@@ -75,12 +76,12 @@ class Pace:
         self.most = min(LONGEST / self._unit, MAX_WORK)
 
     def waited(self) -> None:
-        """The device has finished all work, and the host has waited for it."""
+        """Note that the device has finished all work, and that the host waited for it."""
         self._learn(self._clock())
         self.due = FIRST
 
     def _learn(self, now: float) -> None:
-        """The device has finished its current work, which took at most until now."""
+        """Note that the device has finished its current work, now or earlier."""
         if self._busy:
             found = (now - self._since) / self._busy
             if found < self._unit:

@@ -45,7 +45,7 @@ class PassRecorder:
         self._pool = pool
         self._faults = faults
         self._pass = pass_
-        # State of the pass, which may be recorded into more than once.
+        # The state of the pass, into which several blocks may record.
         self._pending: OfPass = vars(pass_).setdefault("_pykernels_pending", OfPass(pass_))
         self.params = Params(engine, device, pool)
         self._page: Page | None = None
@@ -74,7 +74,7 @@ class PassRecorder:
         return [s.block for s in self._scratch], page
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
-        """Encode a call, after `room` for it."""
+        """Encode a call, after `room` was called for it."""
         checks = () if check is None else (check,) * call.slots
         page = call.page
         # Other threads may have recorded launches on memory that the pool gave to this thread.
@@ -89,7 +89,8 @@ class PassRecorder:
         number = 0 if page is None else page.next_slot
         params = self.params
         commands = params.pack(call, scalars, number)
-        # Before the encoding: after an interrupt the caller may submit the pass as it is.
+        # This comes before the encoding, because after an interrupt the caller may submit the
+        # unfinished pass.
         params.write_slots(params.used, call.count)
         params.used += call.count
         if page is not None:

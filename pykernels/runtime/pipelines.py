@@ -20,13 +20,13 @@ from .log import logger
 
 __all__ = ["Compiling", "Pipeline", "Pipelines"]
 
-LONG = 0.1  # s; the log gets a line for a longer compilation
+LONG = 0.1  # seconds; a compilation that takes longer gets a line in the log
 MAX_THREADS = 8  # threads that compile at the same time
 MAX_MADE = 1024  # variants of bodies made at run time; beyond it the oldest are dropped
 
 
 class Pipeline:
-    """One variant. It has its raw pipeline after any thread has called `compile`."""
+    """One variant. The raw pipeline exists once any thread has called `compile`."""
 
     __slots__ = ("_lock", "_made", "_make", "raw")
 
@@ -68,7 +68,8 @@ class Compiling:
                 self._threads.submit(pipeline.compile)
 
     def end(self, cancel: bool) -> None:
-        """No more pipelines follow; `cancel` drops pipelines that no thread has started."""
+        """End the background compilation. With `cancel`, pipelines that no thread has started are
+        dropped."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=cancel)
 

@@ -23,8 +23,8 @@ __all__ = ["METHODS", "Method", "Placement", "Value", "live_bytes", "place"]
 
 Method = Literal["greedy by size", "best fit", "drawn orders"]
 METHODS: tuple[Method, ...] = ("greedy by size", "best fit", "drawn orders")
-ORDERS = 128  # orders that are drawn at most
-WORK = 5_000_000  # pairs of values that all orders compare, about a tenth of a second
+ORDERS = 128  # most random orders that are tried
+WORK = 5_000_000  # most pairs of values that all orders together compare, in about a tenth of a second
 _FAR = 1 << 60
 
 
@@ -75,7 +75,7 @@ def place(
 
 
 def _drawn(values: Sequence[Value], apart: Sequence[Collection[int]], limit: int) -> Placement:
-    """The best of several orders; an order weighs the size and the lifetime of values."""
+    """The best of several orders. Each order sorts values by a mix of size and lifetime."""
     rng, calls = random.Random(0), max((v.last for v in values), default=0) + 1
     least = max(live_bytes(values, calls), default=0)
     best: Placement | None = None
@@ -109,7 +109,7 @@ def _placed(
         fits = []
         for n, lying in enumerate(buffers):
             if n not in taken:
-                if in_time:  # values whose lifetime is over are not needed again
+                if in_time:  # values whose lifetime has ended are dropped
                     lying[:] = [row for row in lying if row[2].last >= v.first]
                 at, room = _gap(lying, v, in_time)
                 if at + v.nbytes <= limit:

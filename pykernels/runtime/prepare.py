@@ -45,7 +45,7 @@ def prepare(
     tensors: Sequence[Handle | None],
     options: tuple[Any, ...],
 ) -> Prepared:
-    """The dispatches of a call; raises the errors of its arguments."""
+    """The dispatches of a call. Raises the errors of the call's arguments."""
     check_arguments(kernel, tensors)
     call = _Call(context, kernel, tensors)
     mode = call.replace_arguments(options)
@@ -87,7 +87,7 @@ class _Call:
         self.operands = [_operand(slot, t) for slot, t in enumerate(tensors)]
         self.before: list[tuple[_Operand, _Operand]] = []  # source, target
         self.after: list[tuple[_Operand, _Operand]] = []
-        self.by_step = False  # the union of windows is too large: each step has its own mode
+        self.by_step = False  # True if the union of windows is too large, so that each step has its own mode
 
     # -- arguments that the device cannot use
     # ------------------------------------------------------------
@@ -183,7 +183,7 @@ class _Call:
         else:
             view = self._dense(operand.view, dtype or operand.view.dtype.name)
             stand_in = _Operand(view, view)
-            may_keep = arg.in_place or "check" in self.kernel.options  # indices out of range
+            may_keep = arg.in_place or "check" in self.kernel.options  # an index may be out of range
             if dtype is None or arg.role == "in" or may_keep:
                 self.before.append((_once(operand), _once(stand_in)))
         if arg.role == "out":
@@ -203,8 +203,9 @@ class _Call:
         return _Operand(alike, alike)
 
     def _dense(self, view: View, dtype: DTypeName) -> View:
-        """A temporary for the elements of a view, without gaps; its axes lie in memory in the order
-        of the view's axes, and repeat where they repeat, so that the copy streams."""
+        """A temporary for the elements of a view, without gaps; its axes lie in memory in the same
+        order as the view's axes, and a broadcast axis stays broadcast, so the copy reads memory in
+        order."""
         order = sorted(range(view.ndim), key=lambda axis: -abs(view.strides[axis]))
         shape = [view.shape[a] if view.strides[a] or not view.shape[a] else 1 for a in order]
         found = self.scratch.empty(shape, dtype)
@@ -215,7 +216,7 @@ class _Call:
     # -- plans ------------------------------------------------------------------------------------
 
     def copies(self, pairs: Sequence[tuple[_Operand, _Operand]]) -> Iterator[Dispatch]:
-        """The dispatches that copy each pair."""
+        """The dispatches that copy the source of each pair to its target."""
         for pair in pairs:
             yield from self.plan(self.context.copy, pair, (), "read")
 
@@ -253,7 +254,7 @@ class _Call:
         return mode if _shared(step, frame) else "read"
 
     def _decide_step(self, step: Step, frame: _Frame) -> tuple[Mode, list[str]]:
-        """The result of `decide` for one step by itself."""
+        """The result of `decide` for one step alone."""
         caps = self.context.caps
         views = {b.name: b.view for b in step.bound if b.view}
         return decide(step.bound, views, _shared(step, frame), caps.alignment, caps.max_binding)

@@ -13,8 +13,8 @@ from pykernels.errors import DeviceLostError
 __all__ = ["claim_process", "ended", "forked", "refuse_process", "starting", "without_display"]
 
 _process: list[int] = []
-ended = threading.Event()  # set when the process ends: no engine starts any more
-starting = threading.RLock()  # held while an engine lists adapters, which may release it
+ended = threading.Event()  # set when the process ends; after that no engine starts
+starting = threading.RLock()  # held while an engine lists adapters, which may release the engine
 
 
 def refuse_process() -> None:

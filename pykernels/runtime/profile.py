@@ -24,16 +24,16 @@ from .recorder import Recorder
 
 __all__ = ["Profile", "Record", "profiled"]
 
-QUERIES = 4 * MAX_LAUNCHES  # a call may exceed the launches of a batch
-QUERY_RESOLVE = 0x200  # usage of a buffer
-HOST, GPU = 1, 2  # the tracks of a trace
+QUERIES = 4 * MAX_LAUNCHES  # more than a batch has launches, as one call may exceed that number
+QUERY_RESOLVE = 0x200  # usage flag of a buffer
+HOST, GPU = 1, 2  # numbers of the tracks of a trace
 
 
 @dataclass
 class Record:
     """One dispatch: its variant, the bytes it binds, host time (s) and GPU time (s).
 
-    Or one batch, from its first dispatch to its last, with the gaps between them.
+    With `batches` it is one batch, from its first dispatch to its last, including the gaps.
     """
 
     label: str
@@ -109,7 +109,7 @@ class Profile:
         self.batches = batches
         self.wall = 0.0
         self.done: list[_Batch] = []
-        self.outer: Timer | None = None  # becomes the timer again when this profile ends
+        self.outer: Timer | None = None  # the profile that becomes the timer again when this profile ends
         self._context = context
         self._period = context.engine.timestamp_period(context.raw) * 1e-9
         self._begun = time.perf_counter()
@@ -191,7 +191,7 @@ def profiled(context: Context, batches: bool) -> Iterator[Profile]:
     context.check()
     recorder, profile, held = context.recorder, Profile(context, batches), False
     try:
-        with context.lock:  # launches of other threads in between have no notes
+        with context.lock:  # launches that other threads record meanwhile have no notes
             recorder.flush()
             profile.outer = recorder.timer
             recorder.timer = profile

@@ -23,8 +23,8 @@ from .protocols import Note
 __all__ = ["Captured", "Place", "Program", "Recording"]
 
 _Told = tuple[weakref.ref[Storage], int, int]
-_Moved = Mapping[Block, tuple[Block, int]]  # for each block: its replacement, and the distance
-MAX_VARIANTS = 16  # sets of inputs for which a program keeps variants
+_Moved = Mapping[Block, tuple[Block, int]]  # for each block: the block that replaces it, and the distance of their bytes
+MAX_VARIANTS = 16  # most sets of inputs for which a program keeps variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ class Recording:
         self.calls: list[Call] = []
         self.commands: list[Command] = []
         self.pages: list[Page] = []
-        self.storages: list[Storage] = []  # of tensors from outside the capture
-        # The windows that its calls read and write, by weak references to storages.
+        self.storages: list[Storage] = []  # storages of tensors from outside the capture
+        # For each storage (a weak reference), the windows that the program's calls read and write.
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
         self.runs = [0]  # the number of runs, which pages share
-        self.pending = OfProgram()  # memory made inside is allocated by the first run
-        self.memory: ProgramMemory  # set once it can run
-        self.base: Variant  # on the inputs of the capture
-        self.variants: dict[tuple[Any, ...], Variant] = {}  # on other inputs
+        self.pending = OfProgram()  # the first run allocates the memory that was made inside
+        self.memory: ProgramMemory  # set when the program can run
+        self.base: Variant  # the variant with the inputs of the capture
+        self.variants: dict[tuple[Any, ...], Variant] = {}  # variants with other inputs
 
     def compile(self) -> None:
         """Compile the remaining pipelines while other threads compile too."""
@@ -122,7 +122,7 @@ class Recording:
         self.pending.why = f"belongs to a program that {self.state}"
 
     def variant(self, given: Mapping[str, Handle]) -> Variant:
-        """The program with these inputs; a missing input is the captured one."""
+        """The program with these inputs; for a missing input it uses the captured tensor."""
         unknown = [name for name in given if name not in self.inputs]
         if unknown:
             names = ", ".join(self.inputs) or "none"
@@ -250,7 +250,7 @@ class Recording:
 
 
 def _needs(calls: Sequence[Call]) -> frozenset[Block]:
-    """The blocks that calls read before any of these calls writes them."""
+    """The blocks that a call reads before any of the calls has written them."""
     needs: set[Block] = set()
     written: set[Block] = set()
     for call in calls:
@@ -274,7 +274,8 @@ def _told(t: Handle) -> str:
 class Program:
     """A captured chain of calls, made by `Device.capture`. Calling it runs the chain.
 
-    It keeps the tensors that it uses, and the tensors made during the capture, until it is deleted.
+    The program keeps the tensors that it uses, and the tensors made during the capture, until it is
+    deleted.
     """
 
     __slots__ = ("__weakref__", "_arena", "_recording")
@@ -286,8 +287,8 @@ class Program:
     def __call__(self, **inputs: Any) -> None:
         """Run the captured calls on the current contents of their tensors.
 
-        They are recorded into the current batch and submitted by the same rules as calls. If the
-        device is idle, they are submitted at once, from the second run on.
+        The calls are recorded into the current batch, and submitted by the same rules as other
+        calls. If the device is idle, they are submitted at once, from the second run on.
 
         Args:
             inputs: tensors that replace the declared inputs of the capture, by name. Each must have
@@ -318,7 +319,7 @@ class Program:
                 if context.debug:
                     context.recorder.flush()
         except Crowded:
-            context.transfers.poll()  # the lock is not held while it waits
+            context.transfers.poll()  # the lock is not held during this wait
             self(**inputs)
 
     def __reduce__(self) -> NoReturn:

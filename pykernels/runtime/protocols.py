@@ -80,18 +80,18 @@ class Explained(Protocol):
         ...
 
 
-Note: TypeAlias = tuple[str, int, float]  # a dispatch: label, bytes bound, time recorded
+Note: TypeAlias = tuple[str, int, float]  # of a dispatch: its label, bound bytes, time of recording
 
 
 class TimedBatch(Protocol):
     """The times of one batch."""
 
     def begin(self, notes: Sequence[Note]) -> Any:
-        """A compute pass with these dispatches begins. Returns the timestamps for its
+        """Note that a compute pass with these dispatches begins. Returns the timestamps for its
         descriptor."""
 
     def resolve(self, raw_encoder: Any) -> None:
-        """The last pass has ended."""
+        """Note that the last pass has ended."""
 
 
 class Timer(Protocol):
@@ -101,5 +101,5 @@ class Timer(Protocol):
     done: list[Any]  # the submitted batches
 
     def batch(self) -> TimedBatch:
-        """A batch will be encoded. Returns the object that times it."""
+        """Note that a batch will be encoded. Returns the object that times it."""
         ...

@@ -35,7 +35,7 @@ __all__ = ["Recorder", "promised", "refuse_unwritten"]
 
 
 class Recorder:
-    """The launches of one device that are recorded and not yet submitted.
+    """The recorded launches of one device that are not submitted yet.
 
     The caller of each method must hold the device's lock.
 
@@ -57,8 +57,8 @@ class Recorder:
         self.params = BatchParams(engine, device, pool, calls)
         self.pace = Pace()
         self._queue: list[Command] = []
-        self._notes: list[Note] = []  # for the commands of the queue, while there is a timer
-        self._size = self._work = 0.0  # units of the queue: all, and work alone
+        self._notes: list[Note] = []  # notes for the commands of the queue, if there is a timer
+        self._size = self._work = 0.0  # units of all commands in the queue, and of their work alone
         self._exposed: dict[Block, None] = {}
         self.serial = 0
         self.submits = self.uploads = 0
@@ -94,7 +94,7 @@ class Recorder:
                     return False
                 taken = len(page.launches)
             number = HEAD + SLOT * taken
-            if check is not None:  # here: no call may stand between the statements that record
+            if check is not None:  # no call may stand between the statements that record
                 checks = (check,) if slots == 1 else (check,) * slots
         pace, serial = self.pace, self.serial
         due = pace.due
@@ -148,8 +148,8 @@ class Recorder:
             self.flush()
 
     def replay(self, program: Any, owner: Owner | None) -> None:
-        """Record a captured program (`program.Variant`): all its commands, or none. `owner` runs
-        it; None if it has no pages of faults."""
+        """Record all commands of a captured program (`program.Variant`), or none of them. `owner`
+        runs it; None if it has no pages of faults."""
         guarded = [block for block in program.blocks if block.guarded]
         for block in guarded:
             if block.pending is not program.pending:
@@ -164,7 +164,7 @@ class Recorder:
             if block.exposed:
                 self._inspect(block, "program")
                 shared = True
-        last = self.serial + len(program.pieces)  # the last batch that may use them
+        last = self.serial + len(program.pieces)  # the number of the last batch that may use these blocks
         for block in program.blocks:
             block.mark = last
         notes = () if self.timer is None else program.notes(time.perf_counter())
@@ -188,7 +188,7 @@ class Recorder:
             self.flush()
 
     def _hand_over(self, program: Any, owner: Owner) -> None:
-        """An owner starts the next run of a program. The faults of other runs in its pages are
+        """Start an owner's next run of a program. The faults of other runs in its pages are
         copied and cleared on the device, without waiting."""
         faults, engine = self._faults, self._engine
         moves = faults.moves(program.pages, owner, (program.mark, self.uploads))
@@ -394,7 +394,7 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     bound = last = None
     for command in commands:
         pipeline, group, offset, x, y = command
-        if command is not last:  # otherwise the pass is set up already
+        if command is not last:  # else the pass is set up already
             if pipeline is not bound:
                 set_pipeline(raw_pass, pipeline.raw)
                 bound = pipeline

@@ -1,4 +1,4 @@
-"""Blocks for the calls of one thread or task: captures, recorded passes, tapes, pauses.
+"""Blocks that affect the calls of one thread or task: captures, recorded passes, tapes, pauses.
 
 A context variable holds the innermost block. Tasks and threads that start inside inherit the
 variable, which names the thread or task that entered. Their launches do not belong to the block and
@@ -69,7 +69,8 @@ def innermost(*what: What, on: Any = None) -> Scope | None:
     """The innermost open block of these kinds (of all kinds if none is given) on a context, or on
     any.
 
-    If the end of a tape was interrupted, its block ends with the last reference to the tape.
+    If the end of a tape was interrupted, its block ends when the last reference to the tape is
+    deleted.
     """
     scope = entered.get()
     while scope is not None:
@@ -91,14 +92,14 @@ class Block(ContextDecorator):
 
     Attributes:
         _made_by: the expression by which a caller makes it.
-        _open_error: the error if it is entered inside of itself.
+        _open_error: the error if the block is entered inside of itself.
     """
 
     _made_by: str
     _open_error: type[PyKernelsError]
 
     def __init__(self) -> None:
-        # If a signal interrupts it, it ends with its last reference.
+        # If a signal interrupts the block's end, the block ends when its last reference is deleted.
         self._block: AbstractContextManager[None] | None = None
 
     def _begin(self) -> AbstractContextManager[None]:

@@ -30,7 +30,7 @@ MAP_READ, MAP_WRITE = 1, 2
 # Seconds of waiting without pauses, because pauses end 50 to 100 us late; shorter if a driver's
 # threads need the cores.
 SPIN, SPIN_SOFTWARE = 2e-3, 2e-4
-SHORTEST, LONGEST = 5e-5, 1e-3  # s, of a pause
+SHORTEST, LONGEST = 5e-5, 1e-3  # seconds of a pause
 WAIT_NS = 10_000_000
 
 
@@ -78,7 +78,7 @@ class Signals(abc.ABC):
 
     @abc.abstractmethod
     def after_submitted(self, signal: Signal, queue: Any) -> None:
-        """Let the signal come when all work submitted to the raw queue so far is done."""
+        """Request that the signal comes when all work submitted to the raw queue so far is done."""
 
     @abc.abstractmethod
     def done(self, device: Any, signal: Signal) -> bool:
@@ -115,8 +115,8 @@ class Signals(abc.ABC):
     def _info(self, kind: Kind, mode: str, status: bytearray) -> tuple[Any, Any]:
         """The argument of a raw call, with a callback that writes its arguments to `status`.
 
-        The callback is C alone, struct's pack_into. In a Python function a KeyboardInterrupt could
-        be raised, which cffi would print and drop.
+        The callback is a C function, struct's pack_into. A callback in Python could raise
+        KeyboardInterrupt, which cffi would print and drop.
         """
         callback = self._ffi.callback(
             f"void({_STATUS[kind]}, WGPUStringView, uintptr_t, uintptr_t)",
@@ -133,7 +133,7 @@ class WgpuSignals(Signals):
 
     def __init__(self, ffi: Any, lib: Any) -> None:
         super().__init__(ffi, lib)
-        self._waiting: set[Signal] = set()  # must live until wgpu calls back
+        self._waiting: set[Signal] = set()  # a signal must live until wgpu calls back
 
     def new(self, kind: Kind) -> Signal:
         for given_up in [s for s in self._waiting.copy() if s.status[0]]:
@@ -178,7 +178,7 @@ class DawnSignals(Signals):
 
     def __init__(self, ffi: Any, lib: Any, instance: Callable[[], Any]) -> None:
         super().__init__(ffi, lib)
-        self._instance = instance  # made at first use, with the settings of callers
+        self._instance = instance  # made at first use, because callers may change the settings before that
         ignored = bytearray(_ARGUMENTS.size)
         self._infos = {kind: self._info(kind, "WaitAnyOnly", ignored) for kind in _STATUS}
 
@@ -248,7 +248,7 @@ class WgpuCompletion(Completion):
         self._poll, self._null = signals._lib.wgpuDevicePoll, signals._ffi.NULL
 
     def idle(self) -> bool:
-        # A C bool: only its lowest byte is defined.
+        # The result is a C bool, and only its lowest byte is defined.
         return bool(self._poll(self._device._internal, 0, self._null) & 0xFF)
 
     def destroyed(self) -> bool:
@@ -256,8 +256,8 @@ class WgpuCompletion(Completion):
 
 
 class DawnCompletion(Completion):
-    """Requests a signal for the submitted work only when a caller asks, so a submit costs
-    nothing."""
+    """Requests a signal for the submitted work only when a caller asks for it, so a submit itself
+    has no extra cost."""
 
     def __init__(self, signals: DawnSignals, device: Any) -> None:
         super().__init__(signals, device)

@@ -38,11 +38,12 @@ WRITABLE = 0x2 | COPY_SRC
 READ_CHUNK = 64 << 20
 LARGE = 1 << 20  # bytes
 KEPT = 2 * READ_CHUNK  # bytes of free staging buffers for reads, and the same for writes
-# Bytes of a write through a staging buffer. For smaller writes, the engine's staging memory causes
-# no page faults.
+# Writes of this many bytes go through a staging buffer. The engine stages smaller writes itself,
+# without page faults.
 STAGED_LEAST, STAGED_MOST = 8 << 20, READ_CHUNK
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-# Called for each chunk with its offset in the data and its bytes, valid until the call returns.
+# A function that is called for each chunk, with the chunk's offset in the data and its bytes, which
+# are valid until the call returns.
 Take: TypeAlias = Callable[[int, memoryview], None]
 # The owner that gets the errors, and the checked calls that the data comes from.
 Reader: TypeAlias = tuple[Owner, Sequence[Check]]
@@ -72,9 +73,9 @@ class Transfers:
         self._engine, self._device = engine, device
         self._pool, self._recorder, self._lock = pool, recorder, lock
         self._faults, self._completion = faults, completion
-        self._free: list[Staging] = []  # of several sizes, as several threads may read
+        self._free: list[Staging] = []  # staging buffers of several sizes, as several threads may read
         self._all: weakref.WeakSet[Staging] = weakref.WeakSet()
-        self._writers: list[Staging] = []  # mapped for writing, or about to be
+        self._writers: list[Staging] = []  # staging buffers that are mapped for writing, or that will be
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write after recorded launches that use the block. The last word is padded with
@@ -144,15 +145,16 @@ class Transfers:
     def read_into(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader | None = None
     ) -> None:
-        """As `read`, but pass chunk after chunk to `take`. Raise the faults of the reader's calls,
-        and of the calls that the data comes from (see `faults`)."""
+        """Like `read`, but passes chunk after chunk to `take`. Raise the faults of the reader's
+        calls, and of the calls that the data comes from (see `faults`)."""
         for signal in self._read(block, offset, nbytes, take, reader):
             self._completion.wait(signal)
 
     def submit_read(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader
     ) -> Iterator[Signal]:
-        """As `read_into`, for `follow`. The first chunk has the current contents of the block."""
+        """The steps of `read_into`, for the caller of `follow`. The first chunk has the current
+        contents of the block."""
         steps = self._read(block, offset, nbytes, take, reader)
         return itertools.chain([next(steps)], steps)
 
@@ -163,7 +165,7 @@ class Transfers:
     async def follow(self, steps: Iterator[Signal]) -> None:
         """Wait under asyncio for the submitted work; other tasks run meanwhile."""
         for signal in steps:
-            for pause in pauses(SPIN_SOFTWARE):  # other tasks need to run
+            for pause in pauses(SPIN_SOFTWARE):  # between pauses other tasks run
                 if self._engine.signals.done(self._device._internal, signal):
                     break
                 await asyncio.sleep(pause)
@@ -205,7 +207,7 @@ class Transfers:
             try:
                 idle = self._completion.idle()
             finally:
-                self._engine.end("sync")  # Dawn reports a lost device here
+                self._engine.end("sync")  # here Dawn reports a lost device
             waiting = self._faults.waiting()
             staging = self._start([], waiting) if waiting else None
         if staging is not None:
@@ -220,8 +222,8 @@ class Transfers:
         """Wait for the submitted work; False if it is not done at the deadline."""
         return self._completion.destroyed() or self._completion.wait(deadline=deadline)
 
-    # An interrupt between `_start` and `_finish` drops the staging buffer; only a buffer without
-    # incident is reused. The fault pages stay unread.
+    # An interrupt between `_start` and `_finish` drops the staging buffer; a staging buffer is
+    # reused only after both have ended. The fault pages stay unread.
 
     def _start(self, copies: list[Copy], waiting: Sequence[Snapshot]) -> Staging:
         """Submit copies of the data and then of fault pages into a buffer that will be mapped."""
@@ -240,7 +242,7 @@ class Transfers:
         """Read the mapped memory: the data, and the fault pages."""
         end = nbytes + sum([page.nbytes for page in waiting])
         parts = []
-        with staging.mapped:  # `close` waits, as closing the device releases the mapping
+        with staging.mapped:  # `close` waits for this lock, because closing the device releases the mapping
             if self._completion.destroyed():
                 raise DeviceLostError("[read] the device was lost during the read")
             mapped = self._engine.mapped(staging.raw, end, staging.signal)
@@ -289,5 +291,5 @@ def copy_bytes(target: memoryview, skip: int, at: int, data: memoryview) -> None
     source, target = data[begin - at : end - at], target[begin - skip : end - skip]
     if len(source) < LARGE:
         target[:] = source
-    else:  # numpy lets other threads run meanwhile; no name keeps the mapped memory
+    else:  # numpy lets other threads run meanwhile, and no variable keeps the mapped memory
         np.copyto(np.frombuffer(target, np.uint8), np.frombuffer(source, np.uint8))

@@ -30,7 +30,7 @@ class NeedsValues(BufferStateError):
 
 
 class _Packed(Params):
-    """Params without a buffer: packing them finds numbers that do not fit."""
+    """Params without a buffer. Packing them raises an error for numbers that do not fit."""
 
     def __init__(self, context: Context) -> None:
         self.slots, self.used = MAX_LAUNCHES, 0
@@ -40,7 +40,7 @@ class _Packed(Params):
 
 
 class Trial:
-    """Takes the launches of a block in place of a recorder, and forgets them."""
+    """Takes a recorder's place in a block, and forgets the launches that it gets."""
 
     refusal = NeedsValues
 
@@ -63,7 +63,7 @@ class Trial:
     def room(
         self, prepared: Prepared, tensors: Sequence[Handle | None]
     ) -> tuple[Sequence[Block], Page | None]:
-        """Scratch without memory for a call."""
+        """Scratch for a call, without memory."""
         self._scratch = [self.storage(n) for n in prepared.scratch]
         return [s.block for s in self._scratch], None
 

@@ -1,4 +1,4 @@
-"""Calls of several launches, which a byte budget refuses as a whole.
+"""Holds the launches of a call, so that a byte budget refuses the call as a whole.
 
 While a device has a budget, the launches and uploads of such a call are held until it ends. Blocks
 are promised meanwhile (see `memory`), and the call reuses blocks that it no longer needs. So a
@@ -60,7 +60,7 @@ class Held:
         self.seen: list[Seen] = []
         self._made: list[Block] = []
         self._steps: list[Callable[[], object]] = []
-        # Substitutes for the storages of the call's tensors, which are released so that their
+        # Stand-ins for the storages of the call's tensors. The storages are released, so that their
         # memory is reused.
         self._stand_ins: dict[weakref.ref[Storage], Storage] = {}
 
@@ -79,8 +79,8 @@ class Held:
         self._steps.append(functools.partial(run, key, handles, scalars, True))
 
     def upload(self, data: memoryview) -> Storage:
-        """Memory that will get these contents. They are copied now, because the caller owns
-        `data`."""
+        """Memory that the held launches fill with these contents. They are copied now, because the
+        caller owns `data`."""
         storage = self._context.pool.take_for_call(max(data.nbytes, 4), self.arena)
         write = self._context.transfers.upload
         self._steps.append(functools.partial(write, storage.block, 0, memoryview(bytes(data))))
@@ -88,7 +88,7 @@ class Held:
 
     def _stand_in(self, t: Handle) -> Handle:
         if t._block.arena is not self.arena:
-            return t  # if released, another call would get its memory
+            return t  # if the tensor were released, another call would get its memory
         ref = weakref.ref(t._storage)
         storage = self._stand_ins.get(ref)
         if storage is None:
@@ -129,7 +129,7 @@ class Held:
     def finish(self) -> None:
         """Run the launches that are still held."""
         self.run()
-        self._make()  # blocks that no launch has written
+        self._make()  # makes the blocks that no launch has written
         self._made.clear()
 
     def _make(self) -> None:
@@ -139,7 +139,7 @@ class Held:
         self._context.pool.fulfil(new)
 
     def end(self) -> None:
-        """The call is over. If it failed, the launches still held do not run, promised blocks are
+        """End the call. If it failed, the launches still held do not run, promised blocks are
         dropped, and buffers that were made for it are not pooled."""
         for block in self._made:
             block.reusable = False
@@ -173,7 +173,8 @@ def _held(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, A
     if outer is not None and outer.mine:
         return function(*args, **kwargs)
     found = [context for ref in [*budgeted] if (context := ref()) is not None]
-    # A block that captures or records takes launches at once; it ends if a launch is refused.
+    # A block that captures or records takes launches at once. The block ends if a launch is
+    # refused.
     held = {
         context: Held(context)
         for context in found
@@ -199,5 +200,6 @@ def _held(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, A
             context.scopes.pop(scope, None)
             of_device.end()
         leave(scope)
-    # Raise it without its traceback, whose frames hold the tensors of the call.
+    # The error is raised without its traceback, because the traceback's frames hold the tensors of
+    # the call.
     raise refused.with_traceback(None)

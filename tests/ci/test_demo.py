@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import subprocess
+import sys
+import tomllib
 import zlib
 from pathlib import Path
 
@@ -13,6 +17,8 @@ import pykernels as pk
 from ci import demo, demo_picture
 from ci.demo_cases import TIMED
 from pykernels.bench.cases import cases, problem
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_each_family_has_a_timed_case() -> None:
@@ -62,3 +68,42 @@ def test_the_picture_is_what_numpy_computes(
     monkeypatch.setattr(demo_picture, "smoothed", lambda image, line: image)
     with pytest.raises(SystemExit, match="the blur of the picture went wrong"):
         demo_picture.make_picture(dev, tmp_path / "demo.png")
+
+
+BARE = """
+import importlib.machinery, sys
+
+class Finder(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            return None
+        return super().find_spec(name, path, target)
+
+HIDDEN = set(sys.argv[2].split(","))
+sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Finder
+import pykernels as pk
+from ci.demo import check_one, chosen
+dev = pk.Device(engine=sys.argv[1])
+cases = list(chosen(8))
+wrong = [f"{text}" for case in cases if (text := check_one(dev, case)[1])]
+print(len(cases), *wrong, sep="\\n")
+"""
+
+
+@pytest.mark.gpu
+def test_it_needs_no_package_but_those_of_its_group(dev: pk.Device) -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    [demos, others] = [
+        {re.split(r"[=\[]", line)[0].replace("-", "_") for line in groups[name]}
+        for name in ("demo", "dev")
+    ]
+    hidden = others - demos
+    assert {"gguf", "onnx", "ml_dtypes", "matplotlib"} <= hidden
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, dev.info["engine"], ",".join(hidden)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    count, *wrong = done.stdout.split("\n")[:-1]
+    assert int(count) > 150 and not wrong, wrong
