@@ -22,7 +22,7 @@ from .buffers import Buffers
 
 __all__ = ["MemoryStats", "Pool"]
 
-FEW = 3  # as many blocks as a call has results: up to this many are searched unsorted
+FEW = 3  # up to this many returned blocks (the results of a call, say) are searched without sorting
 
 
 @dataclass(frozen=True)
