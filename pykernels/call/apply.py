@@ -70,7 +70,7 @@ class _Plan:
     dtypes: tuple[DTypeName, ...]  # possible dtypes of the result, the usual one first
     written: DTypeName | None = None  # the dtype that the kernel writes, if it differs
     over: tuple[Axis, bool] | None = None  # only for a reduction: its axes, and keepdims
-    limits: tuple[Limit, ...] = ()  # limits of numbers
+    limits: tuple[Limit, ...] = ()  # the limits that given numbers must respect
 
 
 def operate(

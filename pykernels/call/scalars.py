@@ -88,7 +88,7 @@ def seed_of(op: str, seed: Any) -> int:
 
 
 def bits_of(op: str, value: Any, dtype: DType | DTypeName, name: str = "value") -> tuple[int, int]:
-    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is its
+    """Two words filled with the scalar, converted to `dtype`. Integers must fit. `name` is its
     name in errors."""
     dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
     if not _is_number(value, "biufc" if dt.kind == "c" else "biuf"):
