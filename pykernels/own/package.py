@@ -79,7 +79,7 @@ def build_package(
         report: Called with each line of the build's report.
 
     Raises:
-        SourceError: a source that does not build, or that a validator refuses.
+        SourceError: a source does not build, or a validator refuses it.
         ArgumentError: `into` has files that were not made by a build.
         PyKernelsError: Jinja2 is not installed.
     """

@@ -203,9 +203,9 @@ def _once_a_line(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings; of cycles that share a declaration only the first is kept.
+    """The findings, with only the first of several cycles that share a declaration.
 
-    Tint lists every cycle; a few functions that call each other have dozens.
+    Tint lists every cycle, and a few functions that call each other can have dozens.
     """
     seen: set[str] = set()
     for f in findings:
