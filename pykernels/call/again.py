@@ -110,8 +110,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
                 return done  # type: ignore[no-any-return]
             traces[found] = _ONCE
         elif kept is not _NEVER and not context.scopes and not context.checks_indices:
-            # type: ignore[no-any-return]
-            return _traced(function, args, kwargs, context, given, found)
+            return _traced(function, args, kwargs, context, given, found)  # type: ignore[no-any-return]
         return function(*args, **kwargs)
 
     return call

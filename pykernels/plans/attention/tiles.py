@@ -97,8 +97,7 @@ def _tile(
         first_batch=kv_head // d.kv_heads, first_head=kv_head % d.kv_heads,
         head_blocks=blocks.head_blocks, first_rank=part.first_rank, ranks=part.ranks,
         long_tiles=part.long, split_tiles=part.short, rows_before=part.rows_before,
-        # type: ignore[arg-type]
-        **places(caps, c, choice, blocks, q.shape[0], columns), **c.rules(),
+        **places(caps, c, choice, blocks, q.shape[0], columns), **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
 
 

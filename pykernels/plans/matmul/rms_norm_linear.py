@@ -87,8 +87,7 @@ def plan(
     _check_bindings(caps, [w])
     w = _vectors(caps, scratch, w, steps)
     bits = lane_bits(caps.tuning.matmul.gemv, GemmShape(1, 1, rows, depth))
-    # type: ignore[arg-type]
-    step = gemv_normed.step(caps, w, x, gain, bias, dst, lane_bits=bits, **numbers)
+    step = gemv_normed.step(caps, w, x, gain, bias, dst, lane_bits=bits, **numbers)  # type: ignore[arg-type]
     return [*steps, step]
 
 

@@ -104,8 +104,7 @@ class Together:
             name=name,
             family="optim",
             args=tuple(
-                # type: ignore[arg-type]
-                [Arg(s.name, s.role, (DTYPES[s.dtype],), in_place=s.role == "out") for s in specs]
+                [Arg(s.name, s.role, (DTYPES[s.dtype],), in_place=s.role == "out") for s in specs]  # type: ignore[arg-type]
             ),
             scalars=(),
             plan=self.plan,
