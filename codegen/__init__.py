@@ -1,10 +1,10 @@
-"""Build time only: kernel sources in, validated texts and typed Python modules out.
+"""The build: it makes validated texts and typed Python modules of kernel sources.
 
     load (spec.py) -> render (render.py, pykernels.wgsl.head) -> validate -> emit (emit.py)
     -> write (build.py)
 
-The runtime never imports this package. Importing it needs nothing but the standard library;
-`generate` needs Jinja2.
+The runtime never imports this package. Importing it needs only the standard library; `generate`
+needs Jinja2.
 """
 
 from __future__ import annotations

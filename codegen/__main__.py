@@ -1,4 +1,4 @@
-"""Make pykernels/_generated from kernels/, or try one kernel.
+"""Make pykernels/_generated from kernels/, or render and validate one kernel.
 
 python -m codegen                       render all kernels, validate them with what is found, write
 python -m codegen softmax               render and validate one kernel, or one body; write nothing

@@ -1,4 +1,4 @@
-"""The whole build in memory: load, render, emit; then validate, compare, write."""
+"""The whole build: load, render and emit in memory; then validate, compare and write."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ __all__ = [
     "write",
 ]  # fmt: skip
 
-VALIDATION = "validation.json"  # differs by machine: no part of the build's output
+# differs from machine to machine, so it is not part of the build's output
+VALIDATION = "validation.json"
 
 
 @dataclass(frozen=True)
 class Build:
-    """The output of a build: file contents by path below `pykernels/_generated`."""
+    """The output of a build: the content of each file, by its path below `pykernels/_generated`."""
 
     files: dict[str, str]
     variants: list[Variant]
@@ -127,7 +128,8 @@ def _functions(root: Path, kernels: Sequence[Spec]) -> dict[str, str]:
 
 
 def variants_of(root: Path, name: str) -> list[Variant]:
-    """The texts of a body, or of all bodies of a kernel; BuildError if there is neither."""
+    """The texts of a body, or of all bodies of a kernel; BuildError if there is no body or kernel
+    of this name."""
     rows = all_rows(root / "kernels")
     specs, plans = _specs(root, rows)
     check_specs(specs, plans)
@@ -148,7 +150,8 @@ def variants_of(root: Path, name: str) -> list[Variant]:
 
 
 def matching(variants: Sequence[Variant], wanted: Sequence[str]) -> list[Variant]:
-    """The texts with all values in `wanted`, such as "T=f16"; BuildError if there is none."""
+    """The texts that have all values in `wanted`, such as "T=f16"; BuildError if no text has
+    them."""
     found = [v for v in variants if {*wanted} <= {*v.key.split()}]
     if found:
         return found
@@ -171,7 +174,7 @@ def _specs(root: Path, rows: Sequence[Row]) -> tuple[list[Spec], frozenset[str]]
 
 
 def _reduction(kernel: Reduced, specs: Sequence[Spec]) -> Spec:
-    """A public kernel that is a reduction: its plan runs the bodies of reductions."""
+    """Add a public kernel that is a reduction; its plan runs the bodies of reductions."""
     family = kernel.file.split("/")[-2]
     small = ("int8", "uint8", "int16", "uint16", "bool")
     numbers = ("float32", "float16", "int32", "uint32")
@@ -196,7 +199,7 @@ def _reduction(kernel: Reduced, specs: Sequence[Spec]) -> Spec:
 
 
 def _bodies_of(kernel: Spec, specs: Sequence[Spec]) -> list[str]:
-    """The bodies that the plan of a kernel runs, its own first."""
+    """The bodies that the plan of a kernel runs; the kernel's own body comes first."""
     parts = [s.name for s in specs if s.part_of == kernel.name and s.name not in kernel.bodies]
     return [*(kernel.bodies or [kernel.body or kernel.name]), *parts]
 
@@ -216,7 +219,8 @@ def _kernel(spec: Spec, name: str, specs: Sequence[Spec]) -> dict[str, Any]:
 
 
 def _body(spec: Spec) -> dict[str, Any]:
-    """The axes of a body, and which of them stand for dtypes, the output's first."""
+    """The axes of a body, and the axes among them that stand for dtypes; the output's axis comes
+    first."""
     tensors = sorted(spec.tensors, key=lambda t: t.role == "in")
     axes = {a.name for a in spec.axes}
     return {
@@ -226,7 +230,8 @@ def _body(spec: Spec) -> dict[str, Any]:
 
 
 def _hashes_and_facts(variants: Sequence[Variant]) -> Iterator[tuple[str, Any]]:
-    """Key, hash and facts of each text; texts that differ in bindings only are measured once."""
+    """The key, hash and facts of each text. Texts that differ only in bindings are measured
+    once."""
     different = {tuple(v.axes.values()): v for v in variants}
     usages = {axes: measure(v.text) for axes, v in different.items()}
     for v in variants:
@@ -254,7 +259,7 @@ def _json(value: object) -> str:
 
 
 def compare(root: Path, result: Build) -> str:
-    """A diff between the build and the files, "" if they agree."""
+    """A diff between the build and the files; "" if they are equal."""
     folder = root / GENERATED
     lines: list[str] = []
     for name, text in result.files.items():
@@ -300,9 +305,10 @@ def generate(
 ) -> None:
     """Render all kernels, validate them, write `pykernels/_generated`.
 
-    "auto" validates with the validators that are found, and reports it if there are none; "require"
-    needs naga and Tint. Texts that the committed record vouches for are validated if `full` only.
-    Raises BuildError for a source that does not build or a text that a validator refuses.
+    "auto" validates with the validators that are installed, and says so if there are none;
+    "require" needs naga and Tint. Texts that the committed record vouches for are validated only
+    with `full`. Raises BuildError for a source that does not build or a text that a validator
+    refuses.
     """
     result = build(root, report)
     verdicts: dict[str, Any] = {}
@@ -310,7 +316,7 @@ def generate(
         verdicts = _verdicts(root, result, validate == "require", full, report)
     touched = write(root, result)
     path, said = root / GENERATED / VALIDATION, _json(verdicts)
-    # Not written if equal, because another process may read the file now.
+    # An equal file is not written again, because another process may read it now.
     if not path.is_file() or path.read_text(encoding="utf-8") != said:
         path.write_text(said, encoding="utf-8")
     bodies = {v.spec.name for v in result.variants}
@@ -338,7 +344,8 @@ def _verdicts(
     return {
         "validators": validators,
         "changed": sorted(new),
-        "manifest": _sha256(result.files["manifest.json"]),  # with the hashes of all texts
+        # the hash of the manifest, which has the hashes of all texts
+        "manifest": _sha256(result.files["manifest.json"]),
     }
 
 

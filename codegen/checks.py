@@ -10,7 +10,8 @@ from .spec import Spec
 
 __all__ = ["MAX_TEXTS", "check_budget", "check_specs"]
 
-# The budget for the wheel and the time of a validated build (docs/reference/spec.md).
+# The most texts that all families may have, because of the size of the wheel and the time of
+# validation (docs/reference/spec.md).
 MAX_TEXTS = 8200
 
 
@@ -67,7 +68,7 @@ def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
 
 
 def _check_shapes(s: Spec) -> None:
-    """Without a plan, a rule must tie each tensor of the index space to its shape."""
+    """In a kernel without a plan, each tensor of the index space needs a rule about its shape."""
     if s.iterate == "none":
         return
     tied = {s.filled.name}

@@ -55,7 +55,8 @@ def _renamed(f: Declared) -> bool:
 
 
 def emit_function(f: Function, functions: Mapping[str, Function]) -> Iterator[str]:
-    """The function of a declaration; `functions` are the functions that it may name."""
+    """The function of a declaration; `functions` are the functions that the declaration may
+    name."""
     if isinstance(f, Declared):
         yield from _operation(f)
     yield from _signature(f)
@@ -96,9 +97,9 @@ def _signature(f: Function) -> Iterator[str]:
         signature += ["*", *map(_parameter, [a for a in keyword if not a.rest]), *others]
     signature += [f"**{a.name}: Unpack[{a.type}]" for a in f.arguments if a.rest]
     if isinstance(f, Declared) and any(a.converts for a in f.arrays):
-        yield "@whole"  # conversions by checks are part of the call
+        yield "@whole"  # because the conversions that checks make are part of the call
     if not isinstance(f, Declared):
-        yield "@again"  # its rule composes other functions
+        yield "@again"  # because its rule calls other functions, so there is no kernel to cache
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"
@@ -129,7 +130,7 @@ def _checked(f: Function) -> Iterator[str]:
         if a.refuses or _of_integer(a):
             given = "" if a.refuses else f"{a.name} = "
             yield f"    {given}{a.check}({f.op!r}, {a.name!r}, {a.name})"
-        if a.check == "choice":  # checks the values of plain arguments
+        if a.check == "choice":  # this check looks at the values of plain arguments, too
             if a.type.endswith("| None"):
                 yield f"    if {a.name} is not None:"
             indent = " " * (8 if a.type.endswith("| None") else 4)
@@ -137,7 +138,7 @@ def _checked(f: Function) -> Iterator[str]:
 
 
 def _handed_on(f: Function) -> Iterator[str]:
-    """The call of the function that does the work."""
+    """The line that calls the function that does the work."""
     given = {a.name: a.name for a in f.arguments}
     given |= {name: _literal(value) for name, value in f.given.items()}
     taken = ", ".join(f"{name}={given[name]}" for name in f.takes)
@@ -145,7 +146,7 @@ def _handed_on(f: Function) -> Iterator[str]:
 
 
 def _run(f: Declared, functions: Mapping[str, Function]) -> Iterator[str]:
-    """A call that is not cached."""
+    """The lines of a call that is not cached."""
     for special in f.special:
         given = ", ".join(a.name for a in f.arguments)
         yield f"    if {special['test']}({given}):"
@@ -166,7 +167,7 @@ def _run(f: Declared, functions: Mapping[str, Function]) -> Iterator[str]:
 
 
 def _cast(f: Function) -> Iterator[str]:
-    """Lines that convert arguments inside `pk.autocast`; outside they cost a test."""
+    """Lines that convert arguments inside `pk.autocast`; outside of it they cost one test."""
     names = CASTS.get(f.name)
     if names:
         out = any(a.kind == "out" for a in f.arguments)
@@ -184,7 +185,7 @@ def _or_none(type_: str) -> str:
 
 
 def _of_integer(a: Argument) -> bool:
-    """True if plain integers are checked only after no cached call fits."""
+    """True if plain integers are checked only when no cached call fits."""
     return a.type == "int" and a.check not in (*CHECKS, *INTEGERS)
 
 
@@ -207,7 +208,7 @@ def _converted(op: str, a: Argument) -> Iterator[str]:
 
 
 def _values(a: Argument) -> tuple[Any, ...]:
-    """The values of a Literal."""
+    """The values that a Literal allows."""
     return tuple(ast.literal_eval(a.type.removesuffix(" | None").removeprefix("Literal")))
 
 
@@ -220,7 +221,7 @@ def _key(f: Declared) -> str:
 
 
 def _decisive(f: Declared) -> str:
-    """The values, besides layouts, that determine the result of the rule."""
+    """The values that, together with layouts, determine the result of the rule."""
     parts = [o.name for o in f.options] + (["recording()"] if f.tape else [])
     return "".join(f"{part}, " for part in parts)
 
@@ -283,13 +284,13 @@ def _short(f: Declared, kernel: str) -> Iterator[str]:
 
 
 def _literal(value: Any) -> str:
-    """A constant as Python, infinities too."""
+    """A constant as Python source; infinities are included."""
     number = isinstance(value, float) and not math.isfinite(value)
     return f"float('{value}')" if number else repr(value)
 
 
 def _bits(f: Declared) -> list[str]:
-    """The kernel's scalars whose words the rule gives."""
+    """The scalars of the kernel whose words come from the rule."""
     return [p.name for p in f.spec.params if p.arg and p.type == "bits"]
 
 
@@ -303,7 +304,8 @@ def _scalars(f: Declared) -> str:
 
 
 def _constants(f: Declared) -> dict[str, Any]:
-    """The kernel's scalars and options that are no arguments: set by the wrapper, or defaults."""
+    """The kernel's scalars and options that are not arguments of the function: values that the
+    wrapper sets, or defaults."""
     given = {a.name for a in f.arguments}
     scalars = {p.name: p.default for p in f.spec.params if p.arg and p.name not in given}
     options = {o.name: o.default for o in f.spec.options if o.name not in given}

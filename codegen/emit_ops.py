@@ -41,7 +41,7 @@ def _activations(rows: Sequence[Row]) -> list[Row]:
 
 
 def activation_type(rows: Sequence[Row]) -> str:
-    """The annotation of an activation's name."""
+    """The annotation for the name of an activation."""
     names = ", ".join(repr(row.name) for row in _activations(rows))
     return f"Literal[{names}]" if names else "None"
 
@@ -74,7 +74,7 @@ def _family(file: str, rows: Sequence[Row], helper: Callable[[str], str]) -> str
 
 
 def _plain(text: str) -> str:
-    """A text of WGSL without marks and comments."""
+    """A WGSL text without marks and comments."""
     lines = (line.partition("//")[0].rstrip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line)
 
@@ -121,7 +121,7 @@ def _fields(row: Row) -> list[str]:
 
 
 def _gradients(row: Row, names: Mapping[str, str]) -> dict[str, str]:
-    """The gradients of a row as expressions of shaders."""
+    """The gradients of a row as expressions for shaders."""
     try:
         return {name: in_language(text, names) for name, text in row.grad.items()}
     except ValueError as e:

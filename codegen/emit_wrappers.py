@@ -58,12 +58,13 @@ def _wrapper(spec: Spec, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# For each type of options and scalars: the function that converts other values to it.
+# For each type of options and scalars, the function that converts other values to the type.
 _CONVERT = {"int": "integer", "float": "real", "bool": "flag"}
 
 
 def _plain(op: str, name: str, type_: str) -> list[str]:
-    """Lines that convert values of other types to plain values; these cost one comparison."""
+    """Lines that convert values of other types to plain values; for a plain value they cost one
+    comparison."""
     kind = type_.removesuffix(" | None")
     first = kind.split(" | Literal")[0]
     convert = "integers" if "tuple[" in kind else _CONVERT.get(first)

@@ -6,7 +6,7 @@ __all__ = ["BuildError"]
 
 
 class BuildError(Exception):
-    """A kernel source that cannot be built."""
+    """A kernel source cannot be built."""
 
     def __init__(self, file: str, line: int, message: str) -> None:
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")

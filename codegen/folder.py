@@ -1,7 +1,6 @@
 """A user's folder of kernel sources: its files and their hash.
 
-It needs nothing but the standard library, so that a package which is made already loads without
-Jinja2.
+It needs only the standard library, so that a package that was made already loads without Jinja2.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def _is_kernel(path: Path) -> bool:
 
 
 def read(path: Path) -> str:
-    """The text of a file, with any kind of line ends."""
+    """The text of a file, which may have any kind of line ends."""
     return path.read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
@@ -46,7 +45,7 @@ def hash_of(folder: Path, found: Sequence[Path]) -> str:
 
 
 def hash_of_build() -> str:
-    """sha256 over the code that makes packages: this folder, and its libraries."""
+    """sha256 over the code that makes packages: the files of this folder, and the libraries."""
     here = Path(__file__).resolve().parent
     digest = hashlib.sha256()
     for path in sorted([*here.glob("*.py"), *library().rglob("*.*")]):
@@ -55,6 +54,7 @@ def hash_of_build() -> str:
 
 
 def library() -> Path:
-    """`kernels/lib`: in this folder in an installed package, beside it in a checkout."""
+    """The folder `kernels/lib`. In an installed package it lies in this folder, in a checkout
+    beside this folder."""
     here = Path(__file__).resolve().parent
     return here / "lib" if (here / "lib").is_dir() else here.parent / "kernels" / "lib"

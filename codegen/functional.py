@@ -1,4 +1,5 @@
-"""Emits the functions of layer two that only allocate their output (and may run over any axis)."""
+"""Emits the functions of layer two that only allocate their output; some may also run over any
+axis."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ __all__ = ["emit_functional", "emit_functions", "emit_signatures", "homes_of"]
 def emit_functional(specs: Sequence[Spec], elsewhere: Collection[str]) -> str:
     """`_generated/functional.py`: a function for each kernel that has one output like an input.
 
-    `elsewhere` names the functions that are declared, or written by hand.
+    `elsewhere` names the functions that come from declarations or are written by hand.
     """
     rows, others = [], []
     for spec in specs:
@@ -73,7 +74,7 @@ def _generated(specs: Sequence[Spec], elsewhere: Collection[str]) -> list[str]:
 
 
 def _allocated(spec: Spec) -> TensorSpec | None:
-    """The only output, if its shape and dtype follow from the inputs."""
+    """The kernel's only output, if its shape and dtype follow from the inputs; else None."""
     outputs = [t for t in spec.tensors if t.role == "out"]
     if len(outputs) != 1:
         return None
@@ -89,7 +90,7 @@ def _allocated(spec: Spec) -> TensorSpec | None:
 
 
 def _operation(row: Row, spec: Spec) -> str:
-    """The function of a row: tensors, arrays and numbers in any mix of dtypes."""
+    """The function of a row, which takes tensors, arrays and numbers in any mix of dtypes."""
     name, ins = row.name, row.inputs
     numbers = "".join(f"{p}: float = {v!r}, " for p, v in row.params.items())
 
@@ -133,7 +134,7 @@ def _operation(row: Row, spec: Spec) -> str:
 
 
 def _ran(name: str, tensors: Sequence[str], numbers: Sequence[str], params: str) -> list[str]:
-    """Lines that repeat an earlier call with the same layouts and types, into a new tensor."""
+    """Lines that repeat a cached call with the same layouts and types, into a new tensor."""
     key = "".join([*(f"{t}._layout, " for t in tensors), *(f"type({n}), " for n in numbers)])
     scalars = params + "".join(f"{n}, " for n in numbers)
     locations = ", ".join(f"{t}._location" for t in tensors)
@@ -174,7 +175,8 @@ def _told(row: Row, spec: Spec) -> str:
 
 
 def _declared(spec: Spec, name: str, dst: TensorSpec) -> Declared:
-    """The declaration for a kernel without one of its own: `alike` allocates its output."""
+    """The declaration of a kernel that has no declaration file: the rule `alike` allocates its
+    output."""
     fixed = fixed_scalars(spec, name)
     ins = [t for t in spec.tensors if t.role == "in"]
     scalars = [p for p in spec.params if p.arg and p.name not in fixed]

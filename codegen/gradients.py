@@ -1,5 +1,5 @@
-"""The gradients of rows in the language of `pykernels.elementwise`: numpy's names become the
-names of rows, and a constant part becomes one number."""
+"""Translates the gradients of rows into the language of `pykernels.elementwise`: numpy's names
+become names of rows, and a constant part becomes one number."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["in_language"]
 
 
 def in_language(text: str, names: Mapping[str, str]) -> str:
-    """A `grad` text for shaders; `names` maps all names of each row to its own name.
+    """A `grad` text as an expression for shaders; `names` maps every name of a row to the row's
+    main name.
 
     Raises:
-        ValueError: The text calls a function of numpy that is no row.
+        ValueError: The text calls a function of numpy that is not a row.
     """
     return ast.unparse(_Translator(names).visit(ast.parse(" ".join(text.split()), mode="eval")))
 
@@ -38,7 +39,7 @@ class _Translator(ast.NodeTransformer):
         return ast.Call(ast.Name(self._names[name]), args, [])
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """`&` of conditions is `and`."""
+        """`&` of two conditions becomes `and`."""
         left, right = self.visit(node.left), self.visit(node.right)
         if isinstance(node.op, ast.BitAnd):
             return ast.BoolOp(ast.And(), [left, right])  # type: ignore[list-item]
@@ -46,5 +47,5 @@ class _Translator(ast.NodeTransformer):
 
 
 def _constant(node: ast.AST) -> bool:
-    """True if the expression is a constant: `np` is its only name."""
+    """True if the expression is a constant, which has no name but `np`."""
     return all(not isinstance(n, ast.Name) or n.id == "np" for n in ast.walk(node))

@@ -1,9 +1,9 @@
 """Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`, and the same
 facts as data, for exports in other languages.
 
-The spec expressions that `emit.py` writes as Python lines are translated as plans are. The lines
-call `Rows`, `axisSteps`, `Step` and others in pykernels/export/module/, which mirrors
-tensors/layout.py and runtime/lower.py.
+Spec expressions, which `emit.py` writes as lines of Python, are translated in the same way as
+plans. The translated lines call `Rows`, `axisSteps`, `Step` and others in pykernels/export/module/,
+which has the same functions as tensors/layout.py and runtime/lower.py.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _bound(spec: Spec, t: TensorSpec) -> str:
 
 
 def _step(spec: Spec) -> dict[str, Any]:
-    """What `step` of `_body` does, as data; expressions are Python's, as in the spec."""
+    """The same as `step` of `_body`, as data; expressions stay in Python, as in the spec."""
     tensors = [
         {"name": t.name, "role": t.role, "itemsize": 2 if t.dtype == "f16" else 4}
         | {k: v for k in ("optional", "bind", "when", "readonly", "alias") if (v := getattr(t, k))}
@@ -143,7 +143,8 @@ def _step(spec: Spec) -> dict[str, Any]:
 
 
 def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
-    """One wrapper: its entry as data, and its function in JavaScript and TypeScript."""
+    """The export of one wrapper: its entry as data, and its function in JavaScript and
+    TypeScript."""
     fixed = fixed_scalars(spec, name)
     rules = [
         {"name": t.name, "role": t.role, "dtypes": list(t.dtypes), "optional": t.optional}
@@ -189,7 +190,8 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
 
 
 def _exported(name: str) -> str:
-    """The export of a function whose name JavaScript reserves: an export may have such a name."""
+    """The export statement of a function whose name JavaScript reserves, because only exports may
+    have such a name."""
     return "" if safe(name) == name else f"export {{ {safe(name)} as {name} }};\n"
 
 
@@ -230,7 +232,7 @@ def _scalar_type(p: Param) -> str:
 
 
 def _ts_type(python: str) -> str:
-    """A Python annotation as TypeScript; `unknown` if it is no simple annotation."""
+    """A Python annotation as a type of TypeScript; `unknown` if the annotation is not simple."""
     return _ts(ast.parse(python, mode="eval").body)
 
 
@@ -256,7 +258,7 @@ def _comment(text: str, indent: str) -> list[str]:
 def emit_javascript(
     specs: Sequence[Spec], kernels: Sequence[Spec], has_plan: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """The parts that `pykernels export` puts together, by body and by kernel."""
+    """The parts from which `pykernels export` makes a module, by body and by kernel."""
     with_body = [s for s in specs if not s.bodies]
     return {
         "bodies": {

@@ -1,5 +1,5 @@
-"""The keys of a spec block: the type of each, keys that exclude each other, and suggestions for
-wrong keys.
+"""The keys of a spec block, with the type of each; keys that exclude each other; and suggestions
+for wrong keys.
 
 Every key is described in docs/reference/spec.md.
 """
@@ -71,7 +71,8 @@ EXCLUDE = {
 
 
 def meant(key: str, known: Collection[str], table: str = "") -> str:
-    """The end of the message on an unknown key: the key that was meant, or the known keys."""
+    """The end of the error about an unknown key: the key that was probably meant, or the known
+    keys."""
     if close := difflib.get_close_matches(key, known, 1):
         return f": did you mean {close[0]!r}?"
     owners = [name for name, keys in TABLES.items() if table and key in keys]
@@ -80,7 +81,8 @@ def meant(key: str, known: Collection[str], table: str = "") -> str:
 
 
 def contradictions(table: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Pairs of keys that exclude each other, and why; a key that is false counts as absent."""
+    """The pairs of keys that exclude each other, and the reasons. A key whose value is false counts
+    as absent."""
     said = {key for key, value in given.items() if value is not False}
     for key, others, why in EXCLUDE.get(table, ()):
         for other in others:

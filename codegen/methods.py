@@ -1,4 +1,5 @@
-"""Methods of tensors that are functions of layer two: the tensor is the first argument."""
+"""Emits the methods of tensors that are functions of layer two; the tensor is the first
+argument."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .signatures import File, Files, is_literal, renamed
 
 __all__ = ["emit_methods"]
 
-# Names as in numpy and torch. Methods that rearrange axes are in pykernels/tensors/methods.py.
+# The names are those of numpy and torch. Methods that rearrange axes are in
+# pykernels/tensors/methods.py.
 METHODS = (
     "abs", "all", "any", "argmax", "argmin", "argsort", "ceil", "clamp", "clip", "cos",
     "count_nonzero", "cumprod", "cumsum", "erf", "exp", "expm1", "floor", "gather", "index_select",

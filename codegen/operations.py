@@ -1,4 +1,4 @@
-"""Declared functions of layer two: `kernels/FAMILY/NAME.op.toml` as dataclasses.
+"""Reads declared functions of layer two from `kernels/FAMILY/NAME.op.toml` into dataclasses.
 
 Every key is described in docs/reference/spec.md.
 """
@@ -55,10 +55,11 @@ class Argument:
     same: str = ""  # another name of the argument
     keyword: bool = False
     doc: str = ""
-    tensor: TensorSpec | None = None  # for an array: the kernel's tensor
-    refuses: bool = False  # the check returns nothing, and runs only if no cached call fits
+    tensor: TensorSpec | None = None  # for an array, the tensor of the kernel
+    # True if the check only raises errors, so it runs only if no cached call fits
+    refuses: bool = False
     of_others: tuple[str, ...] = ()  # other arguments that the check reads
-    rest: bool = False  # collects all keywords that are not other arguments
+    rest: bool = False  # True if the argument collects all other keywords
 
     @property
     def converts(self) -> bool:
@@ -67,7 +68,8 @@ class Argument:
 
     @property
     def left(self) -> bool:
-        """True if the caller may leave out an array that the kernel needs: the rule computes it."""
+        """True if the caller may leave out an array that the kernel needs, because the rule
+        computes it."""
         return self.tensor is not None and self.default == "None" and not self.tensor.optional
 
     @property
@@ -78,14 +80,14 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """One function of layer two, which a function of pykernels/rules runs."""
+    """One function of layer two whose work a function of pykernels/rules does."""
 
     name: str
     file: str
     line: int
     rule: str
-    takes: tuple[str, ...]  # arguments of the rule besides the first
-    given: Mapping[str, Any]  # constants for the rule
+    takes: tuple[str, ...]  # arguments that the rule gets after the first
+    given: Mapping[str, Any]  # constants that the rule gets
     arguments: tuple[Argument, ...]
     result: str  # the annotation of the result
     homes: Mapping[str, str]  # the modules of the rule, the checks and the test
@@ -122,9 +124,10 @@ class Declared(Function):
 
     spec: Spec  # the kernel
     wrapper: str  # the name of the kernel's wrapper
-    results: Mapping[str, str]  # by output of the kernel: the argument that asks for the output
+    results: Mapping[str, str]  # for outputs of the kernel, the argument that asks for the output
     tape: bool  # True if there are more outputs while a tape records
-    special: Sequence[Mapping[str, str]]  # tests of arguments; functions for calls that pass them
+    # tests of arguments, and the functions that handle calls which pass them
+    special: Sequence[Mapping[str, str]]
 
 
 def operation_files(root: Path) -> list[Path]:
@@ -133,7 +136,7 @@ def operation_files(root: Path) -> list[Path]:
 
 
 def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Function]]:
-    """The declared functions by the name of their file; BuildError names file and line of the
+    """The declared functions by the names of their files. A BuildError names the file and line of a
     mistake."""
     specs = {name: spec for spec in kernels for name in spec.names}
     return {
@@ -143,7 +146,7 @@ def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Funct
 
 
 class _File:
-    """One file of declarations, which knows the line of each key."""
+    """One file of declarations, with the line of each key."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self.file = path.relative_to(root).as_posix()
@@ -168,7 +171,7 @@ class _File:
         raise BuildError(self.file, self.line(*keys), message)
 
     def line(self, *keys: str) -> int:
-        """The line of the table or of the key, or of the table around it."""
+        """The line of the key or the table, or else of the table around it."""
         for depth in range(len(keys), 0, -1):
             header = re.compile(rf"\[{re.escape('.'.join(keys[:depth]))}\]")
             entry = re.compile(rf"{re.escape(keys[depth - 1])}\s*[.=]")
@@ -278,7 +281,7 @@ class _File:
     def argument(
         self, name: str, arg: str, given: Any, spec: Spec | None, said: Callable[[str], str]
     ) -> Argument:
-        """An argument; the kernel gives the facts that its keys leave open."""
+        """Read an argument. What its keys leave open comes from the kernel."""
         where = ("functions", name, "arguments", arg)
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))
@@ -350,7 +353,7 @@ def tensor_argument(name: str, tensor: TensorSpec, check: str, doc: str, keyword
 
 
 def converter(type_: str) -> str:
-    """The check that a type implies, "" if there is none."""
+    """The check that a type implies; "" if the type implies no check."""
     kind = type_.removesuffix(" | None")
     if kind.startswith("Literal["):
         return "choice"

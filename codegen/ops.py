@@ -20,7 +20,7 @@ from .keys import meant
 
 __all__ = ["ROW", "Row", "Text", "all_rows", "gated"]
 
-ROW = "ROW"  # the name of a variant's operation in templates and in `when`
+ROW = "ROW"  # templates and `when` call a variant's operation by this name
 _KEYS = {
     "doc": str, "body": str, "inputs": str, "output": str, "wgsl": dict, "gate": str,
     "helpers": list, "numpy": str, "grad": dict, "domain": dict, "ulp": (int, float),
@@ -41,7 +41,7 @@ def gated(dtype: str, vec: int) -> str:
 
 @dataclass(frozen=True)
 class Text:
-    """A text of the table and the line of the file that it begins on."""
+    """A text of the table, and the line of the file on which it begins."""
 
     text: str
     file: str
@@ -63,23 +63,23 @@ class Row:
     doc: str
     inputs: tuple[str, ...]
     conditions: tuple[str, ...]  # the inputs that are always bool
-    output: str  # the dtype rule
+    output: str  # the rule for the dtype of the result
     numpy: str
     grad: Mapping[str, str]
     domain: Mapping[str, tuple[float, float]]
     ulp: float
     operations: int
-    body: str = ""  # the shader that runs it as a kernel; "" if only epilogues use it
-    wgsl: Mapping[str, Text] = field(default_factory=dict)  # by class of dtypes
+    body: str = ""  # the shader that runs the operation as a kernel; "" if only epilogues use it
+    wgsl: Mapping[str, Text] = field(default_factory=dict)  # the text for each class of dtypes
     gate: Text | None = None
-    epilogue: Text | None = None  # in place of wgsl["float"] in epilogues
-    half: Text | None = None  # in place of wgsl["float"] if x is f16
+    epilogue: Text | None = None  # replaces wgsl["float"] in epilogues
+    half: Text | None = None  # replaces wgsl["float"] if x is f16
     helpers: tuple[str, ...] = ()
     special: tuple[tuple[float, ...], ...] = ()
-    activation: int = 0  # its number in epilogues
+    activation: int = 0  # the operation's number in epilogues
     source: str = ""
     params: Mapping[str, float] = field(default_factory=dict)  # scalars of a call, with defaults
-    aliases: tuple[str, ...] = ()  # numpy's other spellings
+    aliases: tuple[str, ...] = ()  # other spellings of numpy
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Row:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Short names of the dtypes that it takes."""
+        """Short names of the dtypes that the operation takes."""
         return tuple(d for c in CLASSES if c in self.classes for d in CLASSES[c])
 
     def out(self, dtype: str) -> str:
@@ -137,7 +137,7 @@ def _returned(text: Text) -> str:
 
 
 def _ended(line: str, end: str) -> str:
-    """A marked line with `end` after its text."""
+    """A marked line, with `end` added to its text."""
     text, mark, rest = line.partition(" //@")
     return text.rstrip() + end + mark + rest
 
@@ -280,10 +280,11 @@ def _row(t: _Table, name: str) -> Row:
 
 
 def _check_numpy(t: _Table, name: str, values: set[str], named: set[str]) -> None:
-    """numpy and grad are expressions over inputs and params; grad reads the output y and dy too."""
+    """numpy and grad are expressions of inputs and params; grad may also read the output y, and
+    dy."""
     data = t.rows[name]
     if data["output"] == "bool" or not {"float", "gate"} & {*data.get("wgsl", data)}:
-        values = set()  # the result has no gradient
+        values = set()  # the result is not a float, so it has no gradient
     if {*data.get("grad", {})} != values:
         t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(values)) or 'no'}")
     known = named | {"np", "special"}

@@ -8,8 +8,8 @@ The folder is laid out as a family of this package, and rendered with `kernels/l
     shaders/reference.py     what the kernels compute, in numpy
     shaders/tuning/*.toml    numbers that depend on the device, for plans
 
-The package imports nothing but pykernels, numpy and itself, and is equal byte for byte wherever it
-is made.
+The package imports only pykernels, numpy and itself. Equal sources give the same package, byte for
+byte, on every machine.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Checks = Literal["auto", "require", "skip"]
 
 @dataclass(frozen=True)
 class Package:
-    """The content of each file by its path in the package, and the texts of its kernels."""
+    """The content of each file, by its path in the package, and the texts of the kernels."""
 
     files: dict[str, str]
     variants: list[Variant]
@@ -61,10 +61,10 @@ def build_package(
     validate: Checks = "auto",
     report: Callable[[str], None] = print,
 ) -> Package:
-    """The package of a folder, in memory; BuildError names file and line of the mistake.
+    """The package of a folder, in memory. A BuildError names the file and line of a mistake.
 
-    "auto" validates with the validators that are found, and reports it if there are none; "require"
-    needs naga and Tint. The user's cache folder keeps verdicts.
+    "auto" validates with the validators that are installed, and says so if there are none;
+    "require" needs naga and Tint. The user's cache folder keeps verdicts.
     """
     found = sources_of(folder)
     files = [p for p in found if p.suffix == ".wgsl" and p.parent == folder]
@@ -89,7 +89,8 @@ def _family(folder: Path) -> str:
 
 
 def _told(text: str, folder: Path) -> str:
-    """A text of the build, in which paths of files become their paths in the folder."""
+    """A text of the build, in which the paths of files are replaced by their paths in the
+    folder."""
     family, name = _family(folder), folder.resolve().name
     text = text.replace(f"pykernels/plans/{family}/", f"{name}/plans/")
     return text.replace(f"kernels/{family}/", f"{name}/")
@@ -190,8 +191,8 @@ def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant])
 
 
 def _lines(variants: Sequence[Variant]) -> str:
-    """The origin of each text's lines: the length of its head, then file and line of each line
-    after it. Error messages about an index use it."""
+    """Where the lines of each text come from: the length of the head, then the file and line of
+    each line after it. Error messages about an index use this."""
     bodies: dict[str, int] = {}
     texts = {}
     for v in variants:
@@ -212,7 +213,8 @@ def _body(spec: Spec, digest: str) -> str:
 
 
 def _relative(text: str, family: str, folder: Path) -> str:
-    """A module with imports that work in any package, and with the sources' paths in the folder."""
+    """The module, with imports that work in any package, and with the paths that the sources have
+    in the folder."""
     text = text.replace("from pykernels._generated.", "from ..")
     text = text.replace(f"from pykernels.plans.{family}.", "from ..plans.")
     return _told(text, folder)

@@ -12,7 +12,7 @@ EVERY = 3.0  # seconds between two lines
 
 
 class Part(NamedTuple):
-    """A part of the work: how many things it does, and its share of the time."""
+    """A part of the work: the number of its steps, and its share of the time."""
 
     number: int
     work: float

@@ -1,8 +1,8 @@
-"""Reads the spec block of a kernel source and knows file and line of each key.
+"""Reads the spec block of a kernel source, with the file and line of each key.
 
 A line `// include NAME` stands for the lines of the table NAME of `blocks.toml` in the family's
-folder, or else in `kernels/lib`. A key of several names, `params."across down"`, stands for
-each of them; an axis may have its pick beside its values.
+folder, or else in `kernels/lib`. A key of several names, such as `params."across down"`, stands for
+each of these names. An axis may have its pick beside its values.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from .keys import TABLES, contradictions, meant
 
 __all__ = ["BLOCKS", "Reader"]
 
-BLOCKS = "blocks.toml"  # of a family, or of lib: lines that several specs include
+BLOCKS = "blocks.toml"  # a file of a family, or of lib, with lines that several specs include
 INCLUDE = re.compile(r"// include (\w+)")
-_NAMED = ("axes", "inputs", "outputs", "params", "options")  # tables whose keys may name several
+# tables in which one key may have several names
+_NAMED = ("axes", "inputs", "outputs", "params", "options")
 
 
 class Reader:
-    """Reads one spec and knows the line of each of its keys."""
+    """Reads one spec, with the line of each key."""
 
     def __init__(self, path: Path, file: str) -> None:
         self.path, self.file = path, file
-        self.places: list[tuple[str, int]] = []  # file and line of each line of the block
+        # the file and line that each line of the block comes from
+        self.places: list[tuple[str, int]] = []
         try:
             self.text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as e:
@@ -89,7 +91,7 @@ class Reader:
             axes[name], picks[name] = value["values"], value["pick"]
 
     def _included(self, lines: Sequence[str]) -> tuple[list[str], list[tuple[str, int]]]:
-        """The text of the block with its included lines, and file and line of each line."""
+        """The text of the block with its included lines, and the file and line of each line."""
         texts: list[str] = []
         places = [(self.file, 1)]
         for i, line in enumerate(lines, 2):
@@ -113,7 +115,7 @@ class Reader:
         return texts, places
 
     def line(self, *keys: str) -> int:
-        """The line of a key, counted from the start of the file with included lines in place."""
+        """The line of a key, counted from the start of the file after lines are included."""
         *tables, last = map(re.escape, keys)
         named = rf'(?:{last}|"(?:[^"]* )?{last}(?: [^"]*)?")'
         dotted = r"\s*\.\s*".join([*tables, named])
@@ -177,7 +179,8 @@ class Reader:
 
 
 def _blocks(path: Path) -> dict[str, tuple[int, list[str]]]:
-    """The tables of a file of blocks by name, each with its lines and the number of the first."""
+    """The tables of a file of blocks, by name; each has its lines and the number of its first
+    line."""
     found: dict[str, tuple[int, list[str]]] = {}
     if not path.is_file():
         return found

@@ -1,4 +1,5 @@
-"""Reductions as rows of a family's `reductions.toml`: shader texts, and the kernels that they make.
+"""Reads reductions from a family's `reductions.toml`: the rows with shader texts, and the kernels
+that they make.
 
 Every key is described in docs/reference/spec.md.
 """
@@ -30,7 +31,8 @@ _ROW = {
 }  # fmt: skip
 _KERNEL = {"doc": str, "output": str, "empty": bool, "option": dict, "operations": int}
 _OPTION = {"name": str, "type": str, "default": (int, float), "doc": str}
-_FIELD_TYPES = ("V", "U", "I", "f32")  # V, U, I for each component; f32 once for all
+# V, U and I have a value for each component; f32 has one value for all components
+_FIELD_TYPES = ("V", "U", "I", "f32")
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,13 @@ class Reduction:
 
     name: str
     classes: tuple[str, ...]
-    state: Mapping[str, str]  # type by field
-    texts: Mapping[str, Mapping[str, Text]]  # by key and class
-    finishes: Mapping[str, Mapping[str, Text]]  # by name and class
+    state: Mapping[str, str]  # the type of each field
+    texts: Mapping[str, Mapping[str, Text]]  # the text for each key and class of dtypes
+    finishes: Mapping[str, Mapping[str, Text]]  # the text for each name and class of dtypes
     batch: str = ""  # the macro of lib/reductions that reduces several values at once
     helpers: Text | None = None
     typed_helpers: Text | None = None
-    outputs: tuple[str, ...] = ()  # `output` of the kernels that it makes
+    outputs: tuple[str, ...] = ()  # the values of `output` of the kernels that it makes
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ class Reduction:
         return "\n".join([*lines, *self._finish(dtype)])
 
     def _states(self, dtype: str, vec: int, name: str, suffix: str) -> list[str]:
-        """The struct, its helpers, `init` and `combine`; `suffix` tells them from others."""
+        """The struct, its helpers, `init` and `combine`; `suffix` makes their names unique."""
         members = ", ".join(
             f"{field}: {kind if kind == 'f32' else value_type(kind, dtype, vec)}"
             for field, kind in self.state.items()
@@ -107,7 +109,7 @@ class Reduction:
         return [words.sub(lambda m: renamed[m[0]], line) for line in lines]
 
     def _finish(self, dtype: str) -> list[str]:
-        """The function `finish`: the bits of the result that `p.finish` selects."""
+        """The function `finish`, which returns the bits of the result that `p.finish` selects."""
         kind = class_of(dtype)
         found = [(i, n, t[kind]) for i, (n, t) in enumerate(self.finishes.items()) if kind in t]
         lines = []
@@ -120,17 +122,17 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Reduced:
-    """A public kernel: a finish of one or more reductions."""
+    """A public kernel, which is a finish of one or more reductions."""
 
     name: str
     file: str
     line: int
     doc: str
     output: str
-    empty: bool  # True if there may be no elements
+    empty: bool  # True if a reduction of no elements has a result
     option: Mapping[str, Any] | None
-    operations: int  # for each element
-    rows: tuple[str, ...]  # the reductions that have its finish
+    operations: int  # operations for each element
+    rows: tuple[str, ...]  # the reductions that have the finish of this kernel
 
 
 def _lines(text: Text, dtype: str, vec: int) -> list[str]:
@@ -148,7 +150,7 @@ def _names(text: Text | None) -> list[str]:
 
 
 def _function(head: str, text: Text, dtype: str, vec: int) -> list[str]:
-    """A function whose text is an expression, or statements."""
+    """A WGSL function whose text is an expression or a list of statements."""
     lines = _lines(text, dtype, vec)
     if not any(line.lstrip().startswith("return ") for line in lines):
         body, mark, where = lines[0].partition(" //@")
@@ -157,7 +159,7 @@ def _function(head: str, text: Text, dtype: str, vec: int) -> list[str]:
 
 
 class _Table:
-    """One reductions.toml, and the line of each of its keys."""
+    """One reductions.toml, with the line of each key."""
 
     def __init__(self, path: Path, file: str) -> None:
         self.file = file
@@ -220,7 +222,8 @@ def load_reductions(root: Path) -> tuple[list[Reduction], list[Reduced]]:
 
 
 def read_table(path: Path, file: str) -> tuple[list[Reduction], list[Reduced]]:
-    """The reductions and kernels of one table; a BuildError names file and line of a mistake."""
+    """The reductions and kernels of one table. A BuildError names the file and line of a
+    mistake."""
     table = _Table(path, file)
     rows = [_reduction(table, name) for name in table.data.get("reductions", {})]
     kernels = [_kernel(table, name, rows) for name in table.data.get("kernels", {})]
@@ -232,7 +235,7 @@ def _outputs(row: Reduction, kernels: Sequence[Reduced]) -> tuple[str, ...]:
 
 
 def _is_of(finish: str, kernel: str) -> bool:
-    """True if a finish belongs to this kernel, for every order of a norm or for one order."""
+    """True if a finish belongs to this kernel. A norm has one finish for each order."""
     return finish == kernel or finish.startswith(f"{kernel}_")
 
 

@@ -30,7 +30,7 @@ _MARK = re.compile(r" ?//@([^:\n]+):(\d+)@")
 
 @dataclass(frozen=True)
 class Rendered:
-    """A text and, for each of its lines, the template's file and line."""
+    """A text, and the template's file and line for each line of it."""
 
     text: str
     origin: tuple[tuple[str, int], ...]
@@ -50,14 +50,15 @@ def _marked(text: str, file: str, skip: int = 0) -> str:
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """An undefined name; errors name it even if a number is expected, as in range(missing)."""
+    """An undefined name. Errors name it, even in a place that expects a number, as in
+    range(missing)."""
 
     __index__ = jinja2.StrictUndefined._fail_with_undefined_error
 
 
 @dataclass(frozen=True)
 class _Operation:
-    """A row as templates of bodies use it."""
+    """A row of a table, in the form that templates of bodies use."""
 
     row: Row
     helper: Callable[[str, str], str]
@@ -71,7 +72,7 @@ class _Operation:
         return self.row.dtypes
 
     def scalars(self) -> str:
-        """The row's numbers as further arguments of its function."""
+        """The row's numbers, as the last arguments of its function."""
         return "".join(f", p.c{i}" for i in range(len(self.row.params)))
 
     def value(self, dtype: str, vec: int) -> str:
@@ -127,7 +128,8 @@ class Renderer:
         if spec.fragments:
             values["FRAGMENTS"] = expr.evaluate(spec.fragments, values)
         try:
-            for name, lib in spec.libraries(axes).items():  # each may use the libraries before it
+            # a library may use the libraries before it
+            for name, lib in spec.libraries(axes).items():
                 files = [f"{self._folder}/{file}" for file in library_files(spec.family, lib)]
                 values[name] = self._env.select_template(files).make_module(dict(values))
             if isinstance(values.get(ROW), Row):
@@ -135,14 +137,14 @@ class Renderer:
             text = self._env.get_template(spec.file).render(values)
         except jinja2.TemplateSyntaxError as e:
             raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None
-        except Exception as e:  # whatever the template's own expressions raise
+        except Exception as e:  # the template's own expressions may raise any error
             file, line = self._where(e, spec.file)
             raise BuildError(file, line, f"{type(e).__name__}: {e}") from None
         return _unmark(text, spec.file)
 
     def helper(self, name: str, dtype: str = "f32") -> str:
         """The text of `library.macro`, for any type of values. For f16 it is the text of
-        `macro_f16`, if there is this shorter macro, which is exact enough for 11 bits."""
+        `macro_f16`, if the library has this shorter macro, which is exact enough for 11 bits."""
         library, _, macro = name.rpartition(".")
         module: Any = self._env.get_template(f"{self._folder}/lib/{library}.wgsl").module
         return str(getattr(module, f"{macro}_{dtype}", getattr(module, macro))())

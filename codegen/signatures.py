@@ -1,4 +1,5 @@
-"""The signatures of layer two for type checkers, each from one annotated signature.
+"""Makes the signatures of layer two for type checkers. Each function has one annotated signature,
+from which overloads are made.
 
 A function, written by hand or declared, that takes and returns `Array` is written once. Its
 result depends on its arguments: with a Tensor among them it is a Tensor, with numpy arrays alone a
@@ -20,8 +21,8 @@ __all__ = ["File", "Files", "Signatures", "is_literal", "renamed", "signatures"]
 
 # Decorators that keep the signature.
 KEEPING = ("whole", "again", "again_without_tensors")
-KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.call.arrays and pykernels.device
-# Arguments that may be quantised weights, and the type of these.
+KNOWN = {"Array", "NDArray", "Tensor"}  # names of pykernels.call.arrays and pykernels.device
+# Arguments that may be quantised weights, and the type of quantised weights.
 QUANTISED = {
     "embedding": ("weight", "QTensor"), "flash_attn": ("k v", "QTensor"),
     "get_rows": ("src", "QTensor"), "linear": ("w", "QTensor"), "matmul": ("b", "Transposed"),
@@ -62,7 +63,7 @@ def signatures(
 
 
 class Files(dict[str, "File"]):
-    """The modules of layer two by their names, each read once."""
+    """The modules of layer two, by their names; each is read once."""
 
     def __init__(self, root: Path, texts: Mapping[str, str]) -> None:
         self.root, self.texts = root, texts
@@ -79,19 +80,20 @@ class Files(dict[str, "File"]):
 
 
 class File:
-    """A file of layer two: its functions, and what the names in annotations stand for."""
+    """A file of layer two: its functions, and the meanings of names in annotations."""
 
     def __init__(self, files: Files, name: str) -> None:
         self.files, self.file = files, f"{name.replace('.', '/')}.py"
         self.module = name
         self.functions: dict[str, ast.FunctionDef] = {}
-        self.names: dict[str, ast.expr] = {}  # assigned
+        self.names: dict[str, ast.expr] = {}  # the values that are assigned to names
         self.classes: set[str] = set()
-        self.imported: dict[str, str] = {}  # module by name
+        self.imported: dict[str, str] = {}  # for each imported name, its module
         self.used: set[str] = set()
         for node in ast.parse(files.text(name)).body:
             if isinstance(node, ast.FunctionDef):
-                if node.name in self.functions:  # its own overloads come first
+                # the overloads of a function come before the function itself
+                if node.name in self.functions:
                     node.decorator_list = self.functions[node.name].decorator_list
                 self.functions[node.name] = node
             elif isinstance(node, ast.ClassDef):
@@ -104,7 +106,8 @@ class File:
                 self.imported |= {a.asname or a.name: home for a in node.names}
 
     def spelled(self, annotation: ast.expr) -> ast.expr:
-        """An annotation in names that every file may import: aliases of layer two written out."""
+        """An annotation in which aliases of layer two are written out, so that every file can
+        import its names."""
         return _Spelled(self).visit(copy.deepcopy(annotation))  # type: ignore[no-any-return]
 
     def meaning(self, node: ast.Name) -> ast.expr:
@@ -159,7 +162,8 @@ def _names(annotation: ast.expr | None) -> set[str]:
 
 
 def _follows_arrays(d: ast.FunctionDef) -> bool:
-    """True if the result depends on the kinds of arrays, and the function has no own overloads."""
+    """True if the result depends on the kinds of arrays, and the function has no overloads of its
+    own."""
     own = [n for n in d.decorator_list if ast.unparse(n) not in KEEPING]
     return not own and "Array" in _names(d.returns)
 
@@ -175,7 +179,7 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
     plain = {name: ast.unparse(kind) for name, kind in kinds.items()}
     arrays = [name for name, kind in kinds.items() if "Array" in _names(kind)]
     optional = {name for name in kinds if "None" in plain[name].split(" | ")}
-    # Parameters for tensors only: the output, and others that calls with numpy arrays leave out.
+    # The parameters that only calls with tensors have: the output, and some others.
     tensors = [n for n in kinds if n in optional - {*arrays} and "Tensor" in _names(kinds[n])]
     flags = [n for n in kinds if n.startswith("return_") and plain[n] == "bool"]
     for told, returned in _by_flag(flags, result):
@@ -196,7 +200,8 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
         none = dict.fromkeys(tensors, "None")
         yield from _one(d, plain, {**told, **numpy, **none}, _with(returned, "NDArray"))
     either = ast.unparse(result)
-    if "list" in _names(result):  # a list of tensors is no list of "tensors or arrays"
+    # because a list of tensors is not a list of "tensors or arrays" to a type checker
+    if "list" in _names(result):
         either = f"{_with(result, 'Tensor')} | {_with(result, 'NDArray')}"
     yield from _one(d, plain, {}, either)
 
@@ -227,7 +232,8 @@ def _one(
 def _params(
     args: ast.arguments, plain: Mapping[str, str], narrower: Mapping[str, str]
 ) -> Iterator[str]:
-    """The parameters as text; after one whose default is excluded, they are keyword-only."""
+    """The parameters as text. After a parameter whose default is excluded, parameters are
+    keyword-only."""
     kinds = {**plain, **narrower}
     usual = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(usual) - len(args.defaults)) + [*args.defaults, *args.kw_defaults]
@@ -250,7 +256,7 @@ def _params(
 
 
 def _fits(default: ast.expr, kind: str) -> bool:
-    """True if None, or a flag, is of this kind."""
+    """True if the default (None or a flag) is of this kind."""
     text = ast.unparse(default)
     if text == "None":
         return "None" in kind.split(" | ")

@@ -1,4 +1,4 @@
-"""The hash of everything that a build reads; needs nothing but the standard library."""
+"""Computes the hash of everything that a build reads; needs only the standard library."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan_names(root: Path) -> frozenset[str]:
 
 
 def functions_by_hand(root: Path) -> dict[str, str]:
-    """The functions of layer two that are written by hand, and the module that has each.
+    """The functions of layer two that are written by hand, each with its module.
 
     `__all__` of `pykernels/functional/FAMILY.py` names them, as a list of strings.
     """
@@ -53,7 +53,7 @@ def functions_by_hand(root: Path) -> dict[str, str]:
 
 
 def _exported(path: Path, file: str) -> tuple[int, list[str]]:
-    """`__all__` of a file and its line; the file is not run."""
+    """The names in `__all__` of a file, and the line of `__all__`; the file is not run."""
     line = 1
     for node in ast.parse(path.read_text(encoding="utf-8"), file).body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
@@ -70,14 +70,14 @@ def _exported(path: Path, file: str) -> tuple[int, list[str]]:
 
 
 class Rule(NamedTuple):
-    """A function of a module of rules: the names of its parameters, and whether it gives None."""
+    """A function of a module of rules: the names of its parameters, and True if it returns None."""
 
     takes: tuple[str, ...]
     gives_none: bool
 
 
 def rules_of(path: Path) -> dict[str, Rule]:
-    """The functions of a module by name; it is not run."""
+    """The functions of a module by their names; the module is not run."""
     if not path.is_file():
         return {}
     return {
@@ -91,7 +91,7 @@ def rules_of(path: Path) -> dict[str, Rule]:
 
 
 def classes_of(path: Path) -> list[str]:
-    """The names of a module's classes; it is not run."""
+    """The names of a module's classes; the module is not run."""
     if not path.is_file():
         return []
     found = ast.parse(path.read_text(encoding="utf-8")).body
@@ -107,14 +107,13 @@ def _paths(root: Path) -> Iterator[Path]:
 
 
 def source_hash(root: Path) -> str:
-    """sha256 over everything that a build reads: only the names of plans, the signatures of
-    functions as type checkers read them, and the parameters of rules."""
+    """sha256 over everything that a build reads. Of plans, a build reads only the names; of
+    functions, only the annotated signatures; of rules, only the parameters."""
     digest = hashlib.sha256()
     for path in _paths(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
-    # The functions and plans that are written by hand determine the code that is generated around
-    # them.
+    # These parts of handwritten functions and plans decide what is generated around them.
     by_hand = functions_by_hand(root)
     functions = [f"{home}.{name}" for name, home in by_hand.items()]
     written = signatures(root, by_hand)
@@ -127,7 +126,7 @@ def source_hash(root: Path) -> str:
 
 
 def recorded_hash(root: Path) -> str:
-    """The hash that the generated manifest carries, "" if there is none."""
+    """The hash in the generated manifest; "" if there is no manifest."""
     try:
         manifest = json.loads((root / GENERATED / "manifest.json").read_text(encoding="utf-8"))
         return str(manifest["sources"])

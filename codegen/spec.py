@@ -36,7 +36,7 @@ __all__ = [
     "library_files", "load",
 ]  # fmt: skip
 
-LIBRARY = re.compile(r"\$\{(.*?)\}")  # a part of a library's path that depends on axes
+LIBRARY = re.compile(r"\$\{(.*?)\}")  # the part of a library's path that depends on axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +55,18 @@ class Spec(Interface):
     part_of: str = ""
     bodies: tuple[str, ...] = ()  # for a kernel without a body: the bodies that its plan runs
     moves_bytes: bool = False
-    workgroup_bytes: str = ""  # expression over axes: the needed memory, if above the minimum
-    vectors: str = ""  # the axis with the number of elements of nd's vectors
+    # an expression of axes: the workgroup memory that a text needs, if it may exceed the guaranteed
+    # limit
+    workgroup_bytes: str = ""
+    vectors: str = ""  # the axis that gives the number of elements in a vector, for iterate = "nd"
     source: str = ""
     wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # For functions that run over any axis: inputs whose axis moves, arguments that forbid it.
+    # For functions that run over any axis: the inputs whose axis is moved, and the arguments that
+    # forbid this.
     axis_moves: tuple[str, ...] = ()
     axis_last_only: tuple[str, ...] = ()
-    # For a body of operations: its rows. For a row as a kernel: row, body, and the axis it sets.
+    # For a body of operations: its rows. For a kernel that is a row of a table: the row, the body,
+    # and the axis that selects the row.
     rows: tuple[Row, ...] = ()
     row: Row | None = None
     body: str = ""
@@ -83,7 +87,7 @@ class Spec(Interface):
 
     @property
     def filled(self) -> TensorSpec:
-        """The tensor whose shape the index space has."""
+        """The tensor that gives the index space its shape."""
         return [t for t in self.tensors if t.index and not t.optional][-1]
 
     @property
@@ -140,7 +144,8 @@ class Spec(Interface):
         return replace(t, dtype=first.dtype, dtypes=dtypes)
 
     def variants(self) -> list[dict[str, Any]]:
-        """The product of the axes, filtered by the `when` conditions; none without a body."""
+        """All combinations of the axes' values that the `when` conditions allow; none without a
+        body."""
         if self.bodies:
             return []
         names = [a.name for a in self.axes]
@@ -158,7 +163,8 @@ class Spec(Interface):
 
 
 def _of_call(row: Row, params: tuple[Param, ...]) -> tuple[Param, ...]:
-    """The scalars of a body under a row's names; scalars that the row lacks keep their defaults."""
+    """The scalars of a body, under the names that a row gives them. Scalars that the row lacks keep
+    their defaults."""
     named = iter(row.params.items())
     out = []
     for p in params:
@@ -171,7 +177,8 @@ def _of_call(row: Row, params: tuple[Param, ...]) -> tuple[Param, ...]:
 
 
 def library_files(family: str, path: str) -> tuple[str, str]:
-    """The places of a library below `kernels`: in its family, or in the shared folder."""
+    """The places below `kernels` where a library may lie: in its family, or in the shared
+    folder."""
     return f"{family}/lib/{path}.wgsl", f"lib/{path}.wgsl"
 
 
@@ -182,9 +189,10 @@ def library_name(path: str) -> str:
 
 
 def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
-    """The spec of one kernel source; BuildError names file and line of the mistake.
+    """The spec of one kernel source. A BuildError names the file and line of a mistake.
 
-    `table` has the operations of all families; a body may have an axis of some of them.
+    `table` has the operations of all families; an axis of a body may take some of these operations
+    as values.
     """
     r = Reader(path, file)
     d = r.data
@@ -267,7 +275,7 @@ def _uses(r: Reader, spec: Spec, names: set[str]) -> None:
 
 
 def _wrappers(r: Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]]:
-    """Other names of the kernel, with scalars that they set."""
+    """The other names of the kernel, each with the scalars that it sets."""
     wrappers: dict[str, dict[str, Any]] = r.data.get("wrappers", {})
     scalars = {p.name for p in params if p.arg and p.default is not None}
     for name, fields in wrappers.items():
@@ -282,7 +290,8 @@ def _work(
     params: tuple[Param, ...],
     options: tuple[Option, ...],
 ) -> str:
-    """Bytes or operations of a call; they do not depend on how a plan cuts it into steps."""
+    """The bytes or the operations of a call. They do not depend on how a plan cuts the call into
+    steps."""
     if key not in r.data:
         return ""
     names = {t.name for t in tensors} | {o.name for o in options}

@@ -1,7 +1,7 @@
-"""Packs texts and manifest into files that hold every line and every fact once.
+"""Packs texts and manifest into files in which every line and every fact stands once.
 
-`pykernels/wgsl/texts.py` reads them. The bytes depend on no compression library: equal builds are
-equal byte for byte on every machine, and a wheel compresses the files.
+`pykernels/wgsl/texts.py` reads them. No compression library is used, so equal builds are equal byte
+for byte on every machine. A wheel compresses the files.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pykernels.wgsl.texts import Texts
 
 __all__ = ["Entry", "difference", "pack_manifest", "pack_texts"]
 
-MOST = 40  # lines of a difference that are printed for one file
+MOST = 40  # most lines of a difference that are printed for one file
 
 
 class Entry(NamedTuple):
-    """One text of a body: its key, the number of lines of its head, the features it needs."""
+    """One text of a body: its key, the number of lines of its head, and the features that it
+    needs."""
 
     key: str
     text: str
@@ -28,7 +29,7 @@ class Entry(NamedTuple):
 
     @property
     def pieces(self) -> tuple[str, str]:
-        """Head and body, which together are the text."""
+        """The head and the body, which together are the text."""
         lines = self.text.split("\n")
         head = "".join(f"{line}\n" for line in lines[: self.head_lines])
         return head, self.text[len(head) :]
@@ -76,7 +77,8 @@ def pack_manifest(
 
 
 def difference(name: str, old: str, new: str) -> list[str]:
-    """A readable diff of two states of a generated file, cut off; it compares texts, not tables."""
+    """A readable diff of two states of a generated file, shortened if it is long; it compares
+    texts, not packed tables."""
     found: list[str] = []
     if name.startswith("wgsl/"):
         before, after = _texts(old), _texts(new)

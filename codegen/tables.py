@@ -25,15 +25,15 @@ __all__ = [
 DTYPE_NAMES = {short: name for name, short, *_ in DTYPES}
 PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # as "64x128"
+_CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # a name such as "64x128"
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-# Steps in Params that every tensor of an index space has.
+# The steps that Params has for every tensor of an index space.
 _LEVEL_STEPS = {"rows": ("cs",), "tiles": ("rs", "cs")}
 
 
 @dataclass(frozen=True)
 class Option:
-    """A plan-time argument of the call."""
+    """An argument of the call that only the plan reads."""
 
     name: str
     type: str
@@ -42,7 +42,7 @@ class Option:
 
 
 def read_configs(r: Reader) -> dict[str, dict[str, Value]]:
-    """The table of configurations: the same fields, of the same types, in every row."""
+    """The table of configurations; every row has the same fields with the same types."""
     table: dict[str, dict[str, Value]] = r.data.get("configs", {})
     first: dict[str, Value] = {}
     for name, row in table.items():
@@ -102,7 +102,7 @@ def read_rows(r: Reader, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def read_reductions(r: Reader) -> tuple[Reduction, ...]:
-    """The reductions beside this body, if an axis takes its values from them."""
+    """The reductions of this body's family, if an axis takes its values from them."""
     takers = [name for name, values in r.data.get("axes", {}).items() if values == "reductions"]
     if not takers:
         return ()
@@ -219,7 +219,7 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...], iterate: str) -> tuple[Tenso
 
 
 def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) -> None:
-    """Fail for a key that only has a meaning in the other table, or in an index space."""
+    """Fail for a key that has a meaning only in the other table, or only in an index space."""
     name = ".".join(where)
     for key, table in (("readonly", "inputs"), ("alias", "outputs"), ("broadcast", "inputs"),
                        ("expand", "inputs"), ("in_place", "outputs"),
@@ -270,7 +270,8 @@ def table_of(role: str) -> str:
 
 
 def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]:
-    """`names`: names that a value may read; `axes`: the axes of the text, and its configuration."""
+    """`names` are the names that a value may read; `axes` are the axes of the text, and its
+    configuration."""
     out: list[Param] = []
     for name, fields in r.data.get("params", {}).items():
         r.checked(fields, "a param", "params", name)

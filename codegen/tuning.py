@@ -1,7 +1,7 @@
-"""Tables of numbers that depend on the device, as a typed module for a user's plans.
+"""Writes tables of numbers that depend on the device as a typed module, for a user's plans.
 
 `tuning/NAME.toml` is for devices for which pykernels uses its table NAME (`pykernels doctor` prints
-it). One file has every key; the others have `base = "NAME"` and their changes.
+it). One file has every key. Each other file has `base = "NAME"` and the keys that differ.
 """
 
 from __future__ import annotations

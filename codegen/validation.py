@@ -1,4 +1,4 @@
-"""Findings of naga, Tint and the lints on rendered texts, with the lines of their templates."""
+"""Validates rendered texts with naga, Tint and the lints; findings name the lines of templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .variants import Variant
 
 __all__ = ["validated", "versions_here"]
 
-AT_ONCE = 32  # texts between two looks at the clock
+AT_ONCE = 32  # texts that are validated before the clock is read again
 
 
 def validated(
@@ -47,7 +47,8 @@ def validated(
         raise BuildError("codegen", 0, f"validator not found: {', '.join(missing)}")
     if len(missing) == 2:
         report("pykernels: WARNING: neither naga nor Tint was found, NOTHING WAS VALIDATED")
-    # Our own texts must work with both compilers, so a construct that one lacks is an error here.
+    # Our own texts must work with both compilers, so a construct that one compiler lacks is an
+    # error here.
     findings = [
         f
         for f in _findings(variants, validators, report, memory)
@@ -67,12 +68,12 @@ def validated(
 
 
 def versions_here() -> dict[str, str]:
-    """The validators that are found, with their versions."""
+    """The validators that are installed, with their versions."""
     return {v.name: v.version for v in _found()}
 
 
 def _found() -> list[Validator]:
-    # Lints on control flow take as long as Tint does; ci/validate.sh runs them.
+    # Lints for control flow take as long as Tint, so only ci/validate.sh runs them.
     found: list[Validator] = [Lints(ignore=FLOW)]
     for finder in (find_naga, find_tint):
         validator = finder()
@@ -115,7 +116,8 @@ def _remembered(
     validators: Sequence[Validator],
     report: Callable[[str], None],
 ) -> _Checked:
-    """`_checked`, without validating the texts again that all of these validators have seen."""
+    """The same as `_checked`, but texts that all of these validators have seen are not validated
+    again."""
     known = [(s, cache.get(s)) for s in sources]
     new = [s for s, found in known if found is None]
     if len(new) < len(sources):
@@ -134,15 +136,16 @@ def _checked(
     sources: Sequence[Source], validators: Sequence[Validator], report: Callable[[str], None]
 ) -> _Checked:
     """Each text with the findings of all validators, in the order of the texts."""
-    together = [v for v in validators if v.name == "naga"]  # a process for many texts
-    alone = [v for v in validators if v.name != "naga"]  # these share measurements of a text
+    together = [v for v in validators if v.name == "naga"]  # naga gets many texts in one process
+    # these run in this process and share what is measured of a text
+    alone = [v for v in validators if v.name != "naga"]
     chunks = [sources[i : i + AT_ONCE] for i in range(0, len(sources), AT_ONCE)]
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]
     for index in told(parts, "texts validated", report):
         chunk = chunks[index]
         known = {v.name: [s for s in chunk if knows(v.name, s)] for v in validators}
         said = [f for v in together for f in v.check(known[v.name])]
-        # One process for all texts with matrix units: see Tint.
+        # All texts with matrix units are checked in one separate process; `Tint` says why.
         apart = [s for s in chunk if not knows("naga", s)]
         for group in (*([s] for s in chunk if s not in apart), apart):
             said += [f for v in alone for f in v.check([s for s in group if s in known[v.name]])]

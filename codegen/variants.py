@@ -44,19 +44,20 @@ class Variant:
 
     @property
     def shipped(self) -> bool:
-        """True if it is part of the package. Emulations are for tests, and no engine supports
-        naga's dialect of matrix units yet."""
+        """True if the text is part of the package. Emulations are only for tests, and no engine
+        supports naga's dialect of matrix units yet."""
         return self.spec.dialect(self.axes) in ("", "subgroup_matrix")
 
     def where(self, line: int) -> tuple[str, int]:
-        """The template's file and line for a line of the text; the spec for the head."""
+        """The file and line of the template for a line of the text; for a line of the head, the
+        spec."""
         index = line - 1 - self.head_lines
         return self.origin[index] if 0 <= index < len(self.origin) else (self.spec.file, 1)
 
     @property
     def limits(self) -> Limits:
-        """The limits that a device must have: WebGPU's guaranteed limits, or more if the spec needs
-        them."""
+        """The limits that a device must have: WebGPU's guaranteed limits, or higher limits if the
+        spec needs them."""
         more = self.spec.workgroup_bytes
         if not more:
             return LIMITS

@@ -1,9 +1,9 @@
 """The committed record of texts that the validators found no error in.
 
 `codegen/validated.txt` has the versions of the validators, and a hash for each body over all its
-texts with their limits and features. A build does not validate bodies with their hash in it; a body
-with a changed text is validated. `python -m codegen --record` writes it; `bash ci/validate.sh
---full --record` does so after all its checks.
+texts with their limits and features. A build does not validate a body whose hash is in the record.
+A body with a changed text has another hash, so it is validated. `python -m codegen --record` writes
+it; `bash ci/validate.sh --full --record` does so after all its checks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ HEAD = """\
 
 
 def digests(variants: Sequence[Variant]) -> dict[str, str]:
-    """A hash of all texts of each body, and of all that a verdict on them depends on."""
+    """For each body, a hash over all its texts and everything else that a verdict on them depends
+    on."""
     found: dict[str, list[str]] = defaultdict(list)
     for v in variants:
         found[v.spec.name].append(Cache.key(Source(v.name, v.text, v.limits, v.features)))
@@ -38,7 +39,8 @@ def digests(variants: Sequence[Variant]) -> dict[str, str]:
 
 
 def read(root: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The versions of the validators, and the hashes of the bodies; empty without a record."""
+    """The versions of the validators and the hashes of the bodies; both are empty without a
+    record."""
     path = root / RECORD
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     words = [line.split() for line in lines if not line.startswith("#")]
@@ -54,8 +56,8 @@ def write(root: Path, versions: Mapping[str, str], bodies: Mapping[str, str]) ->
 
 
 def changed(root: Path, variants: Sequence[Variant], versions: Mapping[str, str]) -> set[str]:
-    """The bodies that the record does not vouch for. `versions` has the validators of this
-    machine: if one has another version than in the record, all bodies are returned."""
+    """The bodies that the record does not vouch for. `versions` has the validators of this machine.
+    If the version of one of them differs from the record, all bodies are returned."""
     recorded, known = read(root)
     found = digests(variants)
     if any(recorded.get(name) != version for name, version in versions.items()):

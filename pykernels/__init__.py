@@ -93,16 +93,16 @@ def _load(name: str) -> Any:
 
 
 def _is_module(name: str) -> bool:
-    """True for a module of the package; `from pykernels import contract` asks `__getattr__`
+    """True for a module of the package, because `from pykernels import contract` asks `__getattr__`
     first."""
     if sys.is_finalizing():
-        return False  # the import system is gone; loading the name reports it
+        return False  # the import system is gone; loading the name then raises the error
     from importlib.util import find_spec
 
     return find_spec(f"{__name__}.{name}") is not None
 
 
-if not TYPE_CHECKING:  # else a type checker would accept every name
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
@@ -123,7 +123,7 @@ if not TYPE_CHECKING:  # else a type checker would accept every name
         if homes:
             dtypes = _load("dtypes").DTYPES
             hint = _load("tensors.interop.names").instead(name, _load("functional").__all__, dtypes)
-        # With the attributes that Python needs for its "Did you mean".
+        # The error has the attributes that Python needs for its hint "Did you mean".
         raise AttributeError(
             f"module 'pykernels' has no attribute {name!r}{hint and f': use {hint}'}",
             name=name, obj=sys.modules[__name__],

@@ -1,3 +1,3 @@
-"""The one source of the version."""
+"""The version, which is stated only here."""
 
 __version__ = "0.1.0"

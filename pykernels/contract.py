@@ -1,7 +1,7 @@
 """Facts that Python, the heads of shaders and the JavaScript of an export share.
 
-Each fact is defined only here. The build reads this module, too, so it needs the standard library
-only.
+Each fact is defined only here. The build reads this module, too, so it needs only the standard
+library.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = [
 
 # Workgroups: a grid with more workgroups than a device allows along x is folded into rows.
 GRID_ROW = 1 << 15
-GRID_MAX = 65535  # most rows; every device allows this number along an axis
-# Bytes of the params of one dispatch, which are a slot of a uniform buffer. It is the largest
-# alignment of an offset that a device may require; null tensors are this far apart, too.
+GRID_MAX = 65535  # workgroups of a row; every device allows this number along an axis
+# Bytes of the params of one dispatch, which are a slot of a uniform buffer. No device may require a
+# larger alignment of an offset. Null tensors are this far apart, too.
 PARAMS_BYTES = 256
-# Bytes of the words that a buffer is bound as.
+# Bytes of the words as which buffers are bound.
 UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
 # Dtypes: numpy's name, the name in kernels, bytes, kind, and the JavaScript array.
 DTYPES = (
@@ -56,7 +56,7 @@ def accepted(dtypes: tuple[str, ...]) -> tuple[str, ...]:
 class Feature(NamedTuple):
     """A feature of devices."""
 
-    name: str  # WebGPU's and Dawn's name, which pykernels uses
+    name: str  # the name in WebGPU and Dawn, which pykernels uses
     wgpu: str  # wgpu's name
     word: str = ""  # the name in WGSL's `enable`
     asked: bool = False  # True: every device enables it if the adapter has it
@@ -71,7 +71,8 @@ class Feature(NamedTuple):
 F16 = Feature("shader-f16", "shader-f16", "f16", asked=True)
 SUBGROUPS = Feature("subgroups", "subgroup", "subgroups", asked=True)
 TIMESTAMPS = Feature("timestamp-query", "timestamp-query", asked=True)
-# Matrix units as Dawn has them, and as wgpu will have them: no device requests the second yet.
+# The features of matrix units in Dawn, and in wgpu. wgpu's feature does not exist yet, so no device
+# requests it.
 _DAWN, _WGPU = "chromium-experimental-subgroup-matrix", "wgpu-cooperative-matrix"
 SUBGROUP_MATRIX = Feature(_DAWN, _DAWN, "chromium_experimental_subgroup_matrix")
 COOPERATIVE_MATRIX = Feature(_WGPU, _WGPU, "wgpu_cooperative_matrix", told=False)

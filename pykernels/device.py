@@ -69,7 +69,7 @@ class Device(DeviceControl):
         adapter: None for the best adapter (a GPU before a software driver), an index into
             `list_adapters(engine)`, or a part of the adapter's name in upper or lower case.
         engine: "wgpu" (default) or "dawn".
-        checks: False compiles shaders without the runtime checks of naga or Tint.
+        checks: False compiles shaders without the runtime checks that naga or Tint add.
         matrix_units: With engine="dawn": open the adapter's matrix units, and f16 on NVIDIA, which
             Dawn calls experimental. This sets toggles of the whole process, so open such a device
             before any other code looks at Dawn's adapters.
@@ -78,7 +78,7 @@ class Device(DeviceControl):
 
     Raises:
         NoAdapterError: no adapter fits, or the engine does not exist.
-        FeatureError: with `matrix_units`, if Dawn offers no matrix units of the adapter, or this
+        FeatureError: with `matrix_units`, Dawn offers no matrix units on this adapter, or this
             process has used Dawn without them before.
         ArgumentError: `adapter` has another type.
     """
@@ -118,7 +118,8 @@ class Device(DeviceControl):
         self.limits = self._context.limits
         self._random: Tensor | None = None
         watch()
-        logger.info("opened %s", repr(self))  # text: log handlers may keep their arguments
+        # passed as text, because log handlers may keep their arguments
+        logger.info("opened %s", repr(self))
         with _devices_lock:
             _devices.add(self)
 
@@ -129,16 +130,17 @@ class Device(DeviceControl):
 
         `program()` replays the calls with the values that the same tensors then have. A replay
         costs the host a fraction of the calls. Tensors made inside, and the memory that the calls
-        need, belong to the program; these tensors have no values before it runs. Scalars are
-        frozen. The synchronisation after a replay reports its indices out of range.
+        need, belong to the program. These tensors have no values before the program runs. Scalars
+        are frozen. The synchronisation after a replay reports the indices out of range that the
+        replay found.
 
         Args:
             inputs: tensors that `program(name=other)` may replace; see `Program`.
 
         Raises:
-            BufferStateError: inside, for reads, uploads, writes and synchronisations; for a capture
-                inside another one or in a recorded pass.
-            DTypeError: an input is no tensor.
+            BufferStateError: inside the block, for reads, uploads, writes and synchronisations; and
+                for a capture inside another capture or a recorded pass.
+            DTypeError: an input is not a tensor.
         """
         return capturing(self._context, inputs)
 
@@ -166,7 +168,7 @@ class Device(DeviceControl):
         """A tensor with one value everywhere: a number, or the element of a Tensor.
 
         Raises:
-            ShapeError: a Tensor of several elements.
+            ShapeError: the value is a Tensor of several elements.
         """
         if isinstance(value, Tensor):
             if value.size != 1:
@@ -198,8 +200,8 @@ class Device(DeviceControl):
         """The random state of calls that name neither a seed nor a state: a uint32 tensor (6,), as
         `pk.random_state` makes it.
 
-        Each draw advances it on the device. A copy saves the state, and `dev.random_state[:] =
-        copy` restores it; `seed` sets it.
+        Each draw advances the state on the device. A copy saves the state, and `dev.random_state[:]
+        = copy` restores it; `seed` sets it.
         """
         context = self._context
         context.check()
@@ -221,7 +223,7 @@ class Device(DeviceControl):
             seed: an integer of 64 bits.
 
         Raises:
-            ArgumentError: the seed needs more than 64 bits, or is no integer.
+            ArgumentError: the seed needs more than 64 bits, or is not an integer.
         """
         write_seed(self.random_state, seed_of("seed", seed))
 
@@ -233,7 +235,8 @@ class Device(DeviceControl):
         the host. A list that contains tensors of this device is stacked on the device.
 
         Args:
-            dtype: The dtype of the tensor, converted by numpy's rules; None keeps an array's dtype.
+            dtype: The dtype to which the values are converted, by numpy's rules; None keeps an
+                array's dtype.
 
         Raises:
             DTypeError: tensors do not have the dtype, for example strings.
@@ -297,8 +300,9 @@ class Tensor(TensorMethods):
 
         Raises:
             ShapeError: the view reaches beyond the buffer.
-            LimitError: the view ends in the last bytes of a buffer whose size is no multiple of 4.
-            DTypeError: the dtype does not exist, or the buffer belongs to no engine.
+            LimitError: the view ends in the last bytes of a buffer whose size is not a multiple of
+                4.
+            DTypeError: the dtype does not exist, or the buffer does not belong to an engine.
             BufferStateError: the buffer is destroyed or mapped, belongs to another device, has less
                 than 4 bytes, or lacks the usage STORAGE. Each submit checks this again.
         """
@@ -326,10 +330,11 @@ class Tensor(TensorMethods):
             device: the Device to use; None takes `Device.from_wgpu` of the texture's device.
 
         Raises:
-            DTypeError: not a texture, or a format whose channels have no dtype of tensors.
-            ArgumentError: a texture of several samples, or a level that does not exist.
-            BufferStateError: the texture belongs to another device or lacks the usage; inside a
-                capture or a recorded pass.
+            DTypeError: the argument is not a texture, or tensors have no dtype for the channels of
+                its format.
+            ArgumentError: the texture has several samples, or the level does not exist.
+            BufferStateError: the texture belongs to another device or lacks the usage; or the call
+                is inside a capture or a recorded pass.
         """
         owner = getattr(texture, "_device", None)
         if owner is None:
@@ -351,9 +356,9 @@ class Tensor(TensorMethods):
             level: the mip level.
 
         Raises:
-            ShapeError: another shape than the texture's.
-            DTypeError: another dtype, not a texture, or a format whose channels have no dtype of
-                tensors.
+            ShapeError: the tensor does not have the texture's shape.
+            DTypeError: the dtypes differ, the argument is not a texture, or tensors have no dtype
+                for the channels of its format.
             ArgumentError, BufferStateError: as in `from_texture`.
         """
         write_texture(self, texture, level)
@@ -415,7 +420,7 @@ class Tensor(TensorMethods):
         """Pickles the elements; unpickling puts them on the reader's default device."""
         dt = self._layout.dtype
         words = self
-        if dt.name == "bfloat16":  # a dtype that numpy lacks
+        if dt.name == "bfloat16":  # numpy lacks the dtype
             words = self.copy()
             lay = contiguous_layout(self.shape, dtype_of("uint16"))
             words = _Tensor(words._context, words._storage, 0, lay)
@@ -423,8 +428,8 @@ class Tensor(TensorMethods):
 
 
 class _Tensor(Tensor):
-    """The class of all tensors. It does not use the constructor of `Tensor`, so that creating a
-    tensor takes less time."""
+    """The class of all tensors. It has no constructor of its own, so creating a tensor takes less
+    time."""
 
     __slots__ = ()
     if not TYPE_CHECKING:
@@ -435,8 +440,9 @@ _Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
 
 
 class LostTensor(_Tensor):
-    """A tensor in a process that cannot open a device. Every use raises an error that says so. A
-    worker that reads such a tensor from its queue stays alive, and the task's error is reported."""
+    """A tensor in a process that cannot open a device. Every use raises an error that says so. So a
+    worker that reads such a tensor from its queue stays alive, and the error is reported for the
+    task."""
 
     __slots__ = ()
 
@@ -445,7 +451,7 @@ class LostTensor(_Tensor):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:  # no attribute is set
+        def __getattr__(self, name: str) -> Any:  # without setting any attribute
             refuse_process()
             raise DeviceLostError("[tensor] it was unpickled in a process without a device")
 
@@ -459,7 +465,7 @@ def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
     return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 
 
-_first = {"seed": 0}  # the seed of devices that are opened later
+_first = {"seed": 0}  # the seed for devices that are opened later
 
 
 def seed_all(key: int) -> None:
@@ -495,7 +501,7 @@ def default_device() -> Device:
 
 
 def _known(device: GPUDevice) -> Device | None:
-    """The Device of a GPUDevice that is not closed."""
+    """The Device of a GPUDevice, if that Device is not closed."""
     for known in list(_devices):
         if known.wgpu_device is device and not known._context.dead:
             return known

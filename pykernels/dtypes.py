@@ -61,8 +61,8 @@ FLOATS: tuple[DTypeName, ...] = cast(Any, contract.FLOATS)
 
 
 class _Name(str):
-    """A dtype's name, as `Tensor.dtype` returns it: it equals numpy's dtype of that name, and its
-    type."""
+    """A dtype's name, as `Tensor.dtype` returns it. It also equals numpy's dtype of that name, and
+    numpy's scalar type."""
 
     __slots__ = ()
 
@@ -100,10 +100,10 @@ def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
 
 
 def dtype_of(value: Any, what: str = "dtype") -> DType:
-    """The :class:`DType` of a name or numpy dtype; DTypeError for everything else.
+    """The :class:`DType` of a name or numpy dtype; DTypeError for anything else.
 
-    Names are numpy's full names, and the short names of WGSL and numpy, but not i8 and u8, which
-    are eight bits in WGSL and eight bytes in numpy.
+    Names are numpy's full names, and the short names of WGSL and numpy. The names i8 and u8 are not
+    allowed, because they mean eight bits in WGSL and eight bytes in numpy.
     """
     if isinstance(value, str):
         found = DTYPES.get(_SHORT.get(value, value))
@@ -118,7 +118,8 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError):  # numpy's dtype of an object with an attribute `dtype`
-        size = isinstance(value, (int, np.integer))  # as in zeros(2, 3), which torch accepts
+        # an integer, as in zeros(2, 3), which torch accepts
+        size = isinstance(value, (int, np.integer))
         hint = ": a shape is one argument, as in zeros((2, 3))" if size else ""
         raise DTypeError(
             f"{what} must be a dtype name or a numpy dtype but is {value!r}{hint}"

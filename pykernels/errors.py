@@ -51,27 +51,28 @@ class PyKernelsError(Exception):
 
 
 class ShapeError(PyKernelsError, ValueError):
-    """Shapes that do not fit together, or a view that leaves its buffer."""
+    """Shapes do not fit together, or a view leaves its buffer."""
 
 
 class DTypeError(PyKernelsError, TypeError):
-    """A dtype that the operation does not accept."""
+    """The operation does not accept the dtype."""
 
 
 class ArgumentError(PyKernelsError, ValueError):
-    """An argument with an unusable value."""
+    """An argument has an unusable value."""
 
 
 class AliasError(PyKernelsError, ValueError):
-    """An output that is broadcast or overlaps itself."""
+    """An output is broadcast or overlaps itself."""
 
 
 class IndexRangeError(PyKernelsError, IndexError):
-    """An index out of range: of a view, or found by a kernel on the device."""
+    """An index is out of range: an index of a view, or an index that a kernel found on the
+    device."""
 
 
 class LimitError(PyKernelsError, ValueError):
-    """More than the device, or 32-bit index arithmetic, can address."""
+    """The call needs more than the device, or 32-bit index arithmetic, can address."""
 
 
 class FeatureError(PyKernelsError, RuntimeError):
@@ -83,7 +84,7 @@ class NoAdapterError(PyKernelsError, RuntimeError):
 
 
 class DeviceLostError(PyKernelsError, RuntimeError):
-    """The device is closed or lost, or belongs to the process that was forked."""
+    """The device is closed or lost, or belongs to the parent process of a fork."""
 
 
 class BufferStateError(PyKernelsError, RuntimeError):
@@ -91,11 +92,11 @@ class BufferStateError(PyKernelsError, RuntimeError):
 
 
 class TapeError(PyKernelsError, RuntimeError):
-    """A gradient that a tape cannot give, or a wrong use of a tape."""
+    """A tape cannot give a gradient, or was used in a wrong way."""
 
 
 class OutOfMemoryError(PyKernelsError, MemoryError):
-    """The device, or the byte budget set for it, has no room."""
+    """The device, or its byte budget, has no room."""
 
 
 class ShaderError(PyKernelsError, RuntimeError):

@@ -1,8 +1,8 @@
-"""Makes plans use a given choice, or a given tuning table, in place of their own.
+"""Makes plans use a given choice or a given tuning table, instead of their own choice or table.
 
-For tests and benches. A choice is a result of the `choose` of a kernel's plan. `Caps` holds the
-forced choices, so this works without a GPU, and a prepared call is used only with the choices that
-it was prepared with.
+Tests and benches use it. A choice is what the function `choose` of a kernel's plan returns. `Caps`
+holds the forced choices, so this works without a GPU, and a prepared call is used only with the
+choices that it was prepared with.
 
     with force(dev, choice("mul_mat", body="gemm_tile", splits=2)):
         pk.matmul(a, b)
@@ -30,8 +30,7 @@ __all__ = ["choice", "force", "parse", "with_forced"]
 
 
 def with_forced(caps: Caps, *choices: Any, tuning: str | Tuning | None = None) -> Caps:
-    """Capabilities with which plans use these choices (of each kind the first) and this tuning
-    table."""
+    """Caps with which plans use these choices (the first of each kind) and this tuning table."""
     table = (
         tuning if isinstance(tuning, Tuning) else caps.tuning if tuning is None else load(tuning)
     )
@@ -40,7 +39,7 @@ def with_forced(caps: Caps, *choices: Any, tuning: str | Tuning | None = None) -
 
 @contextmanager
 def force(device: Device, *choices: Any, tuning: str | Tuning | None = None) -> Iterator[None]:
-    """All calls on the device use these choices, also calls of other threads.
+    """Inside the block, all calls on the device use these choices, even calls of other threads.
 
     `tuning` is a table, or names a table or a file, as `PYKERNELS_TUNING` does. If the call or the
     device does not allow a choice, the body or its pipeline raises an error.
@@ -71,8 +70,8 @@ def choice(kernel: str, **fields: Any) -> Any:
     """A choice that can be forced on the plan of a kernel: a result of its `choose`, with these
     fields.
 
-    A tuple is converted to a field that itself has fields. The text of an ArgumentError lists the
-    fields.
+    If a field has fields of its own, a tuple is converted to it. The text of an ArgumentError lists
+    the fields.
     """
     kind = _kind(kernel)
     defaults = kind._field_defaults
@@ -112,8 +111,8 @@ def parse(kernel: str, text: str) -> Any:
 
 
 def bodies(kernel: str) -> tuple[str, ...]:
-    """The bodies among which the plan of a kernel chooses by name; () if it has no bodies to
-    choose."""
+    """The bodies among which the plan of a kernel chooses by name; () if the plan does not choose
+    bodies."""
     module = importlib.import_module(_kind(kernel).__module__)
     found: tuple[str, ...] = getattr(module, "BODIES", ())
     return found

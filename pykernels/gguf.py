@@ -1,4 +1,4 @@
-"""Weights of GGUF files. The package `gguf` reads them: pip install gguf."""
+"""Weights of GGUF files. The package `gguf` reads the files: pip install gguf."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tensors.quantised import QTensor
 
 __all__ = ["File", "load"]
 
-# Plain types by ggml's names.
+# The plain types, by ggml's names.
 _PLAIN = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8", "I16": "int16",
     "I32": "int32", "I64": "int64",
@@ -61,10 +61,10 @@ class File(Mapping[str, "QTensor | Tensor"]):
         return halves._with(contiguous_layout(shape, dtype))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries  # Mapping's own method would copy the tensor
+        return name in self._entries  # overrides Mapping's method, which would copy the tensor
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # Mapping's own method would compare weights
+        return self is other  # overrides Mapping's method, which would compare weights
 
     def __hash__(self) -> int:
         return id(self)
@@ -107,11 +107,11 @@ def load(path: str | PathLike[str], device: Device | None = None) -> File:
 
     Args:
         path: the file.
-        device: the device for its tensors; None is the default device.
+        device: the device for the tensors; None is the default device.
 
     Raises:
         ImportError: the package `gguf` is not installed.
-        ArgumentError: the file is no GGUF file.
+        ArgumentError: the file is not a GGUF file.
         OSError: the file cannot be read.
     """
     return File(path, device)
@@ -153,7 +153,7 @@ def _check_header(path: str | PathLike[str]) -> None:
             header.text()
             elements = math.prod([header.take("Q") for _ in range(header.axes())])
             header.skip(4)
-            # No type has less than a bit for an element.
+            # Every type has at least one bit for an element.
             if max(header.take("Q"), elements // 8) > len(data):
                 raise ValueError(f"a tensor of {elements} elements exceeds its {len(data)} bytes")
 
@@ -179,8 +179,8 @@ class _Header:
         return found
 
     def count(self, least: int) -> int:
-        """A count of items, checked: each item has at least `least` bytes, and all must be in the
-        file."""
+        """Read a count of items, and check it: each item has at least `least` bytes, and all items
+        must be in the file."""
         found = self.take("Q")
         if found * least > len(self._data) - self._at:
             raise ValueError(f"its {len(self._data)} bytes are too few for {found} entries")

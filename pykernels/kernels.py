@@ -1,4 +1,5 @@
-"""Layer one: the kernels themselves. Views in, views out; nothing is allocated but scratch."""
+"""Layer one: the kernels themselves. They take views and write to views, and allocate only scratch
+memory."""
 
 import sys
 from typing import TYPE_CHECKING

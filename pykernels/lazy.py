@@ -14,7 +14,8 @@ __all__ = ["Lazy", "load"]
 
 
 def load(name: str) -> ModuleType:
-    """The module of this name; DeviceLostError while Python ends and can import nothing."""
+    """The module of this name; DeviceLostError when Python ends and cannot import modules any
+    more."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,6 +1,6 @@
-"""The parts of plans: pure descriptions of dispatches, without a GPU.
+"""What plans are made of: descriptions of dispatches, which need no GPU.
 
-A plan turns the views of one call into a list of steps; `launch` runs any such list.
+A plan turns the views of one call into a list of steps; `launch` runs this list.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MatrixShape: TypeAlias = tuple[str, str, int, int, int]
 class MatrixUnits:
     """The products that a device's matrix units compute, and the dialect of its shader texts.
 
-    `shapes` has (operands, result, M, N, K), as ("f16", "f32", 16, 16, 16), for one subgroup.
+    `shapes` has (operands, result, M, N, K) for one subgroup, such as ("f16", "f32", 16, 16, 16).
     """
 
     dialect: str
@@ -77,18 +77,18 @@ class Caps:
     max_binding: int
     max_groups: int
     tuning: Tuning
-    forced: tuple[Any, ...] = ()  # forced choices, see forcing.py
+    forced: tuple[Any, ...] = ()  # the forced choices, see forcing.py
     matrix: MatrixUnits | None = (
-        None  # None: no matrix units, or the device was not opened for them
+        None  # None if there are no matrix units, or if the device was not opened for them
     )
-    built_only: bool = False  # True: no shader texts are made at run time, as in exports
+    built_only: bool = False  # True if no shader texts can be made at run time, as in exports
     # Records each choice and its shape for `pykernels explain`.
     asked: list[tuple[type, tuple[Any, ...]]] | None = field(default=None, compare=False)
 
 
 class Candidate(NamedTuple):
-    """A candidate of a choice: the predicted seconds (None without a model), or why the call or the
-    device rules it out."""
+    """A candidate of a choice: the predicted seconds (None without a model), or the reason why the
+    call or the device excludes it."""
 
     choice: Any
     seconds: float | None = None
@@ -112,19 +112,19 @@ class Arg:
     same: str = ""  # arguments with the same tag have one dtype
     like: str = ""  # name of an argument that must have the same shape
     broadcast: str = ""  # name of an argument to whose shape this argument repeats
-    expand: str = ""  # as `broadcast`, but by numpy's rule: only axes of size 1 repeat
-    axes: str = ""  # one letter per axis; axes with the same letter have the same size
+    expand: str = ""  # like `broadcast`, but by numpy's rule, so only axes of size 1 repeat
+    axes: str = ""  # one letter for each axis; axes with the same letter have the same size
     optional: bool = False
-    readonly: bool = False  # steers control flow: never bound read_write
-    alias: str = ""  # for an output: the input whose memory it may share
-    in_place: bool = False  # an output whose elements are read before they are written
-    keeps: bool = False  # an output that keeps its elements if an index is out of range
-    widened: bool = False  # accepts bfloat16 for float32
+    readonly: bool = False  # decides control flow, so it is never bound read_write
+    alias: str = ""  # for an output, the name of the input whose memory it may share
+    in_place: bool = False  # True for an output whose elements are read before they are written
+    keeps: bool = False  # True for an output that keeps its elements if an index is out of range
+    widened: bool = False  # True if it accepts bfloat16 in place of float32
 
     @property
     def accepted(self) -> tuple[DTypeName, ...]:
-        """The dtypes of tensors that a call may give. Plans and shaders see those in `dtypes`: the
-        launcher converts bfloat16, if it is not among them, from and to float32."""
+        """The dtypes of tensors that a call may give. Plans and shaders get only the dtypes in
+        `dtypes`. If bfloat16 is not among them, the launcher converts it from and to float32."""
         if self.widened:
             return (*self.dtypes, "bfloat16")
         return accepted(self.dtypes)  # type: ignore[return-value]
@@ -139,7 +139,8 @@ class Body:
     values: str  # struct format of the params that the plan computes
     args: tuple[str, ...]  # scalar arguments of the call, packed last
     args_format: str
-    faults: bool = False  # binds a page of `faults`; the params hold its slot before the arguments
+    # True if it binds a page of `faults`; the slot stands in the params before the arguments
+    faults: bool = False
 
     def key(self, axes: Sequence[object], mode: Mode) -> str:
         """The name of one variant, as in the manifest."""
@@ -153,9 +154,9 @@ class Bound:
 
     name: str
     role: Literal["in", "out"]
-    view: View | None  # None: an optional tensor that was not given
+    view: View | None  # None for an optional tensor that was not given
     unit: int  # bytes of one element of the bound array
-    elem: int  # bytes of one step of the index that the kernel uses
+    elem: int  # bytes by which one step of the kernel's index advances
     strides: Ints = ()
     readonly: bool = False
     alias: str = ""
@@ -169,14 +170,17 @@ class Step:
     axes: tuple[object, ...]
     bound: tuple[Bound, ...]
     words: Ints  # the index space
-    values: tuple[float, ...]  # params computed by the plan
+    values: tuple[float, ...]  # params that the plan computes
     groups: int
-    watch: Watch | None = None  # the report of faults; None: no faults
-    grid: tuple[int, int] | None = None  # workgroups along x and y; None: `groups`, folded
-    scalars: tuple[float, ...] = ()  # the body's scalar arguments, if they are not the call's
+    watch: Watch | None = None  # the report of faults; None if the step finds no faults
+    # workgroups along x and y; None means `groups`, folded into rows
+    grid: tuple[int, int] | None = None
+    # the values of the body's scalar arguments, if they differ from the call's
+    scalars: tuple[float, ...] = ()
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
-        """Params up to the scalar arguments; `offsets` holds each binding's first index."""
+        """The bytes of Params up to the scalar arguments; `offsets` holds each binding's first
+        index."""
         words = [self.groups, *self.words]
         for b, offset in zip(self.bound, offsets, strict=True):
             words += [offset, *b.strides]
@@ -199,19 +203,20 @@ class Scratch:
         return View(slot, dt, tuple(shape), strides, 0)
 
     def reserve(self, nbytes: int) -> int:
-        """The slot of a temporary of this size, for a view of it."""
+        """The slot of a new temporary of this size, to make a view of it."""
         self.sizes.append(max(nbytes, 4))
         return ~(len(self.sizes) - 1)
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity: keys of launches hash it
+# compared and hashed by identity, because it is a part of keys of launches
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """One public kernel: its tensor arguments and the plan of a call.
 
     `plan(caps, scratch, *views, *options)` returns the steps in order. `nbytes` and `operations`
     take the views, and options and scalars by name; they count the work of the call, each element
     once and a multiply-add as two, without the work that a plan adds (padding, scratch, splits).
-    They expect arguments that the plan accepts.
+    `nbytes` and `operations` expect arguments that the plan accepts.
     """
 
     name: str
@@ -222,8 +227,9 @@ class Kernel:
     nbytes: Callable[..., int]
     operations: Callable[..., int]
     options: tuple[str, ...] = ()
-    moves_bytes: bool = False  # copies bits: handles every dtype without features
-    source: Any = None  # its source, if the source is not a file
+    # True if it only copies bits, so that it handles every dtype without features
+    moves_bytes: bool = False
+    source: Any = None  # the source, if it is not a file
 
 
 def cdiv(a: int, b: int) -> int:
@@ -232,7 +238,8 @@ def cdiv(a: int, b: int) -> int:
 
 
 def axis_steps(op: str, name: str, view: View | None, axes: str, wanted: str, elem: int) -> Ints:
-    """The strides of a view along some of its axes, a letter each, in units of `elem` bytes.
+    """The strides of a view along some of its axes, which are given by letters, in units of `elem`
+    bytes.
 
     An optional tensor that was not given has strides of 0.
     """
@@ -247,7 +254,7 @@ def axis_steps(op: str, name: str, view: View | None, axes: str, wanted: str, el
 
 
 def dtype(view: View | None) -> str:
-    """The short name of a view's dtype, "" for a tensor that was not given."""
+    """The short name of a view's dtype; "" for a tensor that was not given."""
     return view.dtype.short if view is not None else ""
 
 
@@ -273,7 +280,8 @@ def spans(size: int, count: int) -> int:
 
 
 def _seen(queries: int, keys: int, causal: object, window: Any) -> list[tuple[int, int]]:
-    """For each query of attention, the first key that it may see and the key behind the last."""
+    """For each query of attention, the first key that it may see, and the key behind the last key
+    that it may see."""
     left, right = window or (None, None)
     found = []
     for query in range(queries):
@@ -287,13 +295,13 @@ def _seen(queries: int, keys: int, causal: object, window: Any) -> list[tuple[in
 
 
 def seen_pairs(queries: int, keys: int, causal: object, window: Any) -> int:
-    """The number of pairs of a query and a key that the query may see, by `causal` and `window` of
-    flash_attn."""
+    """The number of pairs of a query and a key that the query may see, according to `causal` and
+    `window` of flash_attn."""
     return sum(end - first for first, end in _seen(queries, keys, causal, window))
 
 
 def seen_keys(queries: int, keys: int, causal: object, window: Any) -> int:
-    """Number of keys that at least one query may see."""
+    """The number of keys that at least one query may see."""
     seen = [(first, end) for first, end in _seen(queries, keys, causal, window) if first < end]
     return max(end for _, end in seen) - min(first for first, _ in seen) if seen else 0
 

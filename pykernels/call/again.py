@@ -1,13 +1,13 @@
-"""Functions of layer two that Python composes of views and launches: what a call did is kept, and a
-call like it makes the same views and launches without the function's Python code.
+"""Repeats calls of functions that Python composes of views and launches. What a call did is kept,
+and a later call like it makes the same views and launches without the function's Python code.
 
 A call is like another one if its tensors have the same layouts and share buffers in the same way,
 and if all other arguments are equal and of the same types. The second such call is traced: a block
 of the kind "trace" sees its allocations and launches, each as a view of an argument, of new memory,
 or of a constant of the device. Numbers that the call writes to the device follow from its
 arguments, so their memory is kept as a constant if it is small and the call only reads it. Calls
-that wait for the device are not kept, nor are results that are no tensors. Under a tape, `autocast`
-or a byte budget the function itself runs, because there its launches may differ.
+that wait for the device are not kept, and neither are calls whose results are not tensors. Under a
+tape, `autocast` or a byte budget the function itself runs, because there its launches may differ.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ __all__ = ["again", "again_without_tensors", "not_kept"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_TRACES = 4096  # of a device
+MAX_TRACES = 4096  # most kept calls of a device
 _PLAIN = frozenset((int, bool, str, type, type(None), type(NAMES["float32"])))
-_ONCE, _NEVER = "once", "never"  # what is known of a call that is not kept
+_ONCE, _NEVER = "once", "never"  # marks of calls whose launches are not kept
 _GONE = object()
 
 
 def again(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function of tensors and options, whose launches depend on nothing else."""
+    """Decorate a function whose launches depend only on its tensors and options."""
     return _decorated(function, False)
 
 
 def again_without_tensors(function: Callable[P, R]) -> Callable[P, R]:
-    """Like `again`, for functions that may have no tensor: the device is theirs, or the default."""
+    """Like `again`, for functions that may get no tensor: they run on the device that they are
+    given, or on the default device."""
     return _decorated(function, True)
 
 
 def not_kept(arrays: Iterable[object]) -> None:
-    """Say that the call which runs now has done more than launches, such as a warning, so the
-    function must run each time. `arrays`: the arguments."""
+    """Say that the running call has done more than launch kernels, for example raised a warning, so
+    the function must run each time. `arrays`: the arguments."""
     for a in arrays:
         trace = a._context.tracing() if isinstance(a, Tensor) else None
         if trace is not None:
@@ -102,7 +103,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
         if kept is None:
             if len(traces) >= MAX_TRACES:
                 traces.clear()
-            traces[found] = _ONCE  # a call that comes once only is not worth a trace
+            traces[found] = _ONCE  # a call is traced when it comes a second time
         elif kept.__class__ is Kept and kept.caps is context.caps:
             done = _repeat(kept, context, given)
             if done is not _GONE:
@@ -118,7 +119,7 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
 def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
     """Add an argument to the key of a call; False if calls with it are not kept."""
     if kind is float:
-        key += (float, value if value else repr(value))  # -0.0 == 0.0
+        key += (float, value if value else repr(value))  # because -0.0 == 0.0
     elif kind is tuple or kind is list:
         key += (kind, len(value))
         for v in value:
@@ -135,7 +136,8 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
         given += planes
         key += (QTensor, value.type, value.shape, *[t._layout for t in planes])
     elif kind is Device:
-        # Its tensors have its context; without a tensor this is the device of the call.
+        # The call's tensors must be on this device. Without a tensor, this is the device of the
+        # call.
         if given:
             if given[0]._context is not value._context:
                 return False
@@ -149,7 +151,7 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
 
 
 class _Nothing:
-    """Stands for the device of a call that has no tensor before it."""
+    """Stands for a tensor on the device of a call, if no tensor comes before the device."""
 
     __slots__ = ("_context",)
     _block = None
@@ -159,8 +161,8 @@ class _Nothing:
 
 
 def _pattern(given: Sequence[Any]) -> list[tuple[int, int]]:
-    """For each tensor the first one in its buffer, and the distance from it in bytes: whether one
-    overlaps another follows from it."""
+    """For each tensor, the first tensor in the same buffer, and the distance from it in bytes.
+    These tell which tensors overlap."""
     first: dict[Any, tuple[int, int]] = {}
     found = []
     for i, t in enumerate(given):
@@ -179,11 +181,11 @@ def _traced(
 ) -> Any:  # fmt: skip
     """Run a call on views of its tensors that have storages of their own, and keep what it did.
 
-    So a view tells which argument it is a view of, although arguments may share a buffer.
+    The separate storages tell which argument a view belongs to, even if arguments share a buffer.
     """
     tensors = [t for t in given if t.__class__ is TENSOR]
     if any([t._context is not context for t in given]):
-        return function(*args, **kwargs)  # which raises
+        return function(*args, **kwargs)  # the function raises the error
     before = [t._storage.checks for t in tensors]
     stand_ins = iter([_stand_in(t) for t in tensors])
     used: list[Tensor] = []
@@ -213,7 +215,7 @@ def _traced(
         scope.open = False
         context.leave(scope)
     for t, stand_in, checks in zip(tensors, used, before, strict=True):
-        if stand_in._storage.checks is not checks:  # the call wrote to it
+        if stand_in._storage.checks is not checks:  # the call wrote to this tensor
             t._storage.checks = stand_in._storage.checks
     try:
         context.traces[key] = keep(trace, given, used, result, caps)
@@ -250,7 +252,8 @@ def _original(result: Any, tensors: Sequence[Tensor], used: Sequence[Tensor]) ->
 
 
 def _repeat(kept: Kept, context: Context, slots: list[Any]) -> Any:
-    """The result of a call like the kept one, with these arguments; `_GONE` if a constant is."""
+    """Repeat the kept call with these arguments, and return its result; `_GONE` if a constant no
+    longer exists."""
     slots += kept.more
     for slot, constant, offset, lay in kept.constants:
         storage = constant()
@@ -280,7 +283,7 @@ def _repeat(kept: Kept, context: Context, slots: list[Any]) -> Any:
 
 
 def _made(form: Any, slots: Sequence[Any]) -> Any:
-    """The result of this form."""
+    """The result, built from its kept form."""
     if form.__class__ is int:
         return slots[form]
     kind, parts = form

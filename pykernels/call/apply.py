@@ -60,23 +60,24 @@ _expressions: dict[tuple[Any, ...], _Ran] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The computation for operands of certain dtypes."""
+    """How an operation is computed for operands of certain dtypes."""
 
     kernel: Kernel
     tensors: tuple[str, ...]  # the tensors of the kernel, by name
-    scalars: tuple[Scalar, ...]  # a number of a row's kernel is named by its input
+    # the kernel's numbers; in a kernel of the table a number has the name of its input
+    scalars: tuple[Scalar, ...]
     numbers: tuple[float, ...]
     dtypes: tuple[DTypeName, ...]  # possible dtypes of the result, the usual one first
     written: DTypeName | None = None  # the dtype that the kernel writes, if it differs
-    over: tuple[Axis, bool] | None = None  # of a reduction: its axes, and keepdims
-    limits: tuple[Limit, ...] = ()  # limits of numbers
+    over: tuple[Axis, bool] | None = None  # only for a reduction: its axes, and keepdims
+    limits: tuple[Limit, ...] = ()  # the limits that given numbers must respect
 
 
 def operate(
     name: str, known: Operations, args: tuple[Operand, ...], params: tuple[float, ...],
     out: Tensor | None,
 ) -> Any:  # fmt: skip
-    """An operation on its inputs, in order; `known` caches its calls."""
+    """The result of an operation on its inputs, given in order; `known` caches its calls."""
     key = (*[a._layout if isinstance(a, Tensor) else type(a) for a in args],
            None if out is None else _layout_of(name, out))  # fmt: skip
     ran = known.get(key) or known.get((key, "limits"))
@@ -95,7 +96,7 @@ def operate(
 def evaluate(
     op: str, text: str | Expression, operands: Mapping[str, Operand], out: Tensor | None
 ) -> Any:
-    """The value of an expression, as a text or parsed, over named operands."""
+    """The value of an expression (a text, or parsed) over named operands."""
     given = operands.values()
     key = (op, text, None if out is None else _layout_of(op, out), *operands,
            *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
@@ -276,7 +277,7 @@ def _run(
 ) -> Any:  # fmt: skip
     """The result. Caches the call in `known` if no argument was converted."""
     places = {n: i for i, n in enumerate(operands)}
-    limits: list[tuple[int, Limit]] = []  # limits of numbers that may differ in another call
+    limits: list[tuple[int, Limit]] = []  # limits of the numbers, which another call may change
     for limit in plan.limits:
         if isinstance(limit.source, int):
             _check(op, limit, plan.numbers[limit.source])
@@ -329,7 +330,8 @@ def _run(
         if len(known) >= arrays.MAX_KNOWN:
             known.clear()
         among = tuple([places[n] for n in plan.tensors])
-        # Functions that read `known` themselves must find no calls with limits.
+        # Functions that read `known` themselves do not check limits, so calls with limits are not
+        # put there.
         known[(key, "limits") if limits else key] = _Ran(
             plan.kernel, options, result._layout, among, scalars, plan.numbers, (*limits,)
         )
@@ -337,7 +339,7 @@ def _run(
 
 
 def _device(values: Any, out: Tensor | None) -> tuple[Device, bool]:
-    """The device, and True if the result goes to the host."""
+    """The device of the call, and True if the result goes to the host."""
     for value in (*values, out):
         if isinstance(value, Tensor):
             return value.device, False

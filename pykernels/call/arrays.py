@@ -1,4 +1,4 @@
-"""The work of layer two around a kernel: converts arrays, allocates the output, returns arrays.
+"""What functions do around a kernel: convert arrays, allocate the output, return arrays.
 
 If no argument is a Tensor, numpy arrays run on the default device and the result is an array. If an
 argument is a Tensor, the others are copied to its device, float64 as float32, and the result is a
@@ -32,7 +32,7 @@ Array: TypeAlias = Tensor | NDArray
 # Cached calls of a function: layouts of the result and of views, by the layouts of the arguments
 # and by options.
 Known: TypeAlias = dict[tuple[Hashable, ...], tuple[Any, ...]]
-MAX_KNOWN = 4096  # cached calls of a function
+MAX_KNOWN = 4096  # most cached calls of a function
 
 
 class Call:
@@ -53,9 +53,9 @@ class Call:
             if isinstance(a, Tensor):
                 self._given = a
                 break
-        self._host: Device | None = None  # for numpy arrays
-        self._made: Tensor | None = None  # the tensor of the last array
-        self._order: tuple[int, ...] | None = None  # order of the axes, if they are moved
+        self._host: Device | None = None  # the device for numpy arrays
+        self._made: Tensor | None = None  # the tensor that was made of the last array
+        self._order: tuple[int, ...] | None = None  # the order of the axes, if axes are moved
         self._shape: tuple[int, ...] = ()
 
     @overload
@@ -132,11 +132,11 @@ class Call:
 
     @property
     def is_moved(self) -> bool:
-        """True if the kernel runs over another axis than the last one."""
+        """True if the kernel runs over an axis that is not the last axis."""
         return self._order is not None
 
     def over(self, x: Tensor, axis: int, **last_only: object) -> None:
-        """Run over this axis of x in place of the last one: `moved` gives the views for it.
+        """Run over this axis of x instead of the last axis; `moved` gives the views for that.
 
         Options in `last_only` are allowed for the last axis only.
         """
@@ -163,8 +163,8 @@ class Call:
     @overload
     def moved(self, name: str, t: None) -> None: ...
     def moved(self, name: str, t: Tensor | None) -> Tensor | None:
-        """A view whose last axis is the axis of `over`; a tensor of fewer axes first gets leading
-        axes of size 1."""
+        """A view whose last axis is the axis given to `over`. A tensor with fewer axes first gets
+        leading axes of size 1."""
         if t is None or self._order is None:
             return t
         extra = len(self._order) - t.ndim
@@ -190,7 +190,7 @@ class Call:
     ) -> None:
         """Keep the layouts of the result and of the views that the kernel got, for calls on tensors
         of the same layouts, if all arguments were tensors, the result is new, and no axis was
-        moved. `flags` are the other values on which the layouts depend. Each view begins at the
+        moved. `flags` are the other values that decide the layouts. Each view begins at the
         first element of its tensor."""
         if self._given is None or self._out is not None or self._order is not None:
             return
@@ -205,7 +205,7 @@ class Call:
 
 
 def array_of(op: str, name: str, value: Any) -> Array:
-    """An argument, if it is a tensor or a numpy array; DTypeError if it is neither."""
+    """Return a tensor or a numpy array unchanged; raise DTypeError for anything else."""
     if isinstance(value, (Tensor, np.ndarray)):
         return value
     raise DTypeError(
@@ -236,7 +236,7 @@ def narrowed(op: str, name: str, array: Tensor) -> Tensor: ...
 @overload
 def narrowed(op: str, name: str, array: NDArray) -> NDArray: ...
 def narrowed(op: str, name: str, array: Array) -> Array:
-    """int64 as int32, the dtype in which it is computed.
+    """An argument of int64 as int32, the dtype in which it is computed.
 
     Raises:
         ArgumentError: an element of an array does not fit. For a tensor the next synchronisation
@@ -258,12 +258,13 @@ def narrowed(op: str, name: str, array: Array) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def _name(dtype: np.dtype[Any]) -> str:
-    refuse_process()  # numpy imports something for the name, which fails when Python ends
-    return str(dtype)  # takes some microseconds
+    refuse_process()  # numpy imports a module to make the name, which fails when Python ends
+    return str(dtype)  # this takes some microseconds
 
 
 def _conversion(arg: Arg, array: Array, dtype: str) -> str:
-    """A hint to convert an array that the argument does not take, if its meaning stays.
+    """A hint how to convert an array that the argument does not take, if the conversion keeps its
+    meaning.
 
     An integer mask should become bool, because its 0 and 1 are no logits to be added.
     """

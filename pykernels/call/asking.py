@@ -85,7 +85,8 @@ def supports(
     Raises:
         ArgumentError: function cannot be called.
         BufferStateError: inside a capture or a recorded pass.
-        TypeError: the function has no such parameters; other errors of the caller's own function.
+        TypeError: the function has no such parameters. A function of the caller's may also raise
+            its own errors.
     """
     if not callable(function):
         raise ArgumentError(f"[supports] function must be callable but is {type_name(function)}")
@@ -96,7 +97,7 @@ def supports(
     context = device._context
     with ExitStack() as block:
         trial = block.enter_context(trying(context))
-        for other in living():  # the function may use their tensors
+        for other in living():  # the function may use tensors of any of these devices
             if other is not context and other.thread in (None, threading.get_ident()):
                 block.enter_context(trying(other))
         pause = Scope("pause", None)  # tapes record nothing
@@ -126,7 +127,8 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 class _Values:
-    """Arguments as tensors without memory. Views of one tensor become views of one such tensor."""
+    """Replace tensors in the arguments by tensors without memory. Views of one tensor become views
+    of one replacement."""
 
     def __init__(self, device: Device, trial: Trial, beside_tensors: bool) -> None:
         self._device, self._trial, self._beside = device, trial, beside_tensors

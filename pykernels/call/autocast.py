@@ -57,8 +57,8 @@ class autocast(Block):
 
     Blocks nest; the innermost counts. The state belongs to a context (see `contextvars`): an
     asyncio task that starts inside begins with a copy of the state and keeps it; a thread begins
-    without a state (Python 3.14 can be set to copy it). A program that is captured inside keeps the
-    conversions.
+    without a state (Python 3.14 can be set to copy it). A program that is captured inside the block
+    keeps the conversions.
 
     Args:
         dtype: "float16" and no other.
@@ -95,7 +95,7 @@ def casting() -> Cast | None:
 
 @contextmanager
 def restored(state: Cast | None) -> Iterator[None]:
-    """A block with this state; None converts nothing."""
+    """A block with this state; with None, no arguments are converted."""
     before = _state.get()
     try:
         if state is not None:
@@ -103,7 +103,7 @@ def restored(state: Cast | None) -> Iterator[None]:
         _state.set(state)
         yield
     finally:
-        if _state.get() is state:  # else the block ends in another context
+        if _state.get() is state:  # False if the block ends in another context than it began in
             _state.set(before)
 
 
@@ -147,7 +147,7 @@ def _dtype(a: object) -> str:
 def _converted(a: Any, dtype: str) -> Any:
     if isinstance(a, Tensor):
         return a.astype("float16" if dtype == "float16" else "float32")
-    with np.errstate(over="ignore"):  # as on the device
+    with np.errstate(over="ignore"):  # overflow gives infinity, as on the device
         return a.astype(dtype)
 
 

@@ -19,7 +19,7 @@ from .arrays import MAX_KNOWN, Array, Call
 
 __all__ = ["Made", "Operation", "either"]
 
-# The byte of a tensor at which its view begins, and the layout of the view.
+# Where a view begins in its tensor, in bytes, and the layout of the view.
 Place: TypeAlias = tuple[Layout, int]
 
 
@@ -33,7 +33,7 @@ class Made:
             with copies are not cached.
         options: the kernel's options, if they differ from the function's arguments.
         bits: the two words of each scalar of the kernel that holds the bits of a dtype.
-        after: a function to call after the kernel; such calls are not cached.
+        after: a function that is called after the kernel; calls with it are not cached.
     """
 
     results: dict[str, Tensor | None]
@@ -58,7 +58,7 @@ class Operation:
         names: dict[str, str], results: tuple[str, ...], fixed: dict[str, Any],
         left: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        """`left`: tensors of the kernel that a caller may leave to the rule."""
+        """`left`: tensors of the kernel that the rule supplies if the caller does not."""
         self._kernel, self._rule, self._takes = kernel, rule, takes
         self._names, self._results, self._fixed = names, results, fixed
         args = tuple(
@@ -79,16 +79,17 @@ class Operation:
         """Run the kernel on arrays, and on options that were checked one by one.
 
         Args:
-            arrays: by the function's signature.
-            options: of the function, and constants for its rule.
+            arrays: in the order of the function's signature.
+            options: the function's options, and constants for its rule.
             numbers: the kernel's scalars.
             key: further values that the result of the rule depends on.
-            asked: for each result, True if it is returned.
-            out: the Tensor to write to. Of several, `Call` gets the first and the rule gets all.
+            asked: for each result, True if the caller wants it.
+            out: the Tensor to write to. If there are several, `Call` gets the first of them and the
+                rule gets all.
         """
         for array in arrays:
             take_part = getattr(array, "take_part", None)
-            if take_part is not None:  # quantised weights, which are no tensors
+            if take_part is not None:  # the argument is quantised weights, which are not tensors
                 return take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
         first: Any = out
@@ -120,7 +121,7 @@ class Operation:
 
 
 class _Elsewhere(Exception):
-    """A tensor of the kernel is neither a view of an argument nor of a new result."""
+    """A tensor of the kernel is a view of neither an argument nor a new result."""
 
 
 def _place(role: str, whole: Tensor | None, view: Tensor | None) -> Any:

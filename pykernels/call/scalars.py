@@ -18,7 +18,8 @@ __all__ = ["axes", "bits_of", "choice", "flag", "integer", "integers", "real", "
 
 
 def integer(op: str, name: str, value: Any) -> int:
-    """A value with `__index__` that is not a bool as an int, else ArgumentError."""
+    """An integer (a value with `__index__`, but no bool) as an int; ArgumentError for other
+    values."""
     try:
         return _index(value)
     except TypeError:
@@ -26,7 +27,8 @@ def integer(op: str, name: str, value: Any) -> int:
 
 
 def integers(op: str, name: str, value: Any) -> Any:
-    """An integer or a tuple of them (and of None) as ints; a string is returned unchanged."""
+    """An integer as an int, or a tuple of integers and None as ints; a string is returned
+    unchanged."""
     if isinstance(value, str):
         return value
     try:
@@ -38,27 +40,27 @@ def integers(op: str, name: str, value: Any) -> Any:
 
 
 def axes(op: str, name: str, value: Any) -> Any:
-    """An axis as an int, several as a tuple of ints; None stays None."""
+    """An axis as an int, or several axes as a tuple of ints; None stays None."""
     if value is None or isinstance(value, (tuple, list)):
         return None if value is None else integers(op, name, tuple(value))
     return integer(op, name, value)
 
 
 def _index(value: Any) -> int:
-    if isinstance(value, bool):  # numpy's has no __index__
+    if isinstance(value, bool):  # numpy's bool has no __index__, so this tests Python's bool only
         raise TypeError
     return operator.index(value)
 
 
 def flag(op: str, name: str, value: Any) -> bool:
-    """True or False, also numpy's, else ArgumentError."""
+    """A bool of Python or numpy as a bool; ArgumentError for other values."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ArgumentError(f"[{op}] {name} must be True or False but is {value!r}")
 
 
 def choice(op: str, name: str, value: Any, values: tuple[Any, ...]) -> Any:
-    """One of a few values, else ArgumentError."""
+    """The value, if it is one of the allowed values; else ArgumentError."""
     if isinstance(value, (str, bool, int)) and value in values:
         return value
     *others, last = map(repr, values)
@@ -67,7 +69,7 @@ def choice(op: str, name: str, value: Any, values: tuple[Any, ...]) -> Any:
 
 
 def real(op: str, name: str, value: Any) -> float:
-    """A value with `__float__` or `__index__` as a float, else ArgumentError."""
+    """A value with `__float__` or `__index__` as a float; ArgumentError for other values."""
     number = hasattr(value, "__float__") or hasattr(value, "__index__")
     if not number or isinstance(value, np.complexfloating):
         raise ArgumentError(f"[{op}] {name} must be a real number but is {value!r}")
@@ -86,7 +88,7 @@ def seed_of(op: str, seed: Any) -> int:
 
 
 def bits_of(op: str, value: Any, dtype: DType | DTypeName, name: str = "value") -> tuple[int, int]:
-    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is its
+    """Two words filled with the scalar, converted to `dtype`. Integers must fit. `name` is its
     name in errors."""
     dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
     if not _is_number(value, "biufc" if dt.kind == "c" else "biuf"):
@@ -113,7 +115,7 @@ def bits_of(op: str, value: Any, dtype: DType | DTypeName, name: str = "value") 
 
 
 def _is_number(value: object, kinds: str) -> bool:
-    """True for a Python number, or numpy's of one of these kinds."""
+    """True for a Python number, or for a numpy number of one of these kinds."""
     if isinstance(value, np.generic):
         return value.dtype.kind in kinds
     return isinstance(value, (bool, int, float)) or ("c" in kinds and isinstance(value, complex))
@@ -125,6 +127,6 @@ def _bfloat16(value: float) -> bytes:
     if bits & 0x7FFFFFFF > 0x7F800000:
         return int((bits >> 16) | 0x40).to_bytes(2, "little")
     if float(single) != value:
-        # Rounded to odd, so that only the second rounding counts.
+        # The first rounding is to odd, so that the result is as if rounded only once.
         bits = (bits - (abs(float(single)) > abs(value))) | 1
     return int(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF).to_bytes(2, "little")

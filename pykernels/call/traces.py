@@ -1,4 +1,4 @@
-"""What a call of layer two does while it is traced, and the form in which `again` keeps it."""
+"""Traces a call of a function, and gives the trace the form that `again` keeps."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from pykernels.tensors.quantised import QTensor
 
 __all__ = ["TENSOR", "Kept", "Step", "Trace", "Untraceable", "keep", "planes_of"]
 
-MAX_STEPS = 64  # launches of a kept call
-MAX_WRITTEN = 1 << 12  # bytes that a kept call writes to the device
+MAX_STEPS = 64  # most launches of a kept call
+MAX_WRITTEN = 1 << 12  # most bytes that a kept call writes to the device
 TENSOR: Any = _Tensor  # the class of all tensors
 
 
 class Step(NamedTuple):
     """One launch of a kept call."""
 
-    new: tuple[tuple[int, int, Layout], ...]  # slots of new memory, its bytes and layout
-    views: tuple[tuple[int, int, Layout, int], ...]  # slots, of which slots, layouts, first bytes
+    # for each piece of new memory: its slot, bytes and layout
+    new: tuple[tuple[int, int, Layout], ...]
+    # for each view: its slot, the slot it is a view of, layout, first byte
+    views: tuple[tuple[int, int, Layout, int], ...]
     kernel: Kernel
     options: tuple[Any, ...]
     scalars: tuple[float, ...]
-    pick: Callable[[list[Any]], tuple[Any, ...]]  # its tensors among the slots
-    last: tuple[int, ...]  # slots that no later launch uses
+    pick: Callable[[list[Any]], tuple[Any, ...]]  # picks the launch's tensors from the slots
+    last: tuple[int, ...]  # the slots that no later launch uses
 
 
 class Kept(NamedTuple):
-    """A kept call. Its slots hold the tensors of a call like it: the arguments first, then
-    constants, new memory and views; the last slot holds None."""
+    """A kept call. When the call is repeated, its slots hold the arguments first, then constants,
+    new memory and views; the last slot holds None."""
 
-    caps: object  # the plans of another table may need other launches
+    caps: object  # with another tuning table, plans may make other launches
     constants: tuple[tuple[int, Callable[[], Storage | None], int, Layout], ...]
-    more: tuple[None, ...]  # the slots after the arguments
+    more: tuple[None, ...]  # empty slots that follow the arguments
     steps: tuple[Step, ...]
-    new: tuple[tuple[int, int, Layout], ...]  # what only the result needs
+    # memory and views that only the result uses, in the form of `Step`
+    new: tuple[tuple[int, int, Layout], ...]
     views: tuple[tuple[int, int, Layout, int], ...]
     result: Any  # a slot, or a function and the forms of its arguments
 
@@ -55,9 +58,9 @@ class Trace:
     """The allocations and launches of a call while it runs."""
 
     def __init__(self) -> None:
-        self.whole = True  # False: it did something else, too
+        self.whole = True  # False if the call did more than allocate, launch and write
         self.new: dict[weakref.ref[Storage], int] = {}
-        self.written: dict[weakref.ref[Storage], Storage] = {}  # by the host
+        self.written: dict[weakref.ref[Storage], Storage] = {}  # storages that the host wrote
         self.launches: list[tuple[tuple[Any, ...], list[Any], tuple[float, ...]]] = []
 
     def allocated(self, storage: Storage, nbytes: int) -> None:
@@ -66,7 +69,8 @@ class Trace:
     def launched(
         self, key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...]
     ) -> None:
-        # Storages by weak references, so that the call's memory is reused as without a trace.
+        # The trace has only weak references to storages, so that the call's memory is reused as it
+        # is without a trace.
         seen = [None if t is None else (weakref.ref(t._storage), t._offset, t._layout)
                 for t in tensors]  # fmt: skip
         self.launches.append((key, seen, scalars))
@@ -76,7 +80,7 @@ class Trace:
         self.whole &= nbytes <= MAX_WRITTEN
 
     def spoil(self) -> None:
-        """The call needs the host."""
+        """Note that the call needs the host, so it cannot be repeated."""
         self.whole = False
 
 
@@ -97,14 +101,15 @@ class _Slots:
             for i, t in zip(places, used, strict=True)
         }
         self._arguments = frozenset(self._bases)
-        self._known: dict[tuple[int, Layout, int], int] = {}  # slots of views
+        self._known: dict[tuple[int, Layout, int], int] = {}  # the slot of each known view
         self.constants: list[tuple[int, Callable[[], Storage | None], int, Layout]] = []
-        self.new: list[tuple[int, int, Layout]] = []  # of the step that is looked at
+        # new memory of the step that is being converted
+        self.new: list[tuple[int, int, Layout]] = []
         self.views: list[tuple[int, int, Layout, int]] = []
         self.last: dict[int, int] = {}  # the last step that uses a slot, or a view of it
 
     def own(self, at: weakref.ref[Storage]) -> bool:
-        """True for memory of an argument, or memory that the call made."""
+        """True if the memory belongs to an argument, or if the call made it."""
         return at in self._arguments or at in self._trace.new
 
     def slot(self, at: weakref.ref[Storage], offset: int, lay: Layout, step: int) -> int:
@@ -134,7 +139,7 @@ class _Slots:
         return found
 
     def taken(self) -> tuple[tuple[tuple[int, int, Layout], ...], Any]:
-        """New memory and new views since the last call of this."""
+        """The new memory and the new views since `taken` was last called."""
         found = tuple(self.new), tuple(self.views)
         self.new, self.views = [], []
         return found
@@ -143,7 +148,7 @@ class _Slots:
 def keep(
     trace: Trace, given: Sequence[Any], used: Sequence[Tensor], result: Any, caps: object
 ) -> Kept:
-    """What a call did, in a form that is repeated."""
+    """The kept form of what a call did."""
     if not trace.whole or len(trace.launches) > MAX_STEPS:
         raise Untraceable
     slots = _Slots(trace, given, used)
@@ -152,7 +157,7 @@ def keep(
         kernel: Kernel = key[0]
         for arg, t in zip(kernel.args, tensors, strict=True):
             if t is not None and arg.role == "out" and not slots.own(t[0]):
-                raise Untraceable  # it changes a constant
+                raise Untraceable  # the call changes a constant
         places = [-1 if t is None else slots.slot(t[0], t[1], t[2], i) for t in tensors]
         steps.append((*slots.taken(), kernel, key[1], scalars, places))
 
@@ -177,13 +182,14 @@ def keep(
     made = []
     for i, (fresh, seen, kernel, options, scalars, places) in enumerate(steps):
         ends = tuple([slot for slot, last in slots.last.items() if last == i])
-        pick = itemgetter(*places, -1)  # of several slots it returns a tuple
+        pick = itemgetter(*places, -1)  # with several items, itemgetter returns a tuple
         made.append(Step(fresh, seen, kernel, options, scalars, pick, ends))
     more = (None,) * (slots.count + 1 - len(given))
     return Kept(caps, tuple(slots.constants), more, tuple(made), new, views, form)
 
 
 def _lasting(trace: Trace, at: weakref.ref[Storage]) -> Callable[[], Storage | None]:
-    """The storage of a constant. The device owns it, or this function, if the call wrote it."""
+    """A function that returns the storage of a constant. The device owns the storage, or the
+    function owns it if the call wrote it."""
     storage = trace.written.get(at)
     return at if storage is None else lambda: storage

@@ -5,8 +5,8 @@
      "facts": [{...}],        distinct sets of bindings, params, workgroup size and so on
      "variants": {"T=f32 … mode=read": "HEAD BODY FACTS"}}
 
-A text is its head and its body; `enable subgroups;` precedes them if its facts name that feature
-and the dialect is Tint's. `4_kernels.js` reads these files.
+A text consists of a head and a body. `enable subgroups;` precedes them if the facts name that
+feature and the dialect is Tint's. `4_kernels.js` reads these files.
 """
 
 from __future__ import annotations

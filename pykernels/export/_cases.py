@@ -1,4 +1,5 @@
-"""Calls to try: cases/FAMILY/KERNEL.toml has small calls for tests and large calls for the page.
+"""Reads calls to try: cases/FAMILY/KERNEL.toml has small calls for tests and large calls for the
+page.
 
     test = ["x=f32[3,17] scale=0.5", …]      tensors and scalars, written as for `--shape`
     page = ["x=f32[4096,1024]", …]
@@ -8,7 +9,7 @@
     o = "result of attention.attention o"   what a function of pykernels.reference returns for the
                                              other tensors, or an attribute of it; not on the page
 
-`recorded_only = "why"` keeps the kernel's plan from being translated into JavaScript.
+With `recorded_only = "why"`, the kernel's plan is not translated into JavaScript.
 
 Each number is a hash of its position, so that the page computes the same numbers.
 """
@@ -35,7 +36,8 @@ from ._layouts import Request, parse
 __all__ = ["Cases", "Fill", "arrays", "cases", "fills", "where"]
 
 Array = np.ndarray[Any, Any]
-# Steps between distinct rows: one of them has no factor in common with the number of rows.
+# Steps for choosing distinct rows: for any number of rows, at least one step has no common factor
+# with it.
 _STEPS = (7919, 104729, 611953)
 
 
@@ -48,18 +50,18 @@ class Cases:
 
 @dataclass(frozen=True)
 class Fill:
-    """The elements of a tensor: `seed` for random numbers, `below` for integers, `step` for
-    distinct numbers."""
+    """How the elements of a tensor are made: `seed` is for random numbers, `below` for integers,
+    `step` for distinct numbers."""
 
     seed: int
     below: int = 0
     step: int = 0
-    of: str = ""  # a function of the reference
+    of: str = ""  # the name of a function of the reference
 
     def array(self, lay: Layout) -> Array:
         """The elements in C order."""
         dtype = numpy_dtype(lay.dtype.name)
-        if lay.dtype.kind == "c":  # as real and imaginary parts
+        if lay.dtype.kind == "c":  # complex numbers are filled as real and imaginary parts
             parts = self.array(contiguous_layout((lay.size, 2), DTYPES["float32"]))
             return parts.view(dtype).reshape(lay.shape)
         i = np.arange(lay.size, dtype=np.uint64)
@@ -69,7 +71,7 @@ class Fill:
         found: Array
         if self.below:
             found = u % np.uint32(self.below)
-        elif lay.dtype.kind == "f":  # as many bits as the dtype holds exactly
+        elif lay.dtype.kind == "f":  # a number with as many bits as the dtype holds exactly
             bits = {"float32": 24, "float16": 11, "bfloat16": 8}[lay.dtype.name]
             found = (u >> np.uint32(32 - bits)).astype(np.float64) / 2 ** (bits - 1) - 1
         elif lay.dtype.kind == "b":
@@ -124,10 +126,11 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
 
 
 def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Calls of an operation that is a row of a table: whole vectors, other sizes, strides."""
+    """Calls for an operation that is a row of a table: with whole vectors, with other sizes, and
+    with strides."""
     inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
     takes = {t["name"]: t["dtypes"] for t in facts["tensors"]}
-    dtypes = takes[inputs[-1]]  # the first input may be a condition
+    dtypes = takes[inputs[-1]]  # take the last input, because the first input may be a condition
 
     def call(dtype: str, shape: str, **others: str) -> str:
         kinds = {n: dtype if dtype in takes[n] else takes[n][0] for n in (*inputs, "dst")}

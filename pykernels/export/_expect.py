@@ -22,7 +22,8 @@ _TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e
 def results(
     request: Request, facts: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Each output by `pykernels.reference`: in its dtype if it is exact, else in float64."""
+    """Each output, computed by `pykernels.reference`: in its own dtype if it is exact, else in
+    float64."""
     written = [t for t in facts["tensors"] if t["role"] == "out" and t["name"] in arrays]
     outputs = [t["name"] for t in sorted(written, key=lambda t: bool(t["optional"]))]
     inputs = [
@@ -35,7 +36,8 @@ def results(
     named: dict[str, Any] = {n: arrays[n] for n in optional if n in arrays}
     named |= request.given
     named |= {k: v for k, v in {"dtype": dst.dtype, "shape": dst.shape}.items() if k in known}
-    named |= {n: arrays[n] for n in outputs if n in known}  # their values before the call
+    # outputs that are also inputs: their values before the call
+    named |= {n: arrays[n] for n in outputs if n in known}
     found = meaning(*inputs, **named)
     found = found if isinstance(found, tuple) else (found,)
     return {name: np.asarray(a) for name, a in zip(outputs, found, strict=False)}
@@ -48,14 +50,14 @@ def tolerance(dtype: np.dtype[Any], exact: bool) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Agreement:
-    bad: int  # elements that differ by more than is allowed
+    bad: int  # the number of elements that differ by more than is allowed
     worst: float
     first: tuple[int, ...] = ()
 
 
 def agree(got: Array, want: Array) -> Agreement:
     """Compare an output with the reference: bit for bit if both have the same dtype."""
-    if got.dtype.kind == "c":  # as real and imaginary parts
+    if got.dtype.kind == "c":  # complex numbers are compared as real and imaginary parts
         return agree(*[np.stack([a.real, a.imag], -1) for a in (got, want)])
     if want.dtype == got.dtype:
         bits = f"u{got.dtype.itemsize}"

@@ -40,7 +40,8 @@ BUILTINS = {
     "tuple", "zip", "bool", "id", "divmod", "frozenset", "filter",
 }  # fmt: skip
 _GENERIC = {"dict", "frozenset", "list", "set", "tuple"}
-# Functions, besides built-ins, that spec expressions call in `step`; others only count work.
+# Functions, besides built-ins, that spec expressions may call in `step`; other functions only count
+# work.
 OF_STEPS = {"cdiv", "dtype"}
 # The parts of Python's modules that the runtimes of the other languages define.
 MODULES = {
@@ -149,7 +150,7 @@ class Expressions:
         if isinstance(called, ast.Subscript) and isinstance(called.value, ast.Name):
             if called.value.id not in _GENERIC:
                 raise self.refuse(node)
-            called = called.value  # list[int]() is list()
+            called = called.value  # list[int]() means list()
         if isinstance(called, ast.Attribute):
             return ["method", self.owner(called), called.attr, args, named]
         return ["call", self.value(called), args, named]

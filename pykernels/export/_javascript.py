@@ -27,7 +27,8 @@ _FLAGS = {"aligned", "columns_apart", "repeats", "vec", "vectorizable"}
 _OF_VIEWS = {*_FLAGS, "as_rank", "broadcast_to", "with_layout"}
 # Functions of JavaScript, which take their arguments by position.
 _DIRECT = {f"py.{name}" for name in BUILTINS | OF_STEPS}
-_OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}  # for operands without keywords
+# replace these calls if there are no keyword arguments
+_OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}
 # Names that Python allows but JavaScript reserves, and names that the module itself uses.
 _RESERVED = {
     "arguments", "case", "catch", "const", "debugger", "default", "delete", "do", "enum", "eval",
@@ -44,17 +45,17 @@ def safe(name: str) -> str:
 
 
 def expression(text: str, *, test: bool = False) -> str:
-    """JavaScript for the value of a spec's expression, or with `test` for its truth."""
+    """JavaScript for the value of a spec's expression, or, with `test`, for its truth."""
     node = spec_expression(text)
     return _test(node) if test else _value(node)
 
 
 def plan_object(name: str) -> str:
-    """The name of a module of plans in JavaScript."""
+    """The JavaScript name of a module of plans."""
     return "plans." + name.replace(".", "$")
 
 
-@functools.lru_cache(maxsize=1024)  # many kernels share a module
+@functools.lru_cache(maxsize=1024)  # cached, because many kernels share a module
 def plan_module(of: Module) -> str:
     """The JavaScript of a module of plans."""
     lines = [line for node in of.body for line in _statement(node)]
@@ -235,7 +236,8 @@ def _assign(target: Node, value: str) -> str:
 
 
 def _pattern(target: Node) -> str:
-    """A target as an array pattern; nested targets are unpacked by `_shape` beforehand."""
+    """A target as an array pattern; `_shape` says how nested targets are taken apart before
+    that."""
     if target[0] == "to":
         return _value(target[1])
     if target[0] == "star":
@@ -244,7 +246,8 @@ def _pattern(target: Node) -> str:
 
 
 def _shape(target: Node) -> str:
-    """The parts of a value: numbers for names, "*" for a starred name, lists inside."""
+    """The shape of a target that takes a value apart: numbers stand for names, "*" for a starred
+    name, and lists for nested targets."""
     if target[0] == "parts":
         return f"[{', '.join(map(_shape, target[1]))}]"
     return '"*"' if target[0] == "star" else "1"
@@ -268,7 +271,7 @@ def _if(test: Node, body: list[Node], other: list[Node]) -> list[str]:
 
 
 def _augment(target: Node, op: str, left: Node, right: Node) -> list[str]:
-    name = "grow" if op == "add" else op  # a list grows in place
+    name = "grow" if op == "add" else op  # += changes a list in place
     return [_assign(target, f"py.{name}({_value(left)}, {_value(right)})")]
 
 

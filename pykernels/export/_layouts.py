@@ -1,4 +1,4 @@
-"""Calls as text, for `--shape` and for the files in cases/FAMILY/.
+"""Reads calls that are written as text, for `--shape` and for the files in cases/FAMILY/.
 
     x=f32[8,1000] dst=f32[8,1000] scale=0.5
     a=f32[64,32]:1,64 b=f32[16,32] dst=f32[16,64] activation=relu     strides in elements behind :
@@ -30,7 +30,7 @@ class Request:
     kernel: str
     layouts: dict[str, Layout]
     given: dict[str, Any]
-    shares: dict[str, str]  # for an output: the input whose memory it shares
+    shares: dict[str, str]  # for an output, the name of the input whose memory it shares
     text: str
 
 

@@ -32,7 +32,7 @@ def page_files(
     known: Mapping[str, Any],
     chosen: Callable[[Cases], list[Request]] = lambda c: c.page,
 ) -> tuple[dict[str, str], list[Request]]:
-    """The files, and the calls whose plans the export must record for them."""
+    """The files of the page, and the calls whose plans the export must record for it."""
     entries, requests = [], []
     for name in kernels:
         found = cases(name, known[name])
@@ -107,7 +107,7 @@ def _expected(want: Array, before: Array) -> dict[str, Any]:
         places = np.zeros(0, np.int64)
     return {
         "places": places.tolist(),
-        # JSON has no NaN and no infinity: they are texts, which Number() converts back.
+        # JSON has no NaN and no infinity, so they become texts, which Number() converts back.
         "values": [float(v) if np.isfinite(v) else _number(v) for v in wide[places]],
         "share": share,
         "floor": allowed,

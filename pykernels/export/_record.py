@@ -1,4 +1,5 @@
-"""Plans of concrete layouts, computed by the Python plan and written down for a replay."""
+"""Records plans: the Python plan computes the steps for concrete layouts, and they are stored for a
+replay."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ __all__ = ["CAPS", "DEFAULT_TUNING", "caps_data", "plan_key", "record", "step_da
 
 # A page runs on any GPU.
 DEFAULT_TUNING = "generic-small"
-# The caps of every WebGPU device; a recorded plan must not depend on more. f16 is decided by the
-# dtypes.
+# The caps that every WebGPU device has, because a recorded plan must not need more. The dtypes
+# decide whether f16 is needed.
 CAPS = Caps(
     f16=True,
     subgroups=False,
@@ -47,7 +48,7 @@ def caps_data(caps: Caps) -> dict[str, Any]:
 
 
 def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[str, Any]:
-    """The steps of one call, as the manifest holds them."""
+    """The steps of one call, in the form of the manifest."""
     kernel: Kernel = importlib.import_module(f"pykernels._generated.kernels.{facts['of']}").KERNEL
     _check(request, facts)
     views: list[View | None] = []
@@ -56,7 +57,7 @@ def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[s
         if lay is None:
             views.append(None)
             continue
-        # The lowest byte is 0; a page may bind it at any multiple of 256.
+        # The lowest byte of a tensor counts as 0; a page may bind it at any multiple of 256.
         views.append(View(slot, lay.dtype, lay.shape, lay.strides, 0))
         if lay.lo < 0:
             raise ArgumentError(
@@ -87,7 +88,7 @@ def plan_key(request: Request, facts: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    """As JSON.stringify writes it."""
+    """Write numbers in the way of JSON.stringify."""
     if isinstance(value, (list, tuple)):
         return f"[{','.join(map(_json, value))}]"
     if isinstance(value, float) and math.isfinite(value):
@@ -122,7 +123,7 @@ def _check(request: Request, facts: Mapping[str, Any]) -> None:
 
 
 def step_data(step: Step) -> dict[str, Any]:
-    """A step as JSON holds it."""
+    """A step in the form of the manifest."""
     found = {
         "body": step.body.name,
         "axes": list(step.axes),

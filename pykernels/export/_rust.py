@@ -1,4 +1,5 @@
-"""Writes a crate that runs kernels on the crate `wgpu`: plans as trees, which it evaluates."""
+"""Writes a crate that runs kernels on the crate `wgpu`. It contains plans as syntax trees and
+evaluates them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from ._write import (
 
 __all__ = ["collect_crate"]
 
-# Expressions in the data of a body's `step` (codegen/javascript.py).
+# The keys of a body's `step` data that hold expressions (codegen/javascript.py).
 _OF_TENSORS = ("vec", "bind", "when", "index")
 _KEYWORDS = {
     "as", "async", "await", "box", "break", "const", "continue", "do", "dyn", "else", "enum",
@@ -48,8 +49,8 @@ def collect_crate(
     tuning: str = DEFAULT_TUNING,
     watch: Watch = lambda label, items: items,
 ) -> Export:
-    """The crate of these kernels: any layout, with all variants or those of `dtypes` (short names).
-    Its plans use the table `tuning`.
+    """The crate of these kernels, for any layout. It has all variants, or only the variants of
+    `dtypes` (short names), and its plans use the tuning table `tuning`.
 
     ArgumentError if the plan of a kernel is not translated: a crate has no recorded plans.
     """
@@ -113,7 +114,8 @@ def _kernel(own: dict[str, Any]) -> dict[str, Any]:
         "scalars": own["scalars"],
         "options": own["options"],
         "of": own["of"],
-        "named": bool(own["plan"]),  # a plan of several kernels takes the name of its own
+        # True if kernels share the plan, which then gets the name of the kernel
+        "named": bool(own["plan"]),
         "module": plan_of(own) if own["planned"] else "",
         "body": own["body"],
         "fixed_axes": list(own["fixed_axes"].items()),
@@ -121,7 +123,7 @@ def _kernel(own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _body(step: Mapping[str, Any]) -> dict[str, Any]:
-    """A body's entry of data/bodies.json: its expressions as trees."""
+    """A body's entry in data/bodies.json, with expressions as trees."""
 
     def tree(text: str) -> Any:
         return spec_expression(text) if text else None

@@ -1,7 +1,7 @@
-"""Reads plan modules (pure functions over integers, tuples and views) as trees.
+"""Reads plan modules (pure functions of integers, tuples and views) as syntax trees.
 
-`_javascript.py` and `_rust.py` write the trees for their languages. The nodes of expressions stand
-in `_expressions.py`; those of statements are
+`_javascript.py` and `_rust.py` write the trees for their languages. `_expressions.py` lists the
+nodes of expressions. The nodes of statements are
 
     ["define", name, def node]  ["class", its parts by name]
     ["assign", target, value]  ["augment", target, operator, left, right]
@@ -9,7 +9,7 @@ in `_expressions.py`; those of statements are
     ["if", test, body, else]  ["while", test, body]  ["for", target, iterable, body]
     ["try", body, handler]  ["break"]  ["continue"]
 
-An unknown construct raises `NotTranslated`; the kernel's plans are recorded then.
+An unknown construct raises `NotTranslated`; then the export records the kernel's plans.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _OWN = {
     "repeated",
 }  # fmt: skip
 _OURS = ("pykernels.tensors.layout", "pykernels.steps", "pykernels.dtypes", "pykernels.wgsl.watch")
-_NOT_RUN = ("candidates",)  # functions that only `Device.explain` calls
+_NOT_RUN = ("candidates",)  # plans never call these functions; only `Device.explain` does
 _TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")
 
 
 def _run(tree: ast.Module) -> ast.Module:
-    """A module without functions that no plan calls, directly or through other functions."""
+    """The module without the functions that no plan calls, directly or through other functions."""
     gone = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in _NOT_RUN]
     if not gone:
         return tree
@@ -50,9 +50,10 @@ def _run(tree: ast.Module) -> ast.Module:
     return tree
 
 
-@dataclass(frozen=True, eq=False)  # a key of caches, by identity
+@dataclass(frozen=True, eq=False)  # caches use it as a key, by identity
 class Module:
-    """A module of plans: its name ("matmul.select"), the names that it binds, its statements."""
+    """A module of plans: its name ("matmul.select"), the names that it binds, and its
+    statements."""
 
     name: str
     names: list[str]
@@ -71,7 +72,7 @@ def translate(name: str, folder: Path, done: dict[str, Module]) -> None:
     done[name] = translated
 
 
-@functools.lru_cache(maxsize=1024)  # many kernels share a module
+@functools.lru_cache(maxsize=1024)  # cached, because many kernels share a module
 def _translated(name: str, folder: Path, text: str) -> tuple[tuple[str, ...], Module]:
     """The modules that a module imports, and its tree."""
     tree, writer, others = _run(ast.parse(text)), _Writer(name, folder), list[str]()
@@ -91,12 +92,12 @@ def _file(name: str, folder: Path) -> Path:
 
 
 class _Writer(Expressions):
-    """One module of a folder of plans."""
+    """Translates one module of a folder of plans."""
 
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
         self.folder = folder
-        self.line = 1  # of the import that is read
+        self.line = 1  # the line of the import that is read
 
     # -- modules ----------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class _Writer(Expressions):
         return [made for node in body if (made := self.statement(node))]
 
     def statement(self, node: ast.stmt) -> Node:
-        """A statement; [] for one that does nothing."""
+        """The node of a statement; [] if the statement does nothing."""
         method = getattr(self, f"_{type(node).__name__}", None)
         try:
             if method is None:
@@ -286,7 +287,7 @@ class _Writer(Expressions):
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The nodes of a body that belong to no inner function, class or comprehension."""
+    """The nodes of a body, without those in inner functions, classes and comprehensions."""
     queue: list[ast.AST] = list(body)
     while queue:
         node = queue.pop()

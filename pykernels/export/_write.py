@@ -39,7 +39,7 @@ PARTS = [f"module/{name}.js" for name in ("0_values", "1_views", "2_steps", "3_c
 
 @dataclass(frozen=True)
 class Export:
-    """The files of an export by name, and the kernels that launch no layout at all."""
+    """The files of an export by name, and the kernels that cannot launch any layout."""
 
     files: dict[str, str]
     manifest: dict[str, Any]
@@ -73,12 +73,12 @@ def collect(
 ) -> Export:
     """The export of these kernels, with `extra` files; `watch` wraps the long loop.
 
-    With `joined` the module contains the manifest and the texts, and reads no files.
+    With `joined`, the module itself contains the manifest and the texts, so it reads no files.
 
-    A kernel with `requests` launches their layouts, by recorded plans, and gets the variants that
-    these plans use. Without requests, or with `everything`, it launches any layout if its plan is
-    translated into JavaScript, and gets all variants, or the variants of `dtypes` (short names).
-    All plans use the table `tuning`, a name or a file.
+    A kernel with `requests` launches only the layouts in them. It uses recorded plans and gets the
+    variants that these plans use. Without requests, or with `everything`, a kernel launches any
+    layout if its plan can be translated into JavaScript. It then gets all variants, or the variants
+    of `dtypes` (short names). All plans use the tuning table `tuning`, given as a name or a file.
 
     `shown` are calls that the page makes: they are recorded if the kernel uses recorded plans.
     """
@@ -172,7 +172,8 @@ def collect(
 def variants_of(
     built: dict[str, Any], source: dict[str, Any], name: str, dtypes: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """The bodies of a kernel that launches any layout, and their variants, or those of `dtypes`."""
+    """For a kernel that launches any layout, its bodies and their variants; with `dtypes`, only the
+    variants of these dtypes."""
     kernel = built["kernels"][name]
     named = kernel["bodies"] + _bodies_of(live_plan(source["kernels"][name]) or {})
     own = [b for b in dict.fromkeys(named) if b in source["bodies"]]
@@ -181,7 +182,8 @@ def variants_of(
         if entry["body"] in own
         and belongs({**kernel, "bodies": own}, entry)
         and _of_dtypes(built, entry, dtypes)
-        and SUBGROUP_MATRIX.name not in entry["features"]  # neither pages nor naga can use it
+        # neither pages nor naga can use matrix units
+        and SUBGROUP_MATRIX.name not in entry["features"]
     ]  # fmt: skip
     return own, found
 
@@ -202,7 +204,8 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
 
 
 def plan_trees(facts: dict[str, Any]) -> dict[str, Module] | None:
-    """The modules of a kernel's plan as trees; {} and None as of `live_plan`."""
+    """The modules of a kernel's plan as trees; {} and None have the same meaning as in
+    `live_plan`."""
     done: dict[str, Module] = {}
     if facts["planned"]:
         if _cases.table(facts["of"], facts).get("recorded_only"):
@@ -242,8 +245,8 @@ def runtime(texts: Sequence[str]) -> list[str]:
 
 
 def _called(texts: Sequence[str]) -> str:
-    """The functions of module/called.js that these texts call, and the functions that those
-    call."""
+    """The functions of module/called.js that these texts call, directly or through other
+    functions."""
     title = "// -- what Python means " + "-" * 76
     blocks = re.split(r"^(?=/\*\*|py\.)", static("module/called.js"), flags=re.MULTILINE)
     found: dict[str, str] = {}
@@ -267,7 +270,8 @@ def module(
     source = generated()
     found = (plan.items() for plan in live.values() if plan)
     translated = {name: text for plan in found for name, text in plan}
-    made = [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
+    # the plans read the configurations of these bodies
+    made = [source["bodies"][b]["js"] for b in bodies]
     made += [static("module/5_python.js"), *translated.values()] if translated else []
     parts = [*runtime(made), "// -- generated from the specs " + "-" * 69 + "\n", *made]
     for name in kernels:
@@ -315,11 +319,11 @@ def _bodies_type(bodies: Sequence[str]) -> str:
 
 
 def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
-    """Write the files; other files in the folder stay.
+    """Write the files; other files in the folder are kept.
 
-    ArgumentError, before anything is written, if a file would be replaced that an export did not
-    write or that was changed since, or if a link is in its place or on the path from the folder to
-    it. With `force` such a file is replaced, and so is a link in its place.
+    Raises ArgumentError before anything is written if a file to replace was not written by an
+    export or was changed since, or if a link is at its place or on the path to it. With `force`
+    such a file is replaced, and so is a link in its place.
     """
     if not force:
         ours = _hashes(folder)
@@ -339,7 +343,8 @@ def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """The hashes of the files that an export has written there, from its manifest."""
+    """The hashes of the files that an earlier export has written to the folder, from its
+    manifest."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         return {**manifest["files"], "manifest.json": ""}
@@ -348,7 +353,8 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _alien(folder: Path, name: str, text: str, ours: dict[str, str]) -> str:
-    """The reason not to replace a file or link by a file of the export; "" if there is none."""
+    """The reason why a file or link must not be replaced by a file of the export; "" if it may
+    be."""
     path = folder / name
     links = [p for p in (path, *path.parents) if p.is_symlink() and p.is_relative_to(folder)]
     if any(p != folder for p in links):

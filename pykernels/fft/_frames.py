@@ -40,13 +40,14 @@ def stft(
     Args:
         x: Tensor or numpy array (..., samples), float32.
         n_fft: The length of a frame.
-        hop_length: The distance of frames; None is n_fft // 4.
+        hop_length: The distance between the starts of frames; None is n_fft // 4.
         win_length: The length of the window, which lies in the middle of a frame; None is n_fft.
         window: Tensor or numpy array (win_length,), float32; None is ones.
-        center: Pad x by n_fft // 2 on both sides, so that frame t is centred at t hop_length.
+        center: True pads x by n_fft // 2 on both sides, so that frame t is centred at t hop_length.
         pad_mode: How `pk.pad` pads x.
-        normalized: Divide by the root of n_fft.
-        onesided: Return the first n_fft // 2 + 1 frequencies, which the others follow from.
+        normalized: True divides by the root of n_fft.
+        onesided: True returns only the first n_fft // 2 + 1 frequencies, because all others follow
+            from these.
 
     Returns:
         complex64 (..., frequencies, frames).
@@ -85,16 +86,18 @@ def istft(
     window: Array | None = None, center: bool = True, normalized: bool = False,
     onesided: bool = True, length: int | None = None,
 ) -> Array:  # fmt: skip
-    """The signal whose `stft` is nearest to x by least squares (torch.istft): the frames times the
-    window are added, and the sum is divided by the sum of the windows' squares.
+    """The signal whose `stft` is nearest to x by least squares (torch.istft). The frames are
+    multiplied by the window and added, and the sum is divided by the sum of the windows' squares.
 
     Args:
         x: Tensor or numpy array (..., frequencies, frames), complex64.
         n_fft, hop_length, win_length, window, center, normalized, onesided: As in `stft`.
-        length: The number of samples: the result is cut, or zeros follow it. None is the whole.
+        length: The number of samples: the result is cut, or zeros follow it. None means all
+            samples.
 
     Returns:
-        float32 (..., samples). Samples that no window covers are 0; torch refuses them.
+        float32 (..., samples). Samples that no window covers are 0, whereas torch raises an error
+        for them.
 
     Raises:
         ShapeError: x has another number of frequencies, or the window has another length.
@@ -110,7 +113,8 @@ def istft(
         raise ShapeError(f"[{op}] x must be (..., {count}, frames) but has shape {t.shape}")
     norm: Any = "ortho" if flag(op, "normalized", normalized) else None
     lead, number = t.shape[:-2], t.shape[-1]
-    kept = t[..., : size // 2 + 1, :]  # of both sides the first decides, as x must be symmetric
+    # only the first half of the spectrum counts, because x must be symmetric
+    kept = t[..., : size // 2 + 1, :]
     frames: Any = irfft(kept, size, axis=-2, norm=norm)
     weights = _window(op, t, window, size, held)
     if weights is None:
@@ -150,7 +154,7 @@ def _lengths(op: str, n_fft: int, hop: int | None, held: int | None) -> tuple[in
 
 
 def _window(op: str, t: Tensor, window: Array | None, size: int, held: int) -> Tensor | None:
-    """The window of a frame, with zeros on both sides."""
+    """The window of a frame, padded with zeros on both sides."""
     if window is None and held == size:
         return None
     if window is None:

@@ -44,20 +44,20 @@ def fft(
 
     Args:
         x: Tensor or numpy array, complex64 or float32; other real dtypes are converted.
-        n: The length: x is cut, or zeros follow it. None is the size of the axis.
+        n: The length: x is cut, or zeros follow it. None means the size of the axis.
         axis: The axis.
-        norm: "backward" (as None) divides inverse transforms by n, "forward" divides forward
-            transforms, "ortho" divides both by the root of n.
+        norm: "backward" (the same as None) divides inverse transforms by n, "forward" divides
+            forward transforms, "ortho" divides both by the root of n.
         out: The Tensor to write to, complex64; None makes one.
 
     Returns:
         complex64, with n elements along the axis: a Tensor for a Tensor, else a numpy array.
 
     Raises:
-        ArgumentError: n is below 1, or another norm.
+        ArgumentError: n is below 1, or norm is unknown.
         ShapeError: the axis does not exist, or `out` has another shape.
-        DTypeError: x has no number dtype, or `out` is not complex64.
-        LimitError: a length above 2^30.
+        DTypeError: the dtype of x is not a dtype of numbers, or `out` is not complex64.
+        LimitError: the length is above 2^30.
     """
     return _along("fft", x, n, axis, norm, out)
 
@@ -66,7 +66,7 @@ def ifft(
     x: Array, n: int | None = None, axis: int = -1, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `fft` along an axis; arguments as there."""
+    """The inverse of `fft` along an axis; arguments are the same as in `fft`."""
     return _along("ifft", x, n, axis, norm, out)
 
 
@@ -74,8 +74,7 @@ def rfft(
     x: Array, n: int | None = None, axis: int = -1, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The first n // 2 + 1 elements of the transform of real numbers, which the other elements
-    follow from; arguments as in `fft`, but x must be real."""
+    """The first n // 2 + 1 elements of the transform of real numbers; the other elements follow from these. Arguments are the same as in `fft`, but x must be real."""
     return _along("rfft", x, n, axis, norm, out)
 
 
@@ -121,7 +120,7 @@ def _launched(op: str, t: Tensor, result: Tensor, length: int, at: int, norm: No
 
 
 def _named(op: str) -> Kernel:
-    """The kernel under the name of a function, for its errors."""
+    """The kernel under the name of a function, which then appears in errors."""
     found = _KERNELS.get(op)
     if found is None:
         x, *others = _fft.KERNEL.args
@@ -146,7 +145,7 @@ def _number(op: str, x: Array) -> Array:
 
 
 def _length(op: str, t: Tensor, n: int | None, at: int, of_half: bool) -> int:
-    """The length of a transform; `of_half`: of half a spectrum."""
+    """The length of a transform; with `of_half`, the transform of half a spectrum."""
     if n is None:
         n = 2 * (t.shape[at] - 1) if of_half else t.shape[at]
     length = integer(op, "n", n)
@@ -173,8 +172,8 @@ def fftn(
 
     Args:
         x: As in `fft`.
-        s: The lengths, one for each axis; None, or -1 for an axis, are the sizes of x.
-        axes: The axes; None is all, or with s the last len(s).
+        s: The lengths, one for each axis; None, or -1 for an axis, means the size of x.
+        axes: The axes; None means all axes, or, if s is given, the last len(s) axes.
         norm: As in `fft`, for each axis.
         out: The Tensor to write to; None makes one.
     """
@@ -185,7 +184,7 @@ def ifftn(
     x: Array, s: Ints | None = None, axes: Ints | None = None, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `fftn`; arguments as there."""
+    """The inverse of `fftn`; arguments are the same as in `fftn`."""
     return _over("ifftn", x, s, axes, norm, out)
 
 
@@ -302,7 +301,7 @@ def fftfreq(n: int, d: float = 1.0, *, device: Device | None = None) -> Tensor:
 
     Args:
         n: The length.
-        d: The distance of neighbours.
+        d: The distance between neighbouring samples.
         device: The Device; None is the default device.
     """
     length, step = _spaced("fftfreq", n, d)
@@ -327,7 +326,8 @@ def _device(device: Device | None) -> Device:
 
 
 def fftshift(x: Array, axes: int | Ints | None = None) -> Array:
-    """The elements with frequency 0 in the middle of the axes; None is all of them."""
+    """The elements rearranged so that frequency 0 is in the middle of the axes; None means all
+    axes."""
     return _shifted("fftshift", x, axes, 1)
 
 

@@ -2,9 +2,9 @@
 
 If all arguments are numpy arrays, the result is a numpy array, computed on the default device. If
 an argument is a Tensor, the result is a Tensor on its device. Functions that only allocate are
-generated, and so are functions that `kernels/FAMILY/NAME.op.toml` declares. All others are in
-FAMILY.py here, and its `__all__` names them. They are annotated with `Array`: generated overloads
-tell type checkers how the type of the result follows from the arguments.
+generated, and so are functions that `kernels/FAMILY/NAME.op.toml` declares. All other functions are
+in FAMILY.py here; `__all__` of the file names them. These functions are annotated with `Array`:
+generated overloads tell type checkers how the type of the result follows from the arguments.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Caches of keys and values in blocks: rows written to them, and copies."""
+"""Writes rows to caches of keys and values in blocks, and copies such caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["append_blocks", "copy_blocks", "renamed", "set_block_rows"]
 
 
 def renamed(kernel: Kernel, op: str, **names: str) -> Kernel:
-    """The kernel, with its errors naming a function and the arguments of the function."""
+    """The kernel, whose errors then name this function and its arguments."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
     return replace(kernel, name=op, args=args)
 
@@ -66,7 +66,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
         raise ShapeError(
             f"[set_rows] index must repeat to {rows.shape[:-1]} but has shape {places.shape}"
         ) from None
-    # Each matrix has all heads, so the positions apply to each matrix.
+    # A matrix of the cache has all heads, so every matrix gets the same positions.
     one = rows.reshape((*rows.shape[:-2], 1, *rows.shape[-2:]))
     none = dst.device.empty((*one.shape[:-3], 0, *one.shape[-2:]), rows.dtype)
     tensors = (one, places, None, dst.scales, dst.low, none)

@@ -41,9 +41,9 @@ class Optimizer:
     _moments: tuple[str, ...]  # names of the states of each parameter
     _places: Mapping[str, int]  # position of the first number of a setting
     _size = 0  # count of all numbers; 0: the sum over all settings
-    _initial: Mapping[int, float] = {}  # numbers that belong to no setting
-    _counts = False  # True if there is a count of steps
-    _views: Mapping[str, int] = {}  # state that is a number among the settings
+    _initial: Mapping[int, float] = {}  # the count of numbers that belong to no setting
+    _counts = False  # True if the optimiser counts its steps
+    _views: Mapping[str, int] = {}  # names of states that are numbers among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
     _together = False  # True: one launch updates several parameters
 
@@ -65,7 +65,8 @@ class Optimizer:
         self._schedule = lr if isinstance(lr, Schedule) else None
         self._rate, number = _number(self._name, lr)
         self._values: Any = {"lr": number, **values}
-        self._kinds: Any = dict(kinds or {})  # settings that choose the kernel or its tensors
+        # names of settings that choose the kernel or its tensors
+        self._kinds: Any = dict(kinds or {})
         self._programs: list[Callable[[], Any]] = []  # programs that captured a step
         self._state: dict[str, Tensor] = {}
         device = self._params[0].device
@@ -150,7 +151,8 @@ class Optimizer:
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy omits its programs, and the views, which `__setstate__` adds again."""
+        """A copy has no programs, and no views of the settings; `__setstate__` adds the views
+        again."""
         state = {n: t for n, t in self._state.items() if n not in self._views}
         return {**self.__dict__, "_programs": [], "_state": state}
 
@@ -199,7 +201,8 @@ class Optimizer:
         tensor."""
         self._context.refuse_in_capture(self._name)
         programs = [program for ref in self._programs if (program := ref()) is not None]
-        if any(not program._recording.state for program in programs):  # the capture is complete
+        # only a capture that is complete counts
+        if any(not program._recording.state for program in programs):
             raise BufferStateError(
                 f"[{self._name}] {what} changes the kernel or the tensors of a step, but a "
                 "captured program contains a step: delete the program first"
@@ -216,7 +219,7 @@ class Optimizer:
         """Update the parameters in place.
 
         Args:
-            grads: The gradient of each parameter, in their order.
+            grads: The gradient of each parameter, in the order of the parameters.
             skip: A Tensor of one element, bool, int32, uint32 or float32. If it is not 0, the step
                 leaves parameters, moments and the count of steps as they were. The device reads it,
                 so that a captured step decides in each replay.
@@ -224,7 +227,7 @@ class Optimizer:
         Raises:
             ArgumentError: the number of gradients differs from the number of parameters.
                 ShapeError, DTypeError: a gradient that does not fit its parameter, or a `skip` of
-                another shape or dtype. Then nothing has changed.
+                another shape or dtype. In that case nothing has changed.
         """
         given = tensors(self._name, "grads", grads)
         if len(given) != len(self._params):
@@ -267,8 +270,8 @@ class Optimizer:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 
         Raises:
-            ArgumentError: other names. ShapeError, DTypeError: a tensor that does not fit, or a
-                state that is no mapping.
+            ArgumentError: other names. ShapeError, DTypeError: a tensor does not fit, or the state
+                is not a mapping.
         """
         load_state(self._name, state, self.state_dict())
         for group in self.groups:
@@ -312,7 +315,7 @@ class Ruled(Decayed):
 
 
 class Rooted(Ruled):
-    """An optimiser that divides by a root."""
+    """An optimiser whose steps divide by a square root."""
 
     @property
     def eps(self) -> float:
@@ -325,7 +328,7 @@ class Rooted(Ruled):
 
 
 class Betas(Optimizer):
-    """An optimiser with two decays."""
+    """An optimiser with two decays, the betas."""
 
     @property
     def betas(self) -> tuple[float, float]:
@@ -339,7 +342,8 @@ class Betas(Optimizer):
 
 
 class Decay(float):
-    """A decay in [0, 1). Steps read the decay and 1 - decay, as they do for each of the betas."""
+    """A setting that is a decay in [0, 1). Steps read two numbers for it, the decay and 1 -
+    decay."""
 
 
 def decay_of(op: str, name: str, value: Any) -> Decay:

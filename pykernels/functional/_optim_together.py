@@ -15,7 +15,7 @@ from ._copy_together import BUFFERS
 __all__ = ["Numbers", "launch_together", "zeros_together"]
 
 SHORT = {"float32": "f32", "float16": "f16"}
-LARGEST = 1 << 28  # bytes of states in one buffer
+LARGEST = 1 << 28  # most bytes of states in one buffer
 
 
 class Numbers(NamedTuple):
@@ -75,8 +75,8 @@ def launch_together(
 def _placed(
     at: int, param: Tensor, grad: Tensor, states: Sequence[Tensor], largest: int
 ) -> tuple[Any, _Pair]:
-    """A key, equal for all parameters that can share a launch (None: the parameter needs its own
-    launch), and the place of the states of the parameter."""
+    """The key of a parameter, and the place of its states. Parameters with equal keys can share a
+    launch; with None, the parameter needs its own launch."""
     nothing = None, _Pair(at, 0, 0)
     for t in (param, grad):
         if not (t._layout.contiguous and t.dtype in SHORT and 0 < t._layout.nbytes <= largest):
@@ -97,7 +97,8 @@ def _placed(
 
 
 def _cut(line: Sequence[_Pair], most: int, largest: int) -> Iterator[list[_Pair]]:
-    """Groups of at most `most` parameters for one launch each, with states that fit one binding."""
+    """Groups of at most `most` parameters. Each group takes one launch, so its states fit one
+    binding."""
     some: list[_Pair] = []
     for pair in line:
         if some and (len(some) == most or pair.hi - some[0].lo > largest):

@@ -14,7 +14,8 @@ from pykernels.tensors.host import type_name
 
 __all__ = ["Activation", "act", "activations_of", "check", "leave", "sequence", "tensors"]
 
-# The functions of gates and states: those of the elementwise table, with their usual constants.
+# The functions that gates and states may have: operations of the elementwise table, with their
+# usual constants.
 Activation: TypeAlias = Literal[
     "elu", "hardsigmoid", "leaky_relu", "linear", "relu", "sigmoid", "softplus", "softsign", "tanh"
 ]
@@ -26,8 +27,8 @@ _NEEDED = ("x", "w_ih", "w_hh")
 
 
 def tensors(op: str, needed: Sequence[str] = _NEEDED, /, **arrays: Any) -> tuple[bool, list[Any]]:
-    """True if all arguments are numpy arrays, and all arguments as tensors on one device; only
-    those in `needed` must not be None."""
+    """True if all arguments are numpy arrays; and all arguments as tensors on one device. Arguments
+    in `needed` must not be None."""
     given = next((a for a in arrays.values() if isinstance(a, Tensor)), None)
     for name, array in arrays.items():
         if array is None and name not in needed:
@@ -43,7 +44,7 @@ def tensors(op: str, needed: Sequence[str] = _NEEDED, /, **arrays: Any) -> tuple
 
 
 def activations_of(op: str, given: Sequence[str], count: int) -> tuple[str, ...]:
-    """The names of a layer's activations, checked."""
+    """Check the names of a layer's activations, and return them."""
     listed = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count
     if not listed or any(name not in _ACTIVATIONS for name in given):
         raise ArgumentError(
@@ -53,7 +54,7 @@ def activations_of(op: str, given: Sequence[str], count: int) -> tuple[str, ...]
 
 
 def act(name: str, text: str) -> str:
-    """An activation of an expression."""
+    """The text of an activation, applied to an expression."""
     return f"({text})" if name == "linear" else f"{name}({text})"
 
 
@@ -62,7 +63,7 @@ def _refuse(op: str, name: str, told: str) -> NoReturn:
 
 
 def sequence(op: str, x: Tensor) -> tuple[int, int, int]:
-    """Steps, batch and inputs."""
+    """The numbers of steps, batches and inputs of x."""
     if x.ndim != 3:
         raise ShapeError(f"[{op}] x must have the axes (T, N, inputs) but has shape {x.shape}")
     return x.shape[0], x.shape[1], x.shape[2]
@@ -70,8 +71,8 @@ def sequence(op: str, x: Tensor) -> tuple[int, int, int]:
 
 def check(op: str, gates: int, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, **more: Any
           ) -> int:  # fmt: skip
-    """Check that all arguments fit inputs (N, inputs), and return H. `more` holds biases, whose
-    names begin with b, and states."""
+    """Check that all arguments fit inputs (N, inputs), and return H. `more` has the biases, whose
+    names begin with b, and the states."""
     count, size = inputs
     width = w_hh.shape[-1] if w_hh.ndim else 0
     wanted: dict[str, Any] = {

@@ -60,32 +60,34 @@ def flash_attn(
     """Attention: softmax(cap(scale * q k^T) + slope * mask) v, computed in f32.
 
     If matrix units multiply float16, weights are rounded to float16 before they are multiplied with
-    v; lse uses unrounded weights. Memory grows with S and T, never with S * T. Query i has the
+    v; lse uses unrounded weights. Memory grows with S and T, but not with S * T. Query i has the
     position p = i + T - S among the keys. A key does not count if an option hides it or its logit
     is -inf. The result of a query without keys is 0, its lse -inf.
 
     Args:
         q: Tensor or numpy array, float32, float16 or bfloat16, (B, H, S, D). D up to 576.
         k: float32, float16 or bfloat16, (B, Hkv, T, D); H is a multiple of Hkv, and each KV head
-            serves H / Hkv neighbouring query heads. Or k and v are QTensors of q8_0 or q4_0, such
-            as the heads of a cache, without gradients and dropout. Their blocks count as the
-            numbers that they encode, which are rounded to float16 if matrix units multiply float16.
+            serves H / Hkv neighbouring query heads. k and v may also be QTensors of q8_0 or q4_0,
+            such as the heads of a cache; then there are no gradients and no dropout. The numbers in
+            their blocks are rounded to float16 if matrix units multiply float16.
         v: float32, float16 or bfloat16, (B, Hkv, T, Dv). Dv up to 512.
-        mask: float32, float16 or bfloat16, added to the logits, or bool, True where a key may be
-            seen; broadcasts to (B, H, S, T).
+        mask: float32, float16 or bfloat16, added to the logits; or bool, True where a key may be
+            seen. Broadcasts to (B, H, S, T).
         sinks: float32, (H,): one more logit per head, without a value.
         lengths: int32, (B,): the number of keys that count in each batch, as if k, v and the mask
-            ended there: p is i + lengths[b] - S. Clamped to 0 .. T; for a length of 0 the result is
-            0 and the lse -inf. Later keys may have any values. The device reads the lengths, so one
-            call serves every position of a growing cache. The gradients do not support lengths.
-        scale: Factor of q k^T; None is 1 / sqrt(D).
-        causal: True or 'bottom-right': query i sees the keys up to p; 'top-left': the keys up to i.
+            ended there; p is then i + lengths[b] - S. A length is clamped to 0 .. T. For a length
+            of 0 the result is 0 and the lse is -inf. Later keys may have any values. The device
+            reads the lengths, so one call serves every position of a growing cache. The gradients
+            do not support lengths.
+        scale: The factor of q k^T; None is 1 / sqrt(D).
+        causal: With True or 'bottom-right', query i sees the keys up to p; with 'top-left', the
+            keys up to i.
         window: (left, right): query i sees the keys from p - left to p + right; None is no limit.
-        max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is no ALiBi.
+        max_bias: For ALiBi, which multiplies the mask by a slope for each head; 0 is no ALiBi.
         softcap: cap(s) is softcap * tanh(s / softcap); 0 is no cap.
         precision: On matrix units, 'fast' sums float16 values in one piece, which may add an error
             of 0.16 T 2^-23 sum p|v|; 'high' and None keep the error bound of float32 values.
-            Without matrix units it changes nothing.
+            Without matrix units, `precision` changes nothing.
         dropout_p: The probability with which a weight becomes 0; the others are divided by
             1 - dropout_p. The gradient uses the same dropped weights. Dropout needs memory for
             S * T weights, and excludes lengths and return_lse.
@@ -112,7 +114,7 @@ def flash_attn(
         extras = {"mask": mask, "sinks": sinks, "lengths": lengths}
         options = (scale, causal, window, max_bias, softcap)
         return attend_blocks(q, k, v, extras, options, return_lse, out)
-    keeps_lse = return_lse or recording()  # the gradient needs lse
+    keeps_lse = return_lse or recording()  # a tape records the call, and the gradient needs lse
     drop = _share("flash_attn", dropout_p)
     if live and out is None:
         q, k, v = recast("flash_attn", q, k, v)
@@ -197,10 +199,10 @@ def scaled_dot_product_attention(
         value: float32, float16 or bfloat16, (..., Hkv, S, Ev).
         attn_mask: Added to the scores (float32, float16 or bfloat16), or bool, True where a key
             takes part; broadcasts to (..., H, L, S). Not together with is_causal.
-        dropout_p: The probability with which a weight becomes 0; the others are divided by
-            1 - dropout_p. The gradient uses the same dropped weights. Dropout needs memory for
-            L * S weights.
-        is_causal: Query i sees keys 0 .. i, also if L and S differ.
+        dropout_p: The probability with which a weight becomes 0; the other weights are divided by 1
+            - dropout_p. The gradient uses the same dropped weights. Dropout needs memory for L * S
+            weights.
+        is_causal: True: query i sees the keys 0 .. i, even if L and S differ.
         scale: Factor of the scores; None is 1 / sqrt(E).
         enable_gqa: Hkv may divide H: each KV head serves H / Hkv neighbouring query heads.
         seed: The seed of dropout, as in `dropout`.
@@ -281,13 +283,13 @@ def scaled_dot_product_attention(
         result[...] = dst.reshape(result.shape)
         return call.leave(result)
     views = _each(full, mask, result[None] if not lead else result, scale, is_causal)
-    if len(lead) <= 2:  # one call of the kernel
+    if len(lead) <= 2:  # the tensors fit one call of the kernel
         call.remember(_sdpa_known, result, *views, flags=flags)
     return call.leave(result)
 
 
 def _share(op: str, p: object) -> float:
-    """The probability of dropout, checked; the usual 0 skips the check."""
+    """Check the probability of dropout, and return it; the usual 0 skips the check."""
     if type(p) is float and p == 0.0:
         return 0.0
     return probability(op, p, "dropout_p")  # type: ignore[arg-type]
@@ -322,8 +324,8 @@ def _fit(name: str, t: Tensor, shape: tuple[int, ...]) -> None:
 def _each(
     tensors: list[Tensor], mask: Tensor | None, result: Tensor, scale: float | None, causal: bool
 ) -> tuple[Tensor | None, ...]:
-    """One call for every index of the axes before the batch; heads without a batch axis are one
-    batch. Returns the tensors of the last call."""
+    """Make one call for every index of the axes before the batch. Heads without a batch axis count
+    as one batch. Returns the tensors of the last call."""
     if result.ndim > 4:
         views: tuple[Tensor | None, ...] = ()
         for i in range(result.shape[0]):
@@ -344,7 +346,7 @@ def _attend(
     """flash_attn, with errors that name scaled_dot_product_attention and its arguments."""
     options = (scale, "top-left" if causal else False, None, 0.0, 0.0, None)
     lse = None
-    if recording():  # the gradient needs lse
+    if recording():  # a tape records the call, and the gradient needs lse
         lse = q._fresh(contiguous_layout(q.shape[:3], DTYPES["float32"]))
     tensors = (q, k, v, mask, None, None, lse, dst)
     places = [None if t is None else t._location for t in tensors]

@@ -46,14 +46,14 @@ def flash_attn_backward(
         v: float32, float16 or bfloat16, (B, Hkv, T, Dv).
         o: float32, float16 or bfloat16, (B, H, S, Dv): the result of the forward call.
         lse: float32, (B, H, S): the forward call's log-sum-exp.
-        do: float32, float16 or bfloat16, (B, H, S, Dv): the gradient by o.
+        do: float32, float16 or bfloat16, (B, H, S, Dv): the gradient with respect to o.
         mask: float32, float16 or bfloat16, added to the scores, or bool, True where a key may be
             seen; broadcast to (B, H, S, T).
         sinks: float32, (H,): as in the forward call; lse includes their effect.
         scale: Factor of q.k; None is 1 / sqrt(D).
-        causal: True: query i sees keys 0 to i + T - S; 'top-left': query i sees keys 0 to i.
-        window: (left, right): query i sees keys i + T - S - left to i + T - S + right.
-        max_bias: ALiBi: its slopes multiply the mask; 0 is no ALiBi.
+        causal: With True, query i sees the keys 0 to i + T - S; with 'top-left', the keys 0 to i.
+        window: (left, right): query i sees the keys i + T - S - left to i + T - S + right.
+        max_bias: For ALiBi, whose slopes multiply the mask; 0 is no ALiBi.
         softcap: Scores become softcap * tanh(score / softcap); 0 is no cap.
         out: The Tensors to write to, float32, float16 or bfloat16; None makes them, each with the
             shape and dtype of its argument.

@@ -25,7 +25,7 @@ def attend_blocks(
     q: Any, k: Any, v: Any, extras: dict[str, Any], options: tuple[Any, ...], return_lse: bool,
     out: Tensor | None,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """flash_attn for keys and values in blocks. `extras`: mask, sinks and lengths; `options`:
+    """flash_attn for keys and values in blocks. `extras` are mask, sinks and lengths; `options` are
     scale, causal, window, max_bias and softcap."""
     for name, t in (("k", k), ("v", v)):
         if not isinstance(t, QTensor) or t.type != k.type:

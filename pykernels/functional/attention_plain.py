@@ -24,15 +24,16 @@ def plain_form(
     shape: Any, keys: Any, options: dict[str, Any],
     dropped: Callable[[Tensor], Tensor] = lambda weights: weights,
 ) -> Callable[..., Tensor]:  # fmt: skip
-    """Attention for float32 q and k of these shapes; `dropped` changes the weights, (B, H, S,
-    T)."""
+    """A function that computes attention for float32 q and k of these shapes. `dropped` is applied
+    to the weights, (B, H, S, T)."""
     b, heads, s, depth = shape
     kv_heads, t = keys[1:3]
     scale, cap = options["scale"], options["softcap"]
     factor = depth**-0.5 if scale is None else scale
 
     def forward(q: Any, k: Any, v: Any, mask: Any = None, sinks: Any = None) -> Any:
-        rows = q.reshape(b, kv_heads, -1, depth)  # the queries of a KV head together
+        # queries that share a KV head become rows of one matrix
+        rows = q.reshape(b, kv_heads, -1, depth)
         logits: Any = matmul(rows, k.swapaxes(-1, -2), scale=factor).reshape(b, heads, s, t)
         logits = elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
         hidden = _hidden(q.device, options, s, t)
@@ -50,8 +51,8 @@ def with_dropout(
     given: Sequence[Any], options: dict[str, Any], *, p: float, seed: int | None,
     state: Tensor | None, out: Tensor,
 ) -> None:  # fmt: skip
-    """Attention of q, k, v, a mask and sinks whose weights are dropped with probability p; a tape
-    keeps the dropped weights."""
+    """Attention of q, k, v, a mask and sinks, with weights that are dropped with probability p. A
+    tape keeps the dropped weights."""
     q, k, v = (t if t.dtype == "float32" else t.astype("float32") for t in given[:3])
     mask, sinks = given[3:]
     if mask is not None:

@@ -1,7 +1,7 @@
 """Complex numbers: parts, magnitudes and angles, and the arithmetic of elements.
 
 A complex64 tensor has the memory of a float32 tensor with one more axis, of size 2: real part,
-imaginary part. What is computed here is computed on such views, by functions of floats.
+imaginary part. The functions here compute on such views, with functions of floats.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _CONJ = replace(_cpy.KERNEL, name="conj")
 _F32 = DTYPES["float32"]
 _C64 = DTYPES["complex64"]
 complex_type = builtins.complex
-# hypot, which neither overflows nor loses small numbers. The quotient is that of numbers scaled by
-# a power of two, because GPUs flush the reciprocals of large numbers to 0.
+# hypot without overflow and without loss of small numbers. Both numbers are scaled by a power of
+# two before the division, because GPUs flush the reciprocals of large numbers to 0.
 _LARGER, _SMALLER = "maximum(abs(re), abs(im))", "minimum(abs(re), abs(im))"
 _SCALE = f"({2.0**-96} if {_LARGER} > 1e19 else {2.0**96} if {_LARGER} < 1e-19 else 1.0)"
 _MAGNITUDE = (
@@ -134,7 +134,7 @@ def view_as_real(x: Tensor) -> Tensor:
     """A float32 view with one more axis, of size 2: real and imaginary parts (torch).
 
     Raises:
-        DTypeError: x is no complex64 tensor.
+        DTypeError: x is not a complex64 tensor.
     """
     if not (isinstance(x, Tensor) and is_complex(x)):
         told = x.dtype if isinstance(x, Tensor) else type_name(x)
@@ -146,9 +146,9 @@ def view_as_complex(x: Tensor) -> Tensor:
     """A complex64 view without the last axis, which has real and imaginary parts (torch).
 
     Raises:
-        DTypeError: x is no float32 tensor.
-        ShapeError: the last axis does not have size 2 and its parts side by side, or a step or the
-            offset is no multiple of 8 bytes.
+        DTypeError: x is not a float32 tensor.
+        ShapeError: the last axis does not have size 2, its two parts are not neighbours in memory,
+            or a step or the offset is not a multiple of 8 bytes.
     """
     if not isinstance(x, Tensor) or x.dtype != "float32":
         told = x.dtype if isinstance(x, Tensor) else type_name(x)
@@ -160,7 +160,7 @@ def view_as_complex(x: Tensor) -> Tensor:
             f"strides multiples of 8, but x has shape {x.shape}, strides {x.strides}, offset "
             f"{x.offset}"
         )
-    strides = tuple([s // 8 * 8 for s in x.strides[:-1]])  # of axes of size 1, too
+    strides = tuple([s // 8 * 8 for s in x.strides[:-1]])  # checks the steps of axes of size 1, too
     return x._with(layout(x.shape[:-1], strides, _C64))
 
 
@@ -179,7 +179,7 @@ def _pairs(x: Tensor) -> Tensor:
 
 @whole
 def operated(op: str, args: tuple[Any, ...], out: Tensor | None) -> Any:
-    """An elementwise operation of which an operand or `out` is complex."""
+    """An elementwise operation, if an operand or `out` is complex."""
     function = _OPERATIONS.get(op)
     if function is None:
         raise refusal(op, "an operand")
@@ -203,7 +203,8 @@ def operated(op: str, args: tuple[Any, ...], out: Tensor | None) -> Any:
         raise DTypeError(f"[{op}] out must be {dtype} but is {out.dtype}")
     else:
         result = out
-    # An operand that the result overlaps is read in two steps.
+    # If the result overlaps an operand, the operand is copied first, because it is read in two
+    # steps.
     operands = [
         a.copy() if isinstance(a, Tensor) and a._block is result._block else a for a in operands
     ]
@@ -212,7 +213,7 @@ def operated(op: str, args: tuple[Any, ...], out: Tensor | None) -> Any:
 
 
 def _operand(op: str, device: Any, value: Any, beside_tensors: bool) -> Any:
-    """A tensor of complex64 or float32, or a number of Python."""
+    """An operand as a tensor of complex64 or float32, or as a Python number."""
     if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (float, complex_type)):
         if value.dtype == np.float64 and beside_tensors:
             value = value.astype(np.float32)
@@ -260,7 +261,7 @@ def _sub(a: Any, b: Any, result: Tensor) -> None:
 def _mul(a: Any, b: Any, result: Tensor) -> None:
     if not is_complex(a) or (not isinstance(a, Tensor) and is_complex(b)):
         a, b = b, a
-    if not isinstance(a, Tensor):  # a complex number, and real numbers
+    if not isinstance(a, Tensor):  # one operand is a complex number, the other has real numbers
         for x, into in zip(_both(a), _both(result), strict=True):
             floats.mul(b, x, out=into)
         return
@@ -274,7 +275,7 @@ def _mul(a: Any, b: Any, result: Tensor) -> None:
 
 
 def _beside(x: Any, result: Tensor) -> Any:
-    """Real numbers in a form that repeats over pairs."""
+    """Real numbers with a last axis of size 1, which repeats over pairs."""
     return x.broadcast_to(result.shape).unsqueeze(-1) if isinstance(x, Tensor) else x
 
 

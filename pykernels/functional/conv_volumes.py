@@ -144,7 +144,7 @@ def conv_transpose3d(
             f"[{op}] output_padding must be less than stride or dilation but is {more[0]}"
         )
     kind = promote(t.dtype, taps.dtype)
-    if kind != "float32":  # because the products of planes are summed
+    if kind != "float32":  # the products of several planes are added
         t = t.astype("float32")
     n, planes = t.shape[0], taps.shape[2]
     full = (t.shape[2] - 1) * steps[0] + (planes - 1) * gaps[0] + 1 + more[0]
@@ -166,7 +166,8 @@ def conv_transpose3d(
     together: Any = rows[0] if len(rows) == 1 else stack(rows, 2)
     places = [i * gaps[0] + j * steps[0] for i in range(planes) for j in range(t.shape[2])]
     if not any(front <= at < front + deep for at in places):
-        together = together.copy()  # the result still depends on x and w: gradients are zeros
+        # the result must still depend on x and w, so that their gradients are zeros
+        together = together.copy()
     shape = (n, length * steps[0], *like.shape[2:])
     result: Any = together.reshape(shape)[:, front : front + deep].transpose(0, 2, 1, 3, 4)
     vector = call.tensor("bias", bias)
@@ -181,7 +182,8 @@ def conv_transpose3d(
 
 
 def _added(parts: list[tuple[int, Any]], length: int, like: Tensor) -> Tensor:
-    """The sum of parts (first plane, images), each padded to `length` planes."""
+    """The sum of parts. Each part has a first plane and images, and is padded to `length`
+    planes."""
     total: Any = None
     for at, y in parts:
         behind = length - at - y.shape[1]
@@ -205,7 +207,7 @@ def _volumes(op: str, t: Tensor, taps: Tensor) -> tuple[bool, Any]:
 
 
 def three(op: str, name: str, value: Any, least: int = 1) -> tuple[int, int, int]:
-    """Three integers, from one integer for all axes or from three integers."""
+    """An argument as three integers: one integer counts for all three axes."""
     found = integers(op, name, tuple(value)) if _is_row(value) else (integer(op, name, value),) * 3
     if len(found) != 3 or None in found or min(found) < least:
         raise ArgumentError(
@@ -221,7 +223,7 @@ def _is_row(value: Any) -> bool:
 def _edges(
     op: str, padding: Any, taps: Tensor, steps: Sequence[int], gaps: Sequence[int]
 ) -> tuple[int, int, Any]:
-    """The planes in front, the planes behind, and the padding of each image."""
+    """The padding as planes in front, planes behind, and the padding of each image."""
     if padding == "same":
         if set(steps) != {1}:
             raise ArgumentError(f"[{op}] stride must be 1 with padding 'same' but is {steps}")

@@ -52,8 +52,8 @@ def copy(x: Array) -> Array:
 @again
 def copyto(dst: Tensor | QTensor, src: Array | QTensor) -> None:
     """Write `src` to all elements of `dst`, broadcast by numpy's rules and converted to its dtype.
-    Numbers are quantised to the blocks of a QTensor; blocks become numbers, or blocks of another
-    type.
+    If dst is a QTensor, numbers are quantised to its blocks; if src is a QTensor, its blocks become
+    numbers, or blocks of another type.
 
     Raises:
         ArgumentError: if dst has a type that is only read from files, and src has another type.

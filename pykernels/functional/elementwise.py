@@ -214,7 +214,7 @@ def swiglu(
     x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
     dim: int | None = None,
     out: Tensor | None = None) -> Array:  # fmt: skip
-    """x times silu of the gate, in one pass.
+    """x times silu of the gate, computed in one pass.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the

@@ -110,7 +110,7 @@ def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None 
         dtype: The dtype to convert to, by numpy's rules; None keeps an array's dtype.
 
     Raises:
-        DTypeError: a dtype that tensors do not have, such as strings.
+        DTypeError: tensors do not have the dtype of the array, for example strings.
         ArgumentError: numpy cannot convert the argument to an array.
     """
     if device is None and isinstance(array, (list, tuple)):

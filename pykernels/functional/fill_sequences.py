@@ -35,8 +35,8 @@ def arange(
         device: None is the default device.
 
     Raises:
-        ArgumentError: a step of 0, a number that is not finite, integers beyond the dtype, or
-            fractions for an integer dtype.
+        ArgumentError: step is 0, a number is not finite, an integer does not fit the dtype, or the
+            dtype is an integer dtype and a number is a fraction.
         DTypeError: for bool.
     """
     first, end = (0, start) if stop is None else (start, stop)
@@ -91,7 +91,7 @@ def linspace(
 
     Raises:
         DTypeError: another dtype.
-        ArgumentError: a negative num, or a bound that is not finite.
+        ArgumentError: num is negative, or a bound is not finite.
     """
     first, end = real("linspace", "start", start), real("linspace", "stop", stop)
     num, last = integer("linspace", "num", num), flag("linspace", "endpoint", endpoint)
@@ -148,7 +148,8 @@ def _steps(
 
 
 def _check_range(name: DTypeName, ends: tuple[int, ...]) -> None:
-    """Check that integers fit the dtype, and int32, in which all dtypes but uint32 are computed."""
+    """Check that integers fit the dtype, and also int32, in which all dtypes except uint32 are
+    computed."""
     bits = min(8 * dtype_of(name).itemsize, 32)
     low, high = (0, 1 << bits) if name.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
     if not all(low <= v < high for v in ends):

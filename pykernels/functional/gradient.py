@@ -17,7 +17,7 @@ def stop_gradient(x: Array) -> Array:
         x: Tensor or numpy array, any dtype.
 
     Returns:
-        A contiguous copy. A numpy array gives a numpy array, all else gives a Tensor.
+        A contiguous copy. A numpy array for a numpy array, and a Tensor for a Tensor.
 
     Raises:
         DTypeError: x is neither a Tensor nor a numpy array.

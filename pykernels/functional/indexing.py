@@ -24,7 +24,7 @@ from pykernels.tensors import selecting
 __all__ = ["masked_select", "nonzero", "scatter", "scatter_add"]
 
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
-# The function's dtypes; float16 and bfloat16 are converted for the kernel.
+# The dtypes that the function takes; float16 and bfloat16 are converted for the kernel.
 _SCATTER_ADD = replace(
     _scatter_add.KERNEL,
     args=tuple(
@@ -51,8 +51,8 @@ def scatter(
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index; or
             a number.
         check: False skips indices out of range, without an error.
-        distinct: True promises that no two elements go to one place, and saves the passes that find
-            the last element. If the promise is wrong, the place gets one of the elements.
+        distinct: True promises that no two elements go to the same place. This saves the passes
+            that find the last of them. If the promise is wrong, the place gets one of the elements.
         out: The Tensor of the shape of x to write to, which may be x itself; None makes one.
 
     Returns:
@@ -90,9 +90,8 @@ def scatter_add(
     result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
 
     Deterministic. Integers need one dispatch of atomic additions. The order in which floats are
-    added depends on the index alone: the index is sorted, by the bits that numbers below the size
-    of the axis have, in five dispatches for up to 32,768 elements along the axis, in 13 for 10^6
-    elements into 10^6 places.
+    added depends only on the index, because the index is sorted first. This takes five dispatches
+    for up to 32,768 elements along the axis, and 13 for 10^6 elements into 10^6 places.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16 (summed in f32, rounded once), int32
@@ -131,13 +130,14 @@ def scatter_add(
 
 
 def _before(t: Tensor, result: Tensor) -> Tensor:
-    """The tensor before the result is written: a copy if they may share memory."""
+    """The tensor with its values from before the result is written: a copy if tensor and result may
+    share memory."""
     shared = t._storage is result._storage
     return t.copy() if shared and t._window.overlaps(result._window) else t
 
 
 def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
-    """The part of the values that has the shape of the index."""
+    """The view of the part of the values that has the shape of the index."""
     fits = values.ndim == places.ndim and all(
         n <= m for n, m in zip(places.shape, values.shape, strict=True)
     )

@@ -19,7 +19,7 @@ from pykernels.runtime.whole import whole
 
 __all__ = ["cholesky", "cholesky_solve", "solve_triangular"]
 
-# The functions' dtypes; float16 and bfloat16 are converted for the kernel.
+# The dtypes that the functions take; float16 and bfloat16 are converted for the kernel.
 _SOLVE = replace(
     _solve_tri.KERNEL,
     name="solve_triangular",
@@ -38,10 +38,11 @@ def cholesky(a: Array, *, upper: bool = False, out: Tensor | None = None) -> Arr
     """The Cholesky factor of symmetric positive definite matrices (numpy.linalg, torch.linalg).
 
     The lower triangle l with l @ l.mT = a, or for upper=True the upper triangle u with
-    u.mT @ u = a. Computed in f32. The other triangle of a is not used. Nothing is read back: a
-    matrix without a factor gives NaN from its first column without a positive pivot on (from that
-    row on for upper=True), where numpy raises LinAlgError; infinities count as not positive. The
-    gradient is that of torch: symmetric, for a symmetric a.
+    u.mT @ u = a. Computed in f32. The other triangle of a is not used. The host reads nothing, so
+    no error is raised for a matrix without a factor, where numpy raises LinAlgError. Instead, the
+    factor is NaN from the first column whose pivot is not positive (for upper=True, from that row).
+    Infinities count as not positive. The
+    gradient is the same as in torch: symmetric, for a symmetric a.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.
@@ -53,7 +54,7 @@ def cholesky(a: Array, *, upper: bool = False, out: Tensor | None = None) -> Arr
         a is one, else a Tensor.
 
     Raises:
-        ShapeError: a is not square. DTypeError: another dtype. ArgumentError: upper is no bool.
+        ShapeError: a is not square. DTypeError: another dtype. ArgumentError: upper is not a bool.
 
     Source: Golub and Van Loan, Matrix Computations, section 4.2; the gradient: Murray 2016,
         Differentiation of the Cholesky decomposition.
@@ -79,13 +80,13 @@ def cholesky_solve(
 ) -> Array:
     """The solution x of a @ x = b from the Cholesky factor of a (torch).
 
-    By two substitutions in f32, as in `solve_triangular`.
+    It is computed by two substitutions in f32, as in `solve_triangular`.
 
     Args:
         b: Tensor or numpy array (..., n, k), float32, float16 or bfloat16; leading axes of b
             and factor repeat by numpy's rule.
         factor: Tensor or numpy array (..., n, n) of the dtype of b, the result of `cholesky`.
-        upper: True if it is the upper factor.
+        upper: True if factor is the upper factor.
         out: The Tensor to write to, which may be b; None makes one.
 
     Returns:
@@ -94,7 +95,7 @@ def cholesky_solve(
 
     Raises:
         ShapeError: factor is not square, or b does not fit it.
-        DTypeError: another dtype, or two different dtypes.
+        DTypeError: the dtypes are not supported, or differ.
     """
     op = "cholesky_solve"
     upper = flag(op, "upper", upper)
@@ -116,8 +117,8 @@ def solve_triangular(
 ) -> Array:  # fmt: skip
     """The solution x of a @ x = b for a triangular matrix a (torch.linalg).
 
-    By substitution in f32, row after row. The other triangle of a is not used. A zero on the
-    diagonal leads to infinities or NaN.
+    It is computed by substitution in f32, row after row. The other triangle of a is not used. A
+    zero on the diagonal leads to infinities or NaN.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
@@ -134,7 +135,7 @@ def solve_triangular(
 
     Raises:
         ShapeError: a is not square, or b does not fit it.
-        DTypeError: another dtype, or two different dtypes.
+        DTypeError: the dtypes are not supported, or differ.
     """
     op = "solve_triangular"
     upper, left = flag(op, "upper", upper), flag(op, "left", left)
@@ -149,7 +150,7 @@ def solve_triangular(
 def _solved(
     call: Call, a: Array, b: Array, left: bool, solve: Callable[[Tensor, Tensor, Tensor], None]
 ) -> Array:
-    """The result of `solve(a, b, x)`, which gets float32 of common leading axes."""
+    """The result of `solve(a, b, x)`; solve gets float32 tensors with common leading axes."""
     op, name = call.op, "factor" if call.op == _SOLVE_BOTH.name else "a"
     of, given = call.tensor(name, a), call.tensor("b", b)
     size = given.shape[-2 if left else -1] if given.ndim > 1 else None

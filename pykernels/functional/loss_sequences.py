@@ -30,7 +30,7 @@ _ARGS = (
     replace(KERNEL.args[1], name="targets", dtypes=("int32", "int64")),
 )
 _CTC = replace(KERNEL, name="ctc_loss", args=_ARGS)
-_NONE = -1e30  # stands for log(0); unlike those of -inf, its differences are not NaN
+_NONE = -1e30  # stands for log(0); the difference of two -inf would be NaN
 Lengths: TypeAlias = Any  # Tensor, numpy array, list of integers, or integer
 
 
@@ -44,9 +44,10 @@ def ctc_loss(
     """Connectionist temporal classification, with torch's arguments: minus the logarithm of the
     probability of all alignments of the inputs that give the targets.
 
-    Computed in f32, with a few launches for each of the T steps; a tape keeps the values of each
-    step. The gradient treats the numbers of log_probs as independent. torch's gradient assumes that
-    log_probs come from `log_softmax`; behind a `log_softmax` both gradients are the same.
+    The loss is computed in f32, with a few launches for each of the T steps. A tape keeps the
+    values of each step. The gradient treats the numbers of log_probs as independent. torch's
+    gradient assumes that log_probs come from `log_softmax`. If they do, both give the same gradient
+    of the input of `log_softmax`.
 
     Args:
         log_probs: Tensor or numpy array, float32, float16 or bfloat16, (T, N, C) or (T, C): the
@@ -57,11 +58,11 @@ def ctc_loss(
             in a Tensor are not checked, and are read on the device.
         target_lengths: The number of targets of each sequence, at most S; 0 is allowed. The host
             reads lengths in a Tensor if the targets are joined.
-        blank: The class that stands for no target.
+        blank: The class that means "no target".
         reduction: 'mean' divides each loss by the target's length (at least 1) and takes the mean;
             'sum' adds the losses; 'none' gives the loss of each sequence.
-        zero_infinity: True turns an infinite loss, which inputs that are too short have, into 0.
-            The gradient of an infinite loss is 0 in any case.
+        zero_infinity: True turns an infinite loss into 0. A loss is infinite if the inputs are too
+            short for the targets. The gradient of an infinite loss is 0 in any case.
 
     Returns:
         () or for 'none' (N,), of the dtype of log_probs: a numpy array if no argument is a Tensor,
@@ -166,7 +167,8 @@ def _lengths(op: str, name: str, given: Any, count: int, most: int, device: Devi
 def _losses(
     x: Tensor, labels: Tensor, inputs: Tensor, theirs: Tensor, blank: int, zero: bool
 ) -> Any:
-    """The loss of each sequence, float32 (N,): x (T, N, C), labels (N, S), lengths (N, 1)."""
+    """The loss of each sequence, float32 (N,). x is (T, N, C), labels are (N, S), lengths are (N,
+    1)."""
     (steps, count, _), device = x.shape, x.device
     width = 2 * labels.shape[1] + 1  # blanks before, between and after the targets
     states = device.full((count, width), blank, "int32")

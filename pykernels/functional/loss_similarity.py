@@ -34,7 +34,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
 
     Args:
         x1: Tensor or numpy array, float32, float16 or bfloat16.
-        x2: As x1; x1 and x2 repeat to one shape by numpy's rule.
+        x2: Like x1; x1 and x2 repeat to one shape by numpy's rule.
         dim: The axis of the vectors, in the common shape.
         eps: The smallest divisor, above 0: a shorter length counts as eps.
 
@@ -58,7 +58,8 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     dtype = promote(a.dtype, b.dtype)
     given: dict[str, Array | float] = {"eps": least}
     for name, t in (("a", a), ("b", b)):
-        # A vector may repeat along its own axis; along the other axes its length is computed once.
+        # Each operand is broadcast only along the axis of the vectors, so a vector that repeats
+        # along other axes has its length computed once.
         t = t if t.dtype == "float32" else t.astype("float32")
         t = t[(None,) * (len(shape) - t.ndim)] if t.ndim < len(shape) else t
         t = t.broadcast_to((*t.shape[:axis], shape[axis], *t.shape[axis + 1 :]))

@@ -77,16 +77,16 @@ def einsum(
             positions in the list of operands: each step removes a pair and appends its product.
             numpy's `einsum_path` returns a path (its first word may stay). "opt_einsum" gets the
             path from that package, which must be installed.
-        out: The Tensor to write to, float32, float16 or bfloat16; None makes one, of the
-            dtype of all operands if they have one, else float32.
+        out: The Tensor to write to, float32, float16 or bfloat16; None makes a Tensor, with the
+            common dtype of all operands, or float32 if they differ.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor; never a view.
 
     Raises:
-        ArgumentError: for malformed subscripts, or subscripts of another number of operands; for an
-            invalid path; if opt_einsum is not installed.
-        ShapeError: if axes of one letter differ in size, or the number of axes does not fit.
+        ArgumentError: if subscripts are malformed or do not fit the number of operands; if the path
+            is invalid; if opt_einsum is needed and not installed.
+        ShapeError: if axes with the same letter differ in size, or the number of axes does not fit.
         DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     if not operands:
@@ -120,8 +120,8 @@ def einsum(
 def _one(
     call: Call, out: Tensor | None, t: Tensor, labels: Labels, output: Labels
 ) -> Array:  # fmt: skip
-    """One operand with its diagonals taken, axes summed and axes in the order of the result, in new
-    memory."""
+    """The result for one operand, in new memory: diagonals are taken, axes are summed, and the
+    other axes are in the order of the result."""
     view, kept = _diagonals("einsum", t, labels)
     sizes = dict(zip(kept, view.shape, strict=True))
     result = call.out(tuple([sizes[x] for x in output]), _dtype("einsum", [t], out))
@@ -228,7 +228,7 @@ def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Arr
 
 
 def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:
-    """Axes of one operand, counted from 0."""
+    """The axes of one operand, counted from 0."""
     listed = given if isinstance(given, Sequence) else (given,)
     numbers = [integer(op, "axes", n) for n in listed]
     if not all(-t.ndim <= n < t.ndim for n in numbers):
@@ -242,7 +242,8 @@ def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:
 def _contract(
     op: str, call: Call, dtype: DTypeName, pair: tuple[Operand, Operand], output: Labels
 ) -> Tensor:
-    """The product of operands with labelled axes, summed over the axes that the result lacks."""
+    """The product of two operands with labelled axes, summed over the axes that the result
+    lacks."""
     left, right = (_diagonals(op, t, labels) for t, labels in pair)
     sizes: dict[str, int] = {}
     for t, labels in (left, right):
@@ -266,7 +267,9 @@ def _contract(
     target = result.transpose(order)
     shape = tuple(math.prod(sizes[x] for x in group) for group in (*groups, rows, cols))
     strides = reshaped_strides(target._layout, shape)
-    if strides is None:  # the result's axes do not merge: a product, then a copy in its order
+    # the result's axes do not merge, so the product is computed first, and then copied to their
+    # order
+    if strides is None:
         product = target._fresh(contiguous_layout(shape, target._layout.dtype))
         mul_mat(b, a, product)
         cpy(product.reshape(target.shape), target)

@@ -56,7 +56,7 @@ def parsed(subscripts: str, ndims: Sequence[int]) -> tuple[list[Labels], Labels]
 def path_of(subscripts: str, tensors: Sequence[Tensor], optimize: Any) -> list[tuple[int, int]]:
     """The positions of each pair to multiply; its product is appended to the remaining operands."""
     count = len(tensors)
-    if optimize is False:  # the last operand is the product so far, the left factor
+    if optimize is False:  # the last operand is the product so far, which is the left factor
         return [(0, 1), *[(n - 1, 0) for n in range(count - 1, 1, -1)]][: max(count - 1, 0)]
     if isinstance(optimize, str):
         if optimize != "opt_einsum":
@@ -78,7 +78,8 @@ def path_of(subscripts: str, tensors: Sequence[Tensor], optimize: Any) -> list[t
                 f"but one is {step!r:.40}"
             )
         places: list[Any] = list(step)
-        while len(places) > 1:  # a step of three or more: from the left to the right
+        # a step with three or more operands multiplies from the left to the right
+        while len(places) > 1:
             first, second, *rest = places
             steps.append((first, second))
             left -= 1

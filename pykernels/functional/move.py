@@ -37,7 +37,7 @@ Ints = tuple[int, ...]
 _ALIASES = {"edge": "replicate", "wrap": "circular"}  # numpy's names
 _REPEAT = replace(_cpy.KERNEL, name="repeat")
 _REPEAT_EACH = replace(_get_rows.KERNEL, name="repeat")
-Counts = Sequence[int] | NDArray  # one for each element
+Counts = Sequence[int] | NDArray  # one count for each element
 _ROLL = replace(_cpy.KERNEL, name="roll")
 _TILE = replace(_cpy.KERNEL, name="tile")
 
@@ -125,14 +125,15 @@ def _tensors(op: str, arrays: Sequence[Array], out: Tensor | None) -> tuple[list
         raise ArgumentError(f"[{op}] arrays must be a list of one or more but is {arrays!r:.40}")
     first = next((a for a in (*given, out) if isinstance(a, Tensor)), None)
     for a in given if first is None else ():
-        dtype_of(a.dtype, f"[{op}] array dtype")  # the result is a numpy array, but not float64
+        # for numpy arrays the result is a numpy array, but float64 is refused
+        dtype_of(a.dtype, f"[{op}] array dtype")
     device = default_device() if first is None else first.device
     tensors = [a if isinstance(a, Tensor) else device.tensor(a) for a in given]
     return tensors, first is None
 
 
 def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor:
-    """A copy of each part into its slice of the result."""
+    """Copy each part into its slice of the result."""
     whole, slices = _joined(op, tuple([p._layout for p in parts]), axis)
     if out is None:
         out = parts[0]._fresh(whole)
@@ -193,7 +194,7 @@ def _joined(
 def repeat(
     x: Array, repeats: int | Counts, axis: int | None = None, *, dim: int | None = None
 ) -> Array:
-    """Each element `repeats` times, one after the other, along an axis (numpy).
+    """Repeat each element `repeats` times along an axis, copies next to each other (numpy).
 
     Args:
         x: Tensor or numpy array, any dtype.
@@ -215,7 +216,7 @@ def repeat(
     if isinstance(repeats, (list, tuple, np.ndarray)):
         try:
             counts = np.asarray(repeats)
-        except ValueError:  # lists of several lengths
+        except ValueError:  # lists of different lengths
             raise ArgumentError(
                 f"[repeat] repeats must be integers of 0 or more but are {repeats!r:.60}"
             ) from None
@@ -235,7 +236,7 @@ def repeat(
 def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
     """Repeat each element along an axis by its own count, as rows that an index names."""
     n = src.shape[at]
-    if not counts.size:  # an empty list, which numpy makes float64
+    if not counts.size:  # an empty list, for which numpy chooses float64
         counts = counts.astype(np.int32)
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ArgumentError(
@@ -261,7 +262,7 @@ def tile(x: Array, reps: int | Sequence[int]) -> Array:
 
     Raises:
         ArgumentError: a number is negative, or not an integer.
-        LimitError: more than six axes are left in the copy; a repeated axis counts twice.
+        LimitError: the copy has more than six axes; a repeated axis counts twice.
     """
     call = Call(_TILE, x)
     src = call.tensor("src", x)
@@ -326,7 +327,7 @@ def roll(
 
 
 def _rolled(s: Tensor, t: Tensor, axis: int, by: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Both parts of a rolled axis, in s and in t."""
+    """The slices of both parts of a rolled axis, in the source s and in the target t."""
     n = s.shape[axis]
     by %= n
     for there, here in ((slice(by, n), slice(0, n - by)), (slice(0, by), slice(n - by, n))):
@@ -360,14 +361,15 @@ def pad(
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        ShapeError: widths that do not fit the axes, or are too large for the mode.
-        ArgumentError: negative widths, an unknown mode, or a number that the dtype does not hold.
+        ShapeError: the widths do not fit the axes, or are too large for the mode.
+        ArgumentError: a width is negative, the mode is unknown, or the dtype cannot hold the
+            number.
     """
     call = Call(_pad.KERNEL, x, out=out)
     src = call.tensor("src", x)
     try:
         before, shape = _bordered(src.shape, pad_width)
-    except TypeError:  # a list or an array
+    except TypeError:  # a list or an array of widths
         before, shape = _bordered.__wrapped__(src.shape, pad_width)
     result = call.out(shape, src.dtype)
     named: Any = _ALIASES.get(mode, mode) if isinstance(mode, str) else mode
@@ -377,7 +379,7 @@ def pad(
 
 @functools.lru_cache(maxsize=4096, typed=True)
 def _bordered(shape: Ints, pad_width: Any) -> tuple[Ints, Ints]:
-    """Elements in front along each axis, and the shape with a border."""
+    """The number of border elements before x along each axis, and the shape of the result."""
     widths = _widths(pad_width, len(shape))
     whole = tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
     return tuple(a for a, _ in widths), whole

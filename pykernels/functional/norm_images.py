@@ -40,7 +40,7 @@ def instance_norm(
         running_var: Tensor or numpy array (C,), float32: the variance with use_input_stats=False.
         weight: Tensor or numpy array (C,), float32, float16 or bfloat16.
         bias: Tensor or numpy array (C,), float32, float16 or bfloat16.
-        use_input_stats: True: use the mean and variance of x. Running statistics are not updated.
+        use_input_stats: True uses the mean and variance of x. Running statistics are not updated.
         eps: Added to the variance.
         out: The Tensor to write to, of x's shape and dtype; None makes one.
 
@@ -86,12 +86,12 @@ def batch_norm(
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, ...).
-        running_mean: Tensor or numpy array (C,), float32. In training a Tensor, which the call
-            updates, or None.
-        running_var: As running_mean.
+        running_mean: Tensor or numpy array (C,), float32. In training it must be a Tensor, which
+            the call updates, or None.
+        running_var: Like running_mean.
         weight: Tensor or numpy array (C,), float32, float16 or bfloat16.
         bias: Tensor or numpy array (C,), float32, float16 or bfloat16.
-        training: True: use the statistics of x.
+        training: True uses the statistics of x.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.
         out: The Tensor to write to, of x's shape and dtype; None makes one.
@@ -100,8 +100,8 @@ def batch_norm(
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        ShapeError: also in training for a channel of one element; DTypeError, ArgumentError and the
-            errors of `pykernels.kernels`.
+        ShapeError: the shapes do not fit, or training is True and a channel has only one element.
+            Also DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
     op = "batch_norm"
     if not flag(op, "training", training):

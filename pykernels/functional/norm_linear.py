@@ -26,7 +26,7 @@ from .elementwise import elementwise
 
 __all__ = ["rms_norm_linear"]
 
-# The activation of the gate times the other half, for a call of several dispatches.
+# The activation of the gates times the other half, for a call that takes several dispatches.
 _GATES = {
     None: "a * c", "relu": "where(a > 0, a, 0.0) * c", "silu": "silu(a) * c",
     "gelu": "gelu(a) * c", "gelu_tanh": "gelu_tanh(a) * c",
@@ -46,8 +46,8 @@ def rms_norm_linear(
     gated: bool = False,
     out: Tensor | None = None,
 ) -> Array:
-    """linear(rms_norm(x, k, weight, eps), w, b, activation=...), for a step of a language model:
-    one row needs one dispatch, which does not round the normalised numbers to x's dtype.
+    """linear(rms_norm(x, k, weight, eps), w, b, activation=...), for a step of a language model. A
+    single row takes one dispatch, which does not round the normalised numbers to x's dtype.
 
     For more rows, for numpy arrays and under a tape, the call is a norm and a product, with the
     gradients of both.
@@ -57,10 +57,11 @@ def rms_norm_linear(
         weight: x's dtype, (k,): the weight of the norm.
         w: float32, float16 or bfloat16, (n, k); or a QTensor (n, k).
         b: float32, float16 or bfloat16, (n,).
-        eps: Added to the mean of the squares; None is the spacing of x's dtype above 1.
+        eps: Added to the mean of the squares; None is the distance from 1 to the next number of x's
+            dtype.
         activation: Applied to the product plus the bias.
-        gated: True: the first n / 2 columns are gates, and the result is their activation times the
-            others, (..., n / 2): `swiglu` with activation="silu".
+        gated: With True, the first n / 2 columns are gates, and the result is their activation
+            times the other columns, (..., n / 2). With activation="silu" this is `swiglu`.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -95,7 +96,7 @@ def rms_norm_linear(
 
 
 def _is_one_row(x: Any, weight: Any, w: Any, b: Any, out: Any) -> bool:
-    """True for a call that one dispatch can make."""
+    """True if one dispatch can compute the call."""
     if not isinstance(x, Tensor) or not isinstance(weight, Tensor) or weight.dtype != x.dtype:
         return False
     if recording() or autocast.live or x.size != x.shape[-1] or x.size == 0 or x.size % 8:

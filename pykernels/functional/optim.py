@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 LARGEST = float(np.finfo(np.float32).max)
-ALIGNMENT = 16  # bytes, so that every view can be read in vectors
+ALIGNMENT = 16  # in bytes; with this alignment every view can be read in vectors
 
 
 @whole
@@ -109,7 +109,8 @@ class _Views(list[Tensor]):
 
 def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
     """The views of a flat tensor, by their shapes and first elements."""
-    if isinstance(flat, LostTensor):  # in a process without a device, the views are lost, too
+    # in a process that cannot open a device, the views are unusable, too
+    if isinstance(flat, LostTensor):
         return _Views(flat, [flat if isinstance(place, tuple) else place for place in places])
     flat._storage.whole = flat._offset, flat._layout
     found = []
@@ -153,7 +154,7 @@ def sgd_step(
         param.
 
     Raises:
-        ArgumentError: a negative number, momentum without a buffer, or nesterov without momentum.
+        ArgumentError: a number is negative, momentum has no buffer, or nesterov has no momentum.
         DTypeError, ShapeError and the errors of `pykernels.kernels`, before anything changes.
     """
     op = "sgd_step"
@@ -188,16 +189,16 @@ def adam_step(
     With g = grad + weight_decay * param: exp_avg = beta1 * exp_avg + (1 - beta1) * g,
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g, and
     param -= lr * m / (sqrt(v) + eps), where m = exp_avg / (1 - beta1^t) and
-    v = exp_avg_sq / (1 - beta2^t). Computed in float32, powers of betas without cancellation.
+    v = exp_avg_sq / (1 - beta2^t). All is computed in float32, and 1 - beta^t without cancellation.
 
     Args:
         param: Tensor, float32, float16 or bfloat16, any shape; the call changes it.
         grad: Tensor of param's shape, float32, float16 or bfloat16.
         exp_avg, exp_avg_sq: float32 Tensors of param's shape, zeros before the first step; the call
             changes them.
-        step: t, the number of this step, from 1 on; or an int32 Tensor of one element with the
-            number of steps so far, to which the call adds 1 on the device: so a captured step
-            counts in each replay.
+        step: t, the number of this step, counted from 1. Or an int32 Tensor of one element with the
+            number of steps so far; the call adds 1 to it on the device, so a captured step counts
+            in each replay.
         lr: Learning rate; a number, or a float32 Tensor of one element.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
@@ -207,7 +208,7 @@ def adam_step(
         param.
 
     Raises:
-        ArgumentError: a number outside its range.
+        ArgumentError: a number is outside its range.
         DTypeError, ShapeError and the errors of `pykernels.kernels`, before anything changes.
     """
     return _adam("adam_step", param, grad, exp_avg, exp_avg_sq, step, lr, betas, eps, weight_decay)
@@ -255,11 +256,12 @@ def _adam(
 @again
 @whole
 def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
-    """Scale gradients in place so that their norm is at most `max_norm`, all on the device.
+    """Scale gradients in place so that their norm is at most `max_norm`; everything runs on the
+    device.
 
     The norm is over all elements of all gradients, sqrt(sum(g * g)) in float32; two runs give the
     same bits. If it is too large, each gradient is multiplied by max_norm / (norm + 1e-6), as torch
-    does. Check the result if the norm may overflow: then the gradients are meaningless.
+    does. If the norm may overflow, check the result, because the gradients are then meaningless.
 
     Args:
         grads: A Tensor, or several, float32, float16 or bfloat16; the call changes them.
@@ -289,7 +291,8 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
 @again
 @whole
 def clip_grad_value(grads: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Limit the elements of gradients to [-clip_value, clip_value], in place; a launch for each.
+    """Limit the elements of gradients to [-clip_value, clip_value], in place, with one launch for
+    each gradient.
 
     Args:
         grads: A Tensor, or several, float32, float16 or bfloat16; the call changes them. NaN stays
@@ -315,7 +318,8 @@ def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The values of an ordered iterable: one or more, all of these types."""
+    """The values of an ordered iterable, of which there must be at least one, all of these
+    types."""
     others = (Tensor, np.ndarray, str, bytes, Mapping, Set)
     listed = isinstance(values, Iterable) and not isinstance(values, others)
     given = list(values) if listed else []

@@ -19,7 +19,7 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 
 class SGD(Decayed):
-    """Stochastic gradient descent on parameters, with momentum unless that is 0: see `sgd_step`.
+    """Stochastic gradient descent on parameters, with momentum if that is not 0; see `sgd_step`.
 
         flat, (w, b) = pk.flatten_parameters([w, b])
         optimizer = pk.SGD(flat, lr=0.1, momentum=0.9)
@@ -29,14 +29,14 @@ class SGD(Decayed):
     state by name, and `load_state_dict(state)` copies them in.
 
     All arguments except `params` are attributes. Setting an attribute changes later steps, also the
-    steps of a captured program; it is a launch, which a capture refuses. To set momentum from or to
-    0, `nesterov`, or another Tensor as `lr` needs another kernel or other tensors: it raises
-    BufferStateError while a program exists that captured a step. Momentum buffers begin at 0, and
-    are kept if momentum is set to 0. An unknown attribute raises AttributeError.
+    steps of a captured program; it is a launch, which a capture refuses. Some changes need another
+    kernel or other tensors: momentum from 0 or to 0, `nesterov`, and another Tensor as `lr`. They
+    raise BufferStateError while a program exists that captured a step. Momentum buffers begin at 0,
+    and are kept if momentum is set to 0. An unknown attribute raises AttributeError.
 
     Args:
-        params: A Tensor, or several, which share dispatches. Or a list of groups: mappings with
-            `params`, and with the arguments below that differ for the group. `groups` has an
+        params: A Tensor, or several, which share dispatches. Or a list of groups, which are
+            mappings with `params` and the arguments that differ for the group. `groups` has an
             optimiser for each group, with the settings of the group; an attribute set on the whole
             optimiser applies to all groups. Gradients are in the order of all parameters.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
@@ -105,7 +105,7 @@ class SGD(Decayed):
 
 
 class Adam(Betas, Rooted):
-    """Adam on parameters; its steps are counted on the device: see `adam_step`.
+    """Adam on parameters; the device counts the steps. See `adam_step`.
 
     Methods and attributes work as in `SGD`.
 
@@ -176,13 +176,13 @@ class Adam(Betas, Rooted):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: see `adamw_step`.
+    """Adam with decoupled weight decay; see `adamw_step`.
 
     Arguments are as in `Adam`, methods as in `SGD`.
     """
 
     _name = "AdamW"
-    _initial: Mapping[int, float] = {10: 1.0}  # decay is no part of the gradient
+    _initial: Mapping[int, float] = {10: 1.0}  # weight decay is not part of the gradient
     _kernel, _step_name = staticmethod(kernels.adamw_step), "adamw_step"
 
     def __init__(

@@ -25,7 +25,8 @@ ADJUST = ("original", "match_rms_adamw")
 
 
 class Muon(Ruled):
-    """Muon on matrices, as `torch.optim.Muon`; computed in float32, where torch rounds to bfloat16.
+    """Muon on matrices, as `torch.optim.Muon`, but computed in float32, whereas torch rounds to
+    bfloat16.
 
     buffer = momentum * buffer + (1 - momentum) * grad; u = buffer, or with nesterov
     momentum * buffer + (1 - momentum) * grad. u divided by its norm is made nearly orthogonal by
@@ -38,18 +39,18 @@ class Muon(Ruled):
     optimiser, usually AdamW, for vectors and embeddings.
 
     Args:
-        params: A matrix, or several, or groups.
+        params: A matrix, or several matrices, or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         weight_decay: Factor of param in the step, as above.
         momentum: Decay of the buffer, in [0, 1).
         nesterov: Nesterov's momentum.
         ns_coefficients: a, b and c.
         eps: The least value of the norm by which u is divided.
-        ns_steps: How many steps of Newton and Schulz, 1 or more.
+        ns_steps: The number of steps of Newton and Schulz, 1 or more.
         adjust_lr_fn: "original", which None means, or "match_rms_adamw".
 
     Raises:
-        ShapeError: a parameter is no matrix. ArgumentError: a number outside its range.
+        ShapeError: a parameter is not a matrix. ArgumentError: a number is outside its range.
 
     Source: Jordan et al. 2024, Muon: an optimizer for hidden layers in neural networks.
     """
@@ -116,7 +117,7 @@ class Muon(Ruled):
             for at, i in enumerate(places):
                 self._moved(grads[i], self._state[f"momentum_buffer.{i}"], updates[at], skip)
             turned = shape[0] > shape[1]
-            with restored(None):  # in float32 inside of `autocast` as well
+            with restored(None):  # computed in float32, even inside of `autocast`
                 x = self._orthogonal(updates.transpose(0, 2, 1) if turned else updates)
             for at, i in enumerate(places):
                 self._apply(self._params[i], x[at].T if turned else x[at], skip)
@@ -131,7 +132,8 @@ class Muon(Ruled):
             kernels.cpy(buffer, update)
 
     def _orthogonal(self, u: Tensor) -> Tensor:
-        """Matrices (n, rows, cols), rows <= cols, with singular values near 1."""
+        """Make matrices (n, rows, cols), rows <= cols, nearly orthogonal: their singular values
+        become about 1."""
         a, b, c = self._coefficients
         size: Any = reduction("u * u", "sum", axis=(1, 2), keepdims=True, u=u)
         x: Any = elementwise("u / maximum(sqrt(s), least)", u=u, s=size, least=self._least)

@@ -332,7 +332,7 @@ class EMA:
 
     @whole
     def update(self, skip: Tensor | None = None) -> None:
-        """Update the averages with the present values of the parameters.
+        """Update the averages with the current values of the parameters.
 
         Args:
             skip: As in the step of an optimiser: if it is not 0, averages do not change.

@@ -78,13 +78,15 @@ class LossScale:
 
     @whole
     def unscale(self, grads: Tensor | Iterable[Tensor]) -> tuple[Any, Tensor]:
-        """The gradients divided by the factor, and whether one of them has an infinity or a NaN.
+        """The gradients divided by the factor, and a flag that says if one of them has an infinity
+        or a NaN.
 
         Args:
             grads: A Tensor, or several, float32, float16 or bfloat16.
 
         Returns:
-            A Tensor for a Tensor, else a list, float32; and a uint32 Tensor of no axes, 0 or 1.
+            The gradients in float32, a Tensor for a Tensor and else a list; and the flag, a uint32
+            Tensor of no axes, 0 or 1.
 
         Raises:
             ArgumentError: there is no gradient. DTypeError: another dtype.
@@ -109,11 +111,11 @@ class LossScale:
         """Count a step, and let the factor grow or shrink.
 
         Args:
-            overflow: The result of `unscale`, a Tensor of one element: not 0 for a step with an
-                overflow.
+            overflow: The flag that `unscale` returned, a Tensor of one element; it is not 0 for a
+                step with an overflow.
 
         Raises:
-            DTypeError, ShapeError: it is no Tensor of one element.
+            DTypeError, ShapeError: overflow is not a Tensor of one element.
         """
         if not isinstance(overflow, Tensor):
             raise DTypeError(f"[update] overflow must be a Tensor but is {type_name(overflow)}")
@@ -140,7 +142,7 @@ class LossScale:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 
         Raises:
-            ArgumentError: other names. DTypeError, ShapeError: arguments that do not fit.
+            ArgumentError: other names. DTypeError, ShapeError: an argument does not fit.
         """
         own = self.state_dict()
         if not isinstance(state, Mapping) or state.keys() != own.keys():

@@ -16,7 +16,7 @@ from pykernels.runtime.whole import whole
 
 __all__ = ["Schedule"]
 
-MOST = 1 << 24  # steps are counted in float32
+MOST = 1 << 24  # because steps are counted in float32
 STRAIGHT, COSINE, EXPONENTIAL = 0.0, 1.0, 2.0
 Row = tuple[float, float, float, float, float, float]
 
@@ -27,14 +27,14 @@ class Schedule:
         rate = pk.Schedule.cosine(1e-3, steps=1000, warmup=100)
         optimizer = pk.AdamW(flat, lr=rate)
 
-    The step of an optimiser advances its schedule by one launch, so that a captured step does in
-    each replay. A step that `skip` leaves out also advances it. `value` is a float32 Tensor without
-    axes, the number for the next step; `count` an int32 Tensor, the steps so far, and part of the
-    optimiser's state. Groups of one optimiser may share a schedule; two optimisers need two
+    The step of an optimiser advances its schedule by a launch, so a captured step also advances it
+    in each replay. A step that `skip` leaves out also advances it. `value` is a float32 Tensor
+    without axes, the number for the next step; `count` an int32 Tensor, the steps so far, and part
+    of the optimiser's state. Groups of one optimiser may share a schedule; two optimisers need two
     schedules. Call `advance()` only to use `value` without an optimiser.
 
     Schedules are made by the methods `constant`, `warmup`, `cosine`, `exponential`, `one_cycle` and
-    `piecewise`. Numbers of steps are below 2^24. `device`: None is the default device.
+    `piecewise`. Numbers of steps must be below 2^24. `device`: None is the default device.
     """
 
     @whole
@@ -55,16 +55,16 @@ class Schedule:
         return self._count
 
     def advance(self) -> None:
-        """Go on to the value of the next step."""
+        """Advance to the value of the next step."""
         kernels.schedule_step(self._table, self._count, self._value)
 
     def refresh(self) -> None:
-        """Compute the value again, after the count was written."""
+        """Compute the value again after the count was written."""
         kernels.schedule_step(self._table, self._count, self._value, advance=False)
 
     @classmethod
     def constant(cls, value: float, *, device: Device | None = None) -> Schedule:
-        """Always the same number."""
+        """A schedule with always the same number."""
         number = _number("value", value)
         return cls([_row(0, STRAIGHT, number, number)], device)
 
@@ -72,7 +72,7 @@ class Schedule:
     def warmup(
         cls, value: float, steps: int, first: float = 0.0, *, device: Device | None = None
     ) -> Schedule:
-        """From `first` to `value` in a straight line over `steps` steps, and then `value`."""
+        """From `first` to `value` in a straight line over `steps` steps, and `value` afterwards."""
         given = _number("first", first), _number("value", value)
         return cls([_row(0, STRAIGHT, *given, _steps("steps", steps))], device)
 
@@ -136,7 +136,8 @@ class Schedule:
     def piecewise(
         cls, values: Sequence[float], starts: Sequence[int], *, device: Device | None = None
     ) -> Schedule:
-        """The first of `values`, then each further value from its step in `starts` on."""
+        """The first of `values` at the beginning; each further value holds from its step in
+        `starts` on."""
         numbers = [_number("values", v) for v in values]
         begins = [_steps("starts", s) for s in starts]
         if len(begins) != len(numbers) - 1 or begins != sorted({*begins}):

@@ -33,7 +33,7 @@ def quantize(x: Array, type: str) -> QTensor:
 
     Raises:
         ArgumentError: another type.
-        ShapeError: less than two axes, or rows without whole blocks.
+        ShapeError: x has less than two axes, or a row is not a whole number of blocks.
         DTypeError: another dtype.
     """
     kind = type_of("quantize", type)
@@ -65,9 +65,9 @@ def dequantize(q: QTensor, dtype: DTypeLike | None = None, *, out: Tensor | None
         out: The Tensor of q's shape to write to; None makes one.
 
     Raises:
-        DTypeError: q is no QTensor, the dtype is not supported, or it differs from the dtype of
+        DTypeError: q is not a QTensor, or the dtype is not supported or differs from the dtype of
             out.
-        ShapeError: another shape of out.
+        ShapeError: out has another shape.
     """
     if not isinstance(q, QTensor):
         raise DTypeError(f"[dequantize] q must be a pykernels.QTensor but is {type_name(q)}")

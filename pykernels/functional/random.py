@@ -34,11 +34,12 @@ Shape = int | Sequence[int]
 def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:
     """The state of a random generator, a uint32 tensor (6,) on the device.
 
-    It holds Philox's key in two words, which are the seed, and its counter in four words, which
-    begin at 0. A function that gets it as `state=` draws from it and advances the counter on the
-    device. So each call draws new numbers, and a captured call does so in each replay. Calls change
-    two words of the counter; use the other two to number independent streams. Each device has a
-    state of its own, `Device.random_state`, for calls without seed and state.
+    It holds the key and the counter of Philox. The key has two words, which are the seed; the
+    counter has four words, which begin at 0. A function that gets the tensor as `state=` draws from
+    it and advances the counter on the device. So each call draws new numbers, and a captured call
+    does so in each replay. Calls change two words of the counter; use the other two to number
+    independent streams. Each device has a state of its own, `Device.random_state`, for calls
+    without seed and state.
 
     Args:
         seed: an integer of 64 bits.
@@ -54,13 +55,13 @@ def manual_seed(seed: int) -> None:
     """Set the random state of every device, open now or opened later.
 
     The first call without a seed then draws the same numbers as with `seed=`. `Device.seed` sets
-    the state of one device. An unseeded device begins with seed 0.
+    the state of one device. A device that was not seeded begins with seed 0.
 
     Args:
         seed: an integer of 64 bits.
 
     Raises:
-        ArgumentError: a seed beyond 64 bits, or not an integer.
+        ArgumentError: the seed is not an integer of 64 bits.
     """
     seed_all(seed_of("manual_seed", seed))
 
@@ -83,9 +84,9 @@ def rand(
         device: None is the device of the state, or the default device.
 
     Raises:
-        DTypeError: another dtype, or a state that is not a uint32 tensor.
-        ArgumentError: both a seed and a state, or a seed beyond 64 bits.
-        ShapeError: a state that does not have 6 words.
+        DTypeError: the dtype is not supported, or the state is not a uint32 tensor.
+        ArgumentError: there are both a seed and a state, or the seed does not fit 64 bits.
+        ShapeError: the state does not have 6 words.
     """
     return _drawn(_RAND, shape, dtype, FLOATS, seed, state, device)
 
@@ -100,7 +101,8 @@ def randn(
 ) -> Tensor:
     """Random numbers of the standard normal distribution, the same on every device.
 
-    Box and Muller's method in float32, in operations that every driver rounds alike.
+    They are computed by Box and Muller's method in float32, with operations that every driver
+    rounds in the same way.
 
     Args:
         shape: sizes of the axes.
@@ -177,7 +179,7 @@ def randint(
 
     Raises:
         DTypeError, ShapeError: as `rand`.
-        ArgumentError: as `rand`, and for an empty range or one beyond the dtype.
+        ArgumentError: as `rand`, and for a range that is empty or does not fit the dtype.
     """
     low, high = integer("randint", "low", low), integer("randint", "high", high)
     name = dtype_of(dtype).name
@@ -217,7 +219,8 @@ def randperm(
     given = seed, state, device, whole, 2, "randperm"
     words = _drawn(_RANDINT, (2, count), "uint32", ("uint32",), *given)
     order, again = (words.device.empty(count, "int32") for _ in range(2))
-    # A stable sort keeps the order of equal keys: first by the low words, then by the high words.
+    # The numbers are sorted by the low words first, and then by the high words; a stable sort keeps
+    # the order of equal keys.
     kernels.argsort(words[0], order)
     kernels.argsort(words[1][order], again)
     return order[again]
@@ -280,13 +283,14 @@ def drawn(
     op: str, shape: Shape, p: float, value: float, dtype: DTypeLike, seed: int | None,
     state: Tensor | None, device: Device | None,
 ) -> Tensor:  # fmt: skip
-    """As `bernoulli`, for a function named `op`: `value` with probability p, else 0."""
+    """Like `bernoulli`, but the result is `value` with probability p, else 0; errors name the
+    function `op`."""
     allowed = ("bool", *FLOATS, "uint8")
     return _drawn(_BERNOULLI, shape, dtype, allowed, seed, state, device, (p, value), op=op)
 
 
 def probability(op: str, p: float, name: str = "p") -> float:
-    """p, checked to be in [0, 1]."""
+    """Check that p is in [0, 1], and return it."""
     p = real(op, name, p)
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"[{op}] {name} must be in [0, 1] but is {p!r}")
@@ -315,8 +319,8 @@ def _drawn(
 def source_of(
     op: str, seed: int | None, state: Tensor | None, device: Device | None
 ) -> tuple[tuple[int, int], Tensor | None]:
-    """The source of a call's numbers: the words of a key and no state, or a state. Without seed and
-    state it is the state of the device."""
+    """The source of a call's numbers: the words of a key, or a state. Without seed and state, it is
+    the state of the device."""
     if state is not None and not isinstance(state, Tensor):
         raise DTypeError(f"[{op}] state must be a pykernels.Tensor but is {type_name(state)}")
     if seed is not None:

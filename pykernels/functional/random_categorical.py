@@ -27,15 +27,15 @@ def categorical(
 
     Column i is drawn with probability softmax(logits / temperature)[i]. top_k keeps the k largest
     columns. Of these, top_p keeps the fewest of the largest columns whose total probability reaches
-    top_p. Both sort: a top_k of up to 1,024 needs a few dispatches, a larger top_k a whole sort.
-    Weights and their sums are f32. Each row's draw uses two random words, so probabilities are
-    exact to about 2^-23.
+    top_p. Both options sort: a top_k of up to 1,024 takes a few dispatches, a larger top_k sorts
+    whole rows. Weights and their sums are f32. Each row's draw uses two random words, so
+    probabilities are exact to about 2^-23.
 
     Args:
         logits: Tensor or numpy array, float32, float16 or bfloat16, (..., cols).
-        temperature: Divides the logits, 0 or more; 0 takes the largest (`argmax`), draws nothing
-            and does not change the state.
-        top_k: The number of columns that may be drawn, 1 or more; None is all.
+        temperature: A number of 0 or more that divides the logits. With 0 the result is the largest
+            column (`argmax`); nothing is drawn, and the state does not change.
+        top_k: The number of columns that may be drawn, 1 or more; None means all columns.
         top_p: The share that the columns must reach, in (0, 1]; the largest column may always be
             drawn.
         seed: An integer of 64 bits: the same seed gives the same draws. None draws from a state.
@@ -45,11 +45,11 @@ def categorical(
 
     Returns:
         int32 (...), positions in rows: a numpy array if logits is one, else a Tensor. It is -1 for
-        a row that is not a distribution: a row with NaN or +inf, or with -inf only. If top_k or
-        top_p sort, NaN comes last, and top_k may drop it.
+        a row that is not a distribution: a row with NaN or +inf, or with -inf only. A sort for
+            top_k or top_p puts NaN last, so top_k may drop it.
 
     Raises:
-        ArgumentError: a number outside its range.
+        ArgumentError: a number is outside its range.
         ShapeError, DTypeError and the errors of `pykernels.kernels`.
 
     Source: Fan et al. 2018 (top_k), Holtzman et al. 2020 (top_p).
@@ -81,7 +81,7 @@ def categorical(
 
 
 def _numbers(temperature: float, top_p: float) -> tuple[float, float]:
-    """temperature and top_p, checked."""
+    """Check temperature and top_p, and return them."""
     temperature = real("categorical", "temperature", temperature)
     top_p = real("categorical", "top_p", top_p)
     if not (math.isfinite(temperature) and (temperature == 0.0 or temperature >= 1e-30)):

@@ -39,8 +39,9 @@ def dropout(
 ) -> Array:  # fmt: skip
     """x times `dropout_mask` with the same seed or state: 0 with probability p, else x / (1 - p).
 
-    The gradient is dy times the same mask, which a tape keeps. Each call has a new mask, also in
-    replays of a capture, since the state advances. A seed gives the same mask in each call.
+    The gradient is dy times the same mask, which a tape keeps. Without a seed, each call and each
+    replay of a capture has a new mask, because the state advances. With a seed, each call has the
+    same mask.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16.
@@ -82,9 +83,11 @@ def kaiming_uniform(
     dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform random numbers in [-b, b), b = gain sqrt(3 / fan): a layer's initial weights (He).
+    """Initial weights of a layer (He): uniform random numbers in [-b, b) with b = gain sqrt(3 /
+    fan).
 
-    Computed as (2 u - 1) b in float32 with u of `rand`, rounded once, so the same on every device.
+    They are computed as (2 u - 1) b in float32, with u from `rand`, and rounded once; so they are
+    the same on every device.
 
     Args:
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.
@@ -97,8 +100,8 @@ def kaiming_uniform(
         dtype, seed, state, device: as in `rand`.
 
     Raises:
-        ShapeError: fewer than two axes.
-        ArgumentError: another mode or nonlinearity, and as `rand`.
+        ShapeError: the shape has fewer than two axes.
+        ArgumentError: the mode or the nonlinearity is unknown; and as `rand`.
         DTypeError: as `rand`.
     """
     op = "kaiming_uniform"
@@ -112,7 +115,8 @@ def kaiming_normal(
     dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal random numbers of standard deviation gain / sqrt(fan), which multiplies `randn` (He).
+    """Initial weights of a layer (He): `randn` times gain / sqrt(fan), which is the standard
+    deviation.
 
     Args:
         shape, a, mode, nonlinearity, dtype, seed, state, device: as in `kaiming_uniform`.
@@ -130,7 +134,8 @@ def xavier_uniform(
     shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform random numbers in [-b, b), b = gain sqrt(6 / (fan_in + fan_out)) (Glorot).
+    """Initial weights of a layer (Glorot): uniform random numbers in [-b, b) with b = gain sqrt(6 /
+    (fan_in + fan_out)).
 
     Args:
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.
@@ -150,7 +155,8 @@ def xavier_normal(
     shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal random numbers of standard deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot).
+    """Initial weights of a layer (Glorot): normal random numbers of standard deviation gain sqrt(2
+    / (fan_in + fan_out)).
 
     Args:
         shape, gain, dtype, seed, state, device: as in `xavier_uniform`.
@@ -190,11 +196,11 @@ def _float(op: str, dtype: DTypeLike) -> DTypeName:
 
 
 def _fans(op: str, shape: Shape) -> tuple[int, int]:
-    """fan_in and fan_out: inputs and outputs of the layer times the kernel's size."""
+    """fan_in and fan_out: the inputs and the outputs of the layer, each times the kernel's size."""
     sizes = shape_of(shape)
     if len(sizes) < 2:
         raise ShapeError(f"[{op}] shape must be (outputs, inputs, ...) but is {sizes}")
-    # For an empty weight any deviation is right.
+    # For an empty weight, any standard deviation is right.
     return tuple(max(n * math.prod(sizes[2:]), 1) for n in (sizes[1], sizes[0]))  # type: ignore[return-value]
 
 

@@ -41,9 +41,10 @@ def lstm(
 
     With gates = x[t] w_ih^T + b_ih + h w_hh^T + b_hh, whose quarters are i, f, g and o:
     c becomes sigmoid(f) c + sigmoid(i) tanh(g), and h, which is result[t], becomes
-    sigmoid(o) tanh(c). With peepholes i and f see c before the step and o the new c: i + p_i c and
-    so on. All arithmetic is f32, and h and c between steps are f32. There is one
-    product for the inputs of all steps, and three launches for each step.
+    sigmoid(o) tanh(c). With peepholes, c times the weights is added to the gates before the
+    sigmoid: the old c for i and f, the new c for o. All arithmetic is f32, and h and c between
+    steps are f32. There is one product for the inputs of all steps, and three launches for each
+    step.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).
@@ -53,7 +54,7 @@ def lstm(
         b_hh: float32, float16 or bfloat16, (4 H,).
         hx: h and c before the first step, float32, float16 or bfloat16, each (N, H); None is zeros.
         reverse: Go from the last step to the first; result[t] still belongs to x[t].
-        peepholes: Weights of c in the gates i, f and o, float32 or float16, (3 H,).
+        peepholes: The weights of c in the gates i, f and o, float32 or float16, (3 H,).
         activations: The functions of the gates i, f and o, of g, and of the new c: each 'elu',
             'hardsigmoid', 'leaky_relu', 'linear', 'relu', 'sigmoid', 'softplus', 'softsign' or
             'tanh'.
@@ -84,7 +85,8 @@ def lstm(
     linear(t, a, u, out=from_x)
     for step in reversed(range(length)) if back else range(length):
         h, c = _step(h, c, from_x[step], b, v, result[step], kinds, seen)
-    state = h.astype(t.dtype), c.astype(t.dtype)  # copies, not views of all steps
+    # copies, because views would keep the memory of all steps
+    state = h.astype(t.dtype), c.astype(t.dtype)
     return leave(host, result), (leave(host, state[0]), leave(host, state[1]))
 
 

@@ -38,7 +38,8 @@ def gru(
     With a = x[t] w_ih^T + b_ih and b = h w_hh^T + b_hh, whose thirds belong to r, z and n:
     r = sigmoid(a + b), z = sigmoid(a + b), n = tanh(a + r b), and h, which is result[t], becomes
     (1 - z) n + z h. All arithmetic is f32, and h between steps is f32. There is one product for the
-    inputs of all steps, and two launches for each step; without `reset_after` five.
+    inputs of all steps, and two launches for each step; without `reset_after` there are five for
+    each step.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).
@@ -179,7 +180,8 @@ def _layer(
     linear(t, a, u, out=from_x)
     for i in reversed(range(length)) if back else range(length):
         h = step(h, from_x[i], result[i])
-    return leave(host, result), leave(host, h.astype(t.dtype))  # a copy, no view of all steps
+    # a copy, because a view would keep the memory of all steps
+    return leave(host, result), leave(host, h.astype(t.dtype))
 
 
 def _cell(op: str, gates: int, host: bool, given: list[Any], step: _Step) -> Array:
@@ -243,7 +245,7 @@ def _plain(op: str, w_hh: Tensor, bias: Tensor | None, kind: str) -> _Step:
 
 
 def _written(op: str, text: str, named: dict[str, Any], result: Tensor) -> Tensor:
-    """An expression in float32, which is also written to the result."""
+    """The value of an expression in float32, which is also written to the result."""
     if result.dtype == "float32":
         evaluate(op, text, named, result)
         return result

@@ -23,11 +23,12 @@ def gated_linear_attn(
     q: Array, k: Array, v: Array, g: Array, state: Array | None = None, *,
     scale: float | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Gated linear attention: each head has a state S (K, V), which fades and learns at each step.
+    """Gated linear attention: each head has a state S (K, V). Each step multiplies S by factors,
+    and adds the product of a key and a value.
 
     S becomes g[t] S + k[t] v[t]^T, where g[t] multiplies the rows of S; result[t] = scale q[t]^T S.
-    All arithmetic is f32. A column of S depends on no other column: one launch walks over time with
-    one column for each group of invocations.
+    All arithmetic is f32. The columns of S do not depend on each other, so one launch computes all
+    time steps; each group of invocations has one column.
 
     Args:
         q: Tensor or numpy array, float32, float16 or bfloat16, (B, T, H, K), K up to 1,024.
@@ -58,7 +59,8 @@ def gated_delta_net(
     q: Array, k: Array, v: Array, g: Array, beta: Array, state: Array | None = None, *,
     scale: float | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """The gated delta rule: the state of each head forgets what it knows of a key before it learns.
+    """The gated delta rule: before a step adds a new value for a key, it removes the old value from
+    the state.
 
     S becomes exp(g[t]) S, then S + beta[t] k[t] (v[t] - S^T k[t])^T; result[t] = scale q[t]^T S.
     All arithmetic is f32; keys are taken as they are, so normalise them first (`l2_norm`).
@@ -68,7 +70,7 @@ def gated_delta_net(
         k: As q.
         v: (B, T, H, V).
         g: Logarithms of factors, (B, T, H), or (B, T, H, K) for a factor for each row of S.
-        beta: How much is learnt, (B, T, H).
+        beta: The share of the new value that is learnt, (B, T, H).
         state: S before the first step, (B, H, K, V); None is zeros.
         scale: None is 1 / sqrt(K).
 
@@ -94,7 +96,8 @@ def gated_delta_net(
 def rwkv6(
     r: Array, k: Array, v: Array, w: Array, u: Array, state: Array | None = None
 ) -> tuple[Array, Array]:
-    """The recurrence of RWKV 6: a step reads the state before it, and its own key with a bonus.
+    """The recurrence of RWKV 6: a step reads the state from before the step, and its own key times
+    a bonus.
 
     result[t] = r[t]^T (S + (u k[t]) v[t]^T), and then S becomes w[t] S + k[t] v[t]^T, where w[t]
     multiplies the rows of S. All arithmetic is f32.
@@ -129,18 +132,19 @@ def rwkv6(
 def rwkv7(
     r: Array, w: Array, k: Array, v: Array, a: Array, b: Array, state: Array | None = None
 ) -> tuple[Array, Array]:
-    """The recurrence of RWKV 7: what the state knows of `a` is written to the rows of `b`.
+    """The recurrence of RWKV 7: the value that the state has for `a` is added to the rows that `b`
+    selects.
 
-    S becomes w[t] S + b[t] (a[t]^T S) + k[t] v[t]^T, where w[t] multiplies the rows of S and the
-    S of a[t]^T S is that before the step; result[t] = r[t]^T S. All arithmetic is f32.
+    S becomes w[t] S + b[t] (a[t]^T S) + k[t] v[t]^T, where w[t] multiplies the rows of S, and all S
+    on this side are from before the step; result[t] = r[t]^T S. All arithmetic is f32.
 
     Args:
         r: Tensor or numpy array, float32, float16 or bfloat16, (B, T, H, K), K up to 1,024.
         w: Factors, (B, T, H, K).
         k: As r.
         v: (B, T, H, V).
-        a: As r: in the model the negative of the normalised key.
-        b: As r: in the model the normalised key times its rate of learning.
+        a: Like r; in the model, it is the negative of the normalised key.
+        b: Like r; in the model, it is the normalised key times its rate of learning.
         state: S before the first step, (B, H, K, V), where ggml has (B, H, V, K); None is zeros.
 
     Returns:
@@ -173,14 +177,14 @@ def ssm_scan(
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (B, T, H, P), or (B, T, H).
         dt: The length of each step, (B, T, H).
-        a: Rates, below 0 as a rule: (H, N), or (H,) for one rate for each head (Mamba 2).
-        b: What is written, (B, T, G, N), for groups of H / G neighbouring heads each, or
-            (B, T, N) for all heads. N is at most 1,024.
-        c: What reads the state, as b.
+        a: Rates, usually negative: (H, N), or (H,) for one rate for each head (Mamba 2).
+        b: The factors that write to the state, (B, T, G, N), for groups of H / G neighbouring heads
+            each, or (B, T, N) for all heads. N is at most 1,024.
+        c: The factors that read the state, with the shape of b.
         state: S before the first step, (B, H, N, P), or (B, H, N) beside x (B, T, H); None is
             zeros.
-        d: What x adds to the result, (H,); None is 0.
-        softplus: True takes log(1 + exp(dt)) in place of dt, as ggml does.
+        d: The factor with which x is added to the result, (H,); None is 0.
+        softplus: True uses log(1 + exp(dt)) in place of dt, as ggml does.
 
     Returns:
         The result, of the shape and dtype of x; and S after the last step, of the shape of
@@ -231,7 +235,7 @@ def ssm_scan(
 
 
 def _by_head(key: Any, heads: int) -> Any:
-    """b or c with an axis of heads, or of one head that repeats."""
+    """b or c with an axis of heads; the axis may have one head, which repeats."""
     groups = key.shape[2]
     return key if groups in (1, heads) else repeat(key, heads // groups, 2)
 
@@ -259,7 +263,7 @@ class _Given:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """(B, T, H, K): the shape of the first argument."""
+        """The shape (B, T, H, K) of the first argument."""
         first = next(iter(self._tensors.values()))
         if first.ndim != 4:
             name = next(iter(self._tensors))
@@ -270,11 +274,11 @@ class _Given:
         return shape
 
     def gate(self, name: str) -> tuple[int, ...]:
-        """The shape of factors: one for each head, or for each row."""
+        """The shape of factors: one factor for each head, or one for each row of S."""
         return self.sizes[:3] if self[name].ndim == 3 else self.sizes
 
     def full(self, name: str, text: str = "") -> Any:
-        """Factors for each row."""
+        """The factors, with one for each row of S."""
         given = self[name]
         g: Any = elementwise(text, g=given) if text else given
         return (g[..., None] if g.ndim == 3 else g).broadcast_to(self.sizes)
@@ -308,7 +312,7 @@ class _Given:
         self, q: Any, k: Any, v: Any, decay: Any, pair: Any = None, rate: Any = None,
         more: Any = None, before: bool = False, dtype: Any = None,
     ) -> tuple[Any, Any]:  # fmt: skip
-        """The result, with `more` added, and the last state."""
+        """The result, to which `more` is added, and the last state."""
         batch, length, heads, depth = q.shape
         shape = (batch, heads, depth, v.shape[3])
         state = self["state"]

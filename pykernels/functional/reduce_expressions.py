@@ -25,10 +25,10 @@ def reduction(
         pk.reduction("x * y", "sum", x=a, y=b)
         pk.reduction("abs(x - y)", "max", axis=-1, x=a, y=b)
 
-    The expression is in the language of `elementwise`, with its operands by name. They repeat to
-    one shape, and `axis` counts its axes. Values are not rounded before they are reduced: 16-bit
-    floats count as float32, integers as 32-bit integers. The result has the dtype that the function
-    `how` gives for the dtype of the expression.
+    The expression is in the language of `elementwise`, with its operands by name. The operands
+    repeat to one shape, and `axis` counts the axes of that shape. Values are not rounded before
+    they are reduced: 16-bit floats count as float32, integers as 32-bit integers. The result has
+    the dtype that the function `how` gives for the dtype of the expression.
 
     An expression is compiled for each new combination of text, `how`, dtypes and layouts. Other
     numbers, in the text or as operands, need no new compilation.
@@ -38,7 +38,7 @@ def reduction(
         how: The reduction by its name: sum, mean, prod, max, min, argmax, argmin, any, all,
             count_nonzero, var, std (both divide by the number of elements), norm (the root of the
             sum of squares) or logsumexp.
-        axis: An axis or several of them; None for all.
+        axis: One axis or several axes; None means all axes.
         keepdims: True keeps the reduced axes, with size 1.
         out: The Tensor to write to; None makes one.
         operands: Tensors, numpy arrays or numbers, by their names in the text; one to seven Tensors

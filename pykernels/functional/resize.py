@@ -35,7 +35,7 @@ _X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
 _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
 _OWN_MODES = ("nearest", "linear", "cubic", "area")
-# torch's modes: our mode, the number of resized axes, and whether corners may be aligned.
+# For each mode of torch: our mode, the number of resized axes, and True if corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
     "nearest": ("nearest", (1, 2, 3), False), "nearest-exact": ("nearest", (1, 2, 3), False),
     "linear": ("linear", (1,), True), "bilinear": ("linear", (2,), True),
@@ -59,29 +59,29 @@ def resize(
     """Images of another size, over the last two axes, with the rules of ONNX's Resize; volumes over
     the last three, if `size` has three numbers.
 
-    Computed in f32, uint8 rounded to nearest even and clamped to [0, 255]; beyond the edge the edge
-    pixel repeats. Row i of the result (columns follow the same rule) lies at (i + 1/2) H / OH - 1/2
-    (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH (asymmetric) or i (H - 1) / (OH - 1)
-    (align_corners), an exact fraction.
+    All is computed in f32; a uint8 result is rounded to nearest even and clamped to [0, 255].
+    Beyond the edge, the edge pixel repeats. Row i of the result (columns follow the same rule) lies
+    at (i + 1/2) H / OH - 1/2 (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH
+    (asymmetric) or i (H - 1) / (OH - 1) (align_corners), an exact fraction.
 
     With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
     H / OH times as wide, pixels beyond the edge do not count, and 'cubic' has a = -0.5 (also where
     an axis grows). The rows are resized first, then the columns, with f32 between them. PIL also
-    rounds bytes between them, so some of its bytes differ by one.
+    rounds to bytes between the two, so some of its bytes differ by one.
 
     Args:
         x: Tensor or numpy array, float32, float16 or uint8, (..., H, W).
         size: (OH, OW), or one integer for both; (OD, OH, OW) for volumes (..., D, H, W), float32
             or float16, with layout 'chw'. The planes are resized first, with f32 between them.
-        mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75),
-            'area' the mean of the pixels from i H / OH, rounded down, to (i + 1) H / OH, rounded
-            up, in each direction.
-        coordinates: where the pixels of the result lie; 'area' has half_pixel only.
+        mode: In each direction, 'nearest' takes one pixel, 'linear' two, and 'cubic' four (a =
+            -0.75). 'area' takes the mean of the pixels from i H / OH, rounded down, to (i + 1) H /
+            OH, rounded up.
+        coordinates: the rule for the positions of the result's pixels; 'area' has half_pixel only.
         nearest: how 'nearest' rounds a position.
         antialias: widen the filter where an axis shrinks; for 'linear' and 'cubic' only.
         layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has its
-            channels last, too. 'chw' for (..., H, W). None is 'chw', but refuses uint8 whose last
-            axis has the size 3 or 4 and which would then have more than 4 channels.
+            channels last, too. 'chw' for (..., H, W). None is 'chw', but uint8 images are refused
+            if the last axis has size 3 or 4 and 'chw' would mean more than 4 channels.
         out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
 
     Returns:
@@ -178,7 +178,7 @@ def _volumes(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
     kind = x.dtype if rules["mode"] == "nearest" else "float32"
     planes = x.device.empty((*lead, x.shape[-3], rows, cols), kind)
     _sampled(x if x.dtype == kind else x.astype(kind), planes, rules)
-    # Along D the planes are rows, whose length stays.
+    # For the axis D, the planes are the rows of an image, and the length of rows stays the same.
     large = x.device.empty((*lead, depth, rows, cols), kind)
     flat = [t.reshape(*lead, t.shape[-3], rows * cols) for t in (planes, large)]
     _sampled(flat[0], flat[1], rules)
@@ -205,8 +205,8 @@ def interpolate(
         input: Tensor or numpy array, float32, float16 or bfloat16, (N, C, L), (N, C, H, W) or
             (N, C, D, H, W).
         size: the result's L, or H and W, or D, H and W (one integer for all).
-        scale_factor: in place of size: a factor for each axis; the new size is rounded down. It
-            gives the size only, as with torch's recompute_scale_factor=True.
+        scale_factor: a factor for each axis, in place of size; the new size is rounded down. The
+            factor only decides the size, as with torch's recompute_scale_factor=True.
         mode: 'nearest', 'nearest-exact', 'area', 'linear' (3 axes), 'bilinear' or 'bicubic' (4
             axes), 'trilinear' (5 axes).
         align_corners: True keeps the centres of the corners in place; for linear and cubic modes
@@ -260,7 +260,7 @@ def interpolate(
 def _size(
     op: str, old: tuple[int, ...], size: Pair | None, factor: float | Sequence[float] | None
 ) -> tuple[int, ...]:
-    """The new sizes of the spatial axes."""
+    """The sizes that the spatial axes get."""
     if (size is None) == (factor is None):
         raise ArgumentError(f"[{op}] either size or scale_factor must be given")
     given: Any = size if factor is None else factor

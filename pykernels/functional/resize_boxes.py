@@ -1,4 +1,5 @@
-"""Boxes of images: those that a detector keeps, and their pixels as images of one size."""
+"""Boxes in images: selects the boxes that a detector keeps, and cuts boxes out as images of one
+size."""
 
 from __future__ import annotations
 
@@ -41,26 +42,26 @@ def roi_align(
     spatial_scale: float = 1.0, sampling_ratio: int = 0, aligned: bool = False, *,
     mode: Literal["avg", "max"] = "avg", out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """Boxes of images as images of one size, without rounding of corners (torchvision.ops).
+    """Cuts boxes out of images, as images of one size; corners are not rounded (torchvision.ops).
 
     A box is divided into OH x OW bins. Each bin has samples between pixels, which mix four pixels
-    each; samples more than a pixel outside of the image are 0. Computed in f32. The gradient by x
-    is the same each time; boxes have none.
+    each; samples more than a pixel outside of the image are 0. Computed in f32. The gradient of x
+    is deterministic; boxes have no gradient.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, H, W).
         boxes: float32 or float16, (R, 4): x1, y1, x2, y2; or (R, 5), whose first column is the
             index, if `index` is None.
-        index: int32 or int64, (R,): the image of each box. None goes with boxes (R, 5), or with
-            one image.
+        index: int32 or int64, (R,): the image of each box. None is allowed for boxes (R, 5), or if
+            x has one image.
         output_size: (OH, OW), or one integer for both.
-        spatial_scale: Factor of the boxes: pixels of x for a unit.
-        sampling_ratio: Samples of a bin in each direction; 0 or less: as many as its pixels,
-            rounded up.
+        spatial_scale: The factor from the boxes' unit to pixels of x.
+        sampling_ratio: The number of samples of a bin in each direction; 0 or less means its number
+            of pixels, rounded up.
         aligned: True subtracts half a pixel from the corners. False makes boxes at least one pixel
             high and wide.
-        mode: 'avg' is the mean of the samples. 'max' is the largest pixel of them times its share,
-            as ONNX defines it.
+        mode: 'avg' is the mean of the samples. 'max' is the largest product of a pixel and its
+            share in a sample, as ONNX defines it.
         out: The Tensor to write to; None makes one.
 
     Returns:
@@ -111,26 +112,29 @@ def nms(
     boxes: Array, scores: Array, iou_threshold: float, *, score_threshold: float | None = None,
     max_boxes: int | None = None, center: bool = False,
 ) -> Array:  # fmt: skip
-    """The boxes that stay when a better box leaves out those that it overlaps (non-maximum
-    suppression; torchvision.ops, ONNX NonMaxSuppression).
+    """The boxes that are left when every box removes the boxes with lower scores that it overlaps
+    (non-maximum suppression; torchvision.ops, ONNX NonMaxSuppression).
 
-    Boxes are taken by descending score, the first of equal ones first; a box is left out if its
-    intersection with a box that stays, relative to their union, is above `iou_threshold`. The host
-    reads both arguments and computes it, so it waits for the device, and captures refuse it.
+    Boxes are taken by descending score, and boxes with equal scores in their order. A box is
+    removed if its intersection with a box that is kept, divided by their union, is above
+    `iou_threshold`. The host reads both arguments and computes the result, so the call waits for
+    the device, and captures refuse it.
 
     Args:
         boxes: Tensor or numpy array, float32 or float16, (boxes, 4): two opposite corners x1, y1,
             x2, y2. Or (batches, boxes, 4).
-        scores: float32 or float16, (boxes,). Or (batches, classes, boxes): each class of each batch
-            by itself.
+        scores: float32 or float16, (boxes,), or (batches, classes, boxes). Each class of each batch
+            is handled by itself.
         iou_threshold: from 0 to 1.
-        score_threshold: Only boxes with a score above it count; None: all boxes.
-        max_boxes: The largest number of boxes that stay, of each class and batch; None: any.
-        center: True: boxes are (x, y, width, height) around a centre.
+        score_threshold: Only boxes with a score above this number count; None means all boxes.
+        max_boxes: The largest number of boxes that are kept of each class and batch; None means no
+            limit.
+        center: With True, boxes are (x, y, width, height) around the centre (x, y).
 
     Returns:
-        int32. The numbers of the boxes that stay, by descending score. With batches, rows of
-        (batch, class, box), in this order. A numpy array if both arguments are, else a Tensor.
+        int32. The numbers of the boxes that are kept, by descending score. With batches, the result
+        has rows of (batch, class, box), sorted by batch, class and score. A numpy array if both
+        arguments are, else a Tensor.
 
     Raises:
         ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.

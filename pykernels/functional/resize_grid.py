@@ -38,9 +38,10 @@ _DEFORM = replace(
 Pair = int | Sequence[int]
 Mode = Literal["bilinear", "nearest", "bicubic"]
 Padding = Literal["zeros", "border", "reflection"]
-# Places far outside, infinities and NaN become places just outside.
+# Places far outside of the image, infinities and NaN are moved to places just outside.
 _FAR = "where(abs(x) < 16777216, x, -100)"
-# Keys 1981 with a = -0.75: shares of the neighbours at -1, 0, 1 and 2 of a place between 0 and 1.
+# The weights of the neighbours at -1, 0, 1 and 2 for a place between 0 and 1 (Keys 1981, a =
+# -0.75).
 _NEAR, _AWAY = (
     "((1.25 * {0} - 2.25) * {0} * {0} + 1)",
     "(((-0.75 * {0} + 3.75) * {0} - 6) * {0} + 3)",
@@ -58,18 +59,19 @@ def grid_sample(
     """Images at the places of a grid, as in torch: result[n, :, i, j] is input[n] at
     (x, y) = grid[n, i, j]; volumes at (x, y, z).
 
-    -1 and 1 are the outer edges of the first and last pixels, or their centres with
-    `align_corners`. Computed in f32 by calls that all have gradients: the gradient by input is an
-    exact sum (`scatter_add`); the gradient by the grid comes from the weights of the neighbours,
-    and is 0 for 'nearest'.
+    The coordinates -1 and 1 are the outer edges of the first and last pixels, or, with
+    `align_corners`, the centres of these pixels. All is computed in f32, by calls that have
+    gradients. The gradient of input is computed by `scatter_add`. The gradient of the grid comes
+    from the weights of the neighbours, and is 0 for 'nearest'.
 
     Args:
         input: Tensor or numpy array, float32, float16 or bfloat16, (N, C, H, W) or
             (N, C, D, H, W), sizes above 0.
         grid: Tensor or numpy array, float32, float16 or bfloat16, (N, OH, OW, 2), or
             (N, OD, OH, OW, 3) for volumes. NaN is outside.
-        mode: 'bilinear' mixes four neighbours (eight in a volume), 'nearest' takes one (half-way
-            between two the even one), 'bicubic' mixes sixteen, in images only.
+        mode: 'bilinear' mixes four neighbouring pixels (eight in a volume). 'nearest' takes one
+            pixel; half-way between two, it takes the pixel with the even number. 'bicubic' mixes
+            sixteen pixels, and is for images only.
         padding_mode: The pixels outside: 'zeros'; 'border', the nearest pixel; 'reflection', the
             image mirrored at its edges (with `align_corners` at the centres of its outer pixels).
         align_corners: see above.
@@ -121,17 +123,18 @@ def deform_conv2d(
     x: Array, offset: Array, weight: Array, bias: Array | None = None, stride: Pair = 1,
     padding: Pair = 0, dilation: Pair = 1, mask: Array | None = None,
 ) -> Array:  # fmt: skip
-    """Convolution whose taps are read beside their places (torchvision.ops, ONNX DeformConv).
+    """Deformable convolution: each tap is read at a place that an offset moves (torchvision.ops,
+    ONNX DeformConv).
 
-    Tap k of result pixel (i, j) reads x at its usual place plus an offset of its own, between
-    pixels: a mix of four, of which those outside count as 0. Computed in f32 by calls that all
-    have gradients: the taps as columns, and one product.
+    Tap k of result pixel (i, j) reads x at its usual place plus its own offset. A place between
+    pixels is a mix of four pixels; pixels outside of the image count as 0. All is computed in f32,
+    by calls that have gradients: the taps are gathered as columns, and one product follows.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, H, W).
         offset: float32 or float16, (N, 2 G KH KW, OH, OW): for each of G groups of channels and
-            each tap the offset in rows, and that in columns.
-        weight: float32 or float16, (O, C / groups, KH, KW), which says how many groups there are.
+            each tap, the offset in rows and the offset in columns.
+        weight: float32 or float16, (O, C / groups, KH, KW); its shape gives the number of groups.
         bias: float32 or float16, (O,).
         stride: Distance between windows, an integer or (rows, columns).
         padding: Zeros around x, an integer or (rows, columns).
@@ -209,7 +212,7 @@ def deform_conv2d(
 
 
 def _pair(op: str, name: str, value: Pair) -> tuple[int, int]:
-    """Two integers, or one for both."""
+    """An argument as two integers; one integer counts for both."""
     both = value if isinstance(value, Sequence) else (value, value)
     if isinstance(both, str) or len(both) != 2:
         raise ArgumentError(f"[{op}] {name} must be an integer or two but is {value!r:.60}")
@@ -221,18 +224,19 @@ def _pair(op: str, name: str, value: Pair) -> tuple[int, int]:
 
 
 def _place(at: Tensor, size: int, corners: bool) -> Tensor:
-    """The place along an axis of `size` pixels, whose centres are 0, 1, 2, ...: float32."""
+    """The place along an axis of `size` pixels as float32; the centres of pixels are 0, 1, 2,
+    ..."""
     n = float(size)
     text = "(float32(g) + 1) / 2 * (n - 1)" if corners else "((float32(g) + 1) * n - 1) / 2"
     return elementwise(text, g=at, n=n)  # type: ignore[return-value]
 
 
 def _folded(x: Any, size: int, padding: str, corners: bool) -> Any:
-    """Places, with those outside of the axis moved to the place that the padding mode reads."""
+    """The places; a place outside of the axis is moved to the place that the padding mode reads."""
     n = float(size)
     if padding == "reflection":
         low, period = (0.0, n - 1) if corners else (-0.5, n)
-        if period:  # the mirrored image repeats after two sizes
+        if period:  # the mirrored image repeats after twice the size
             turn = elementwise("abs(x - low)", x=x, low=low)
             turn = elementwise("t - two * floor(t / two)", t=turn, two=2 * period)
             text = "where(t <= p, t, 2 * p - t) + low"
@@ -286,7 +290,7 @@ def _smooth(
 
 
 def _picked(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
-    """Pixels by their numbers along each axis, (N, C, places); 0 outside."""
+    """The pixels with these numbers along each axis, (N, C, places); 0 outside of the image."""
     given: dict[str, Any] = {}
     for a, (place, n) in enumerate(zip(at, sizes, strict=True)):
         given |= {f"x{a}": place, f"n{a}": float(n)}
@@ -300,5 +304,5 @@ def _picked(flat: Tensor, sizes: Sequence[int], at: Sequence[Any]) -> Tensor:
     places = places.reshape((count, 1, -1))
     places = places.broadcast_to((*flat.shape[:2], places.shape[-1]))
     found: Any = gather(flat, 2, places, check=False)
-    # A place outside is 0, even if the pixel that was read for it is NaN.
+    # A place outside gives 0, even if the pixel that was read in its place is NaN.
     return elementwise("where(s > 0, v, 0)", s=seen, v=found)  # type: ignore[return-value]

@@ -28,7 +28,7 @@ _PART, _UNPART, _REL_POS = (
 def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     """An image cut into square windows, row by row, as ggml's win_part.
 
-    Windows that the edge cuts are padded with zeros. Bits are copied.
+    A window that the edge of the image cuts is padded with zeros. Bits are copied.
 
     Args:
         x: Tensor or numpy array (H, W, C), any dtype.
@@ -129,8 +129,8 @@ def _window(op: str, window: int) -> int:
 
 
 def _parts(image: Tensor, windows: Tensor, w: int) -> list[tuple[Tensor, Tensor]]:
-    """Views of image and windows over the same elements: whole windows, and windows that an edge
-    cuts."""
+    """Pairs of views, of the image and of the windows, with the same elements: for whole windows,
+    and for windows that an edge cuts."""
     if image.size == 0:
         return []
     rows, cols, channels = image.shape
@@ -147,8 +147,8 @@ def _parts(image: Tensor, windows: Tensor, w: int) -> list[tuple[Tensor, Tensor]
 
 
 def _cuts(size: int, w: int) -> list[tuple[int, int, int]]:
-    """The first element, the number and the size in the image of whole windows, then of the last
-    window."""
+    """For the whole windows, and then for the last window that is cut: the first element in the
+    image, the number of windows, and their size in the image."""
     whole, rest = divmod(size, w)
     parts = [(0, whole, w), (whole * w, 1, rest)]
     return [p for p in parts if p[1] and p[2]]

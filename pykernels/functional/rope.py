@@ -102,19 +102,20 @@ def rope_table(
     Args:
         dims: number of rotated columns, even, up to 16,384.
         base: w[i] is base^(-2 i / dims); above 0.
-        freq_factors: a number above 0 for each pair that divides its w (long contexts).
-        freq_scale: factor of w, 1 / 4 for four times the context; above 0.
-        ext_factor: YaRN (Peng et al. 2023): the share of the w without freq_scale that a pair with
-            many turns keeps; 0 is no YaRN.
+        freq_factors: for each pair, a number above 0 that divides its w (for long contexts).
+        freq_scale: the factor of w, above 0; 1 / 4 is for four times the context.
+        ext_factor: For YaRN (Peng et al. 2023): the share of its unscaled w (without freq_scale)
+            that a pair with many turns keeps; 0 is no YaRN.
         attn_factor: factor of the result; YaRN multiplies it by 1 + 0.1 ln(1 / freq_scale).
-        beta_fast: YaRN: a pair with this many turns or more in n_ctx_orig positions keeps its w.
-        beta_slow: YaRN: a pair with fewer turns than this keeps nothing of its w.
-        n_ctx_orig: YaRN: the number of positions in the model's training. With 0 (unknown, as for
-            some callers of ggml) only the first pair keeps its w.
+        beta_fast: For YaRN: a pair with this many turns or more in n_ctx_orig positions keeps its
+            unscaled w.
+        beta_slow: For YaRN: a pair with fewer turns than this uses only the scaled w.
+        n_ctx_orig: For YaRN: the number of positions with which the model was trained. With 0
+            (unknown, as for some callers of ggml) only the first pair keeps its unscaled w.
         device: None is the default device.
 
     Raises:
-        ArgumentError: a number outside its range.
+        ArgumentError: a number is outside its range.
         ShapeError: freq_factors does not have a number for each pair.
     """
     w, magnitude = angles_of(

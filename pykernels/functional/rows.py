@@ -31,8 +31,8 @@ def set_rows(
             q4_0, whose rows are quantised from float32, float16 or bfloat16 by ggml's rule; then no
             two rows of a matrix may have the same index, else the stored row mixes numbers of both.
         check: False skips indices out of range, without an error.
-        distinct: True promises that no two rows have the same index, and saves the passes that find
-            the last row. If the promise is wrong, each element is from one of the rows.
+        distinct: True promises that no two rows have the same index. This saves the passes that
+            find the last of them. If the promise is wrong, each element is from one of the rows.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m).

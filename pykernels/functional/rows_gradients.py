@@ -32,11 +32,11 @@ def embedding_backward(
     dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
     check: bool = True, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The gradient of `embedding` by its weight: row m is the sum of the rows of dy whose index is
-    m.
+    """The gradient of `embedding` with respect to its weight: row m is the sum of the rows of dy
+    whose index is m.
 
-    Deterministic: indices are sorted, and the order of the additions follows from the indices
-    alone. Sums are f32, rounded once if dy is of 16 bits.
+    The result is deterministic: indices are sorted, and the order of the additions depends only on
+        the indices. Sums are f32, rounded once if dy is of 16 bits.
 
     Args:
         dy: Tensor or numpy array, float32, float16 or bfloat16, (*indices.shape, k).
@@ -75,7 +75,8 @@ def embedding_backward(
     result = call.out((count, width), rows.dtype)
     if result.dtype not in FLOATS:
         raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {result.dtype}")
-    alone = result._block not in (rows._block, places._block)  # cleared before both are read
+    # the row is cleared before both tensors are read
+    alone = result._block not in (rows._block, places._block)
     direct = alone and result.dtype == "float32"
     whole = result if direct else result.device.empty(result.shape)
     kernels.fill(whole, 0.0)

@@ -1,4 +1,4 @@
-"""unique, which gives each value once."""
+"""The function unique, which gives each value once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def unique(
     flat = given.reshape((given.size,))
     order = argsort(flat) if by_index or by_place else None
     ordered = sort(flat) if order is None else index_select(flat, 0, order, check=False)
-    first = call.empty(flat.shape, "bool")  # marks the first element of each value
+    first = call.empty(flat.shape, "bool")  # True for the first element of each value
     run(_fill.KERNEL, (first[:1],), bits_of(op, True, "bool"))
     neighbours: dict[str, Any] = {"a": ordered[:-1], "b": ordered[1:]}
     evaluate(op, "a != b and a == a", neighbours, first[1:])
@@ -94,7 +94,7 @@ def unique(
         places = picks = nonzero(first, op)[0]
         if by_count:
             ends = _ends(op, call, places, flat.size)
-    else:  # one more position for the end of the last value; unused ones are x.size
+    else:  # one more position, for the end of the last value; unused positions are x.size
         bounds = nonzero_of_size(first, most + 1, flat.size, op)[0][0]
         places, ends = bounds[:-1], bounds[1:]
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)

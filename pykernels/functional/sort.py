@@ -84,7 +84,7 @@ def bincount(
 
 
 def _bins(given: Tensor, x: Array) -> int:
-    """One more than the largest element, which is read from the device for a Tensor."""
+    """The largest element plus one; for a Tensor it is read from the device."""
     if isinstance(x, np.ndarray):
         largest = int(x.max())
     else:
@@ -98,7 +98,7 @@ def _bins(given: Tensor, x: Array) -> int:
 
 
 def _int32(x: Array) -> Array:
-    """Integers as 32-bit integers."""
+    """The integers as 32-bit integers."""
     if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         info = np.iinfo(np.int32)
         if x.size and not info.min <= x.min() <= x.max() <= info.max:

@@ -22,11 +22,12 @@ __all__ = ["csr_matmul"]
 def csr_matmul(a: CSR | Any, x: Array, *, out: Tensor | None = None) -> Array:
     """A sparse matrix times a dense vector or matrix (scipy.sparse: a @ x).
 
-    Sums are float32, in an order that depends on the shapes and the number of elements only.
+    Sums are float32. Their order depends only on the shapes and the number of elements.
 
     Args:
-        a: pk.CSR (M, K), or what `pk.CSR` takes, such as a scipy.sparse.csr_array; keep a pk.CSR
-            for more than one product, as each call with another object copies it to the device.
+        a: pk.CSR (M, K), or an argument of `pk.CSR` such as a scipy.sparse.csr_array. For more than
+            one product make a pk.CSR, because each call with another object copies it to the
+            device.
         x: Tensor or numpy array (K,) or (K, N), float32 or float16; any strides.
         out: The Tensor to write to; None makes one.
 

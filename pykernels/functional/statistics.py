@@ -31,7 +31,7 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 Method: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 _QUANTILE, _HISTOGRAM = replace(_MEDIAN, name="quantile"), replace(_MEDIAN, name="histogram")
-# The difference of two equal infinities is NaN.
+# Equal infinities are handled separately, because their difference is NaN.
 _BETWEEN = """where(isnan(last), last, where(a == b and isinf(a), a,
     where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))))"""
 MOST_BINS = 1 << 24
@@ -43,8 +43,8 @@ def quantile(
     x: Array, q: float | Sequence[float] | NDArray, axis: Axis = None, *, keepdims: bool = False,
     method: Method = "linear", dim: Axis = None, keepdim: bool | None = None,
 ) -> Array:  # fmt: skip
-    """The number below which a share q of the elements lies: position q * (n - 1) of the sorted
-    elements, counted from 0 (numpy, torch).
+    """The number below which a share q of the elements lies (numpy, torch). It is at position q *
+    (n - 1) of the sorted elements, counted from 0.
 
     Elements are sorted, and the two elements at each position are interpolated in f32. NaN if an
     element is NaN.
@@ -54,10 +54,10 @@ def quantile(
             which are converted to float32 first.
         q: A number from 0 to 1, or a list or numpy array (k,) of such numbers.
         axis: The axis, or several axes, which count as one axis; None takes all elements.
-        keepdims: Keep reduced axes, with size 1.
+        keepdims: True keeps the reduced axes, with size 1.
         method: Between two elements a and b: "linear" interpolates, "lower" or "higher" takes one
-            of them, "nearest" takes the nearer (half-way between both, the element at the even
-            position), "midpoint" is (a + b) / 2.
+            of them, "nearest" takes the nearer element (half-way between both, the element at the
+            even position), "midpoint" is (a + b) / 2.
         dim: Another name for axis.
         keepdim: Another name for keepdims.
 
@@ -66,8 +66,8 @@ def quantile(
         float32. A list of k numbers adds a first axis of size k.
 
     Raises:
-        ArgumentError: q is outside 0 to 1; another method.
-        ShapeError: an axis that x does not have; no elements.
+        ArgumentError: q is not in [0, 1], or the method is unknown.
+        ShapeError: x does not have the axis, or has no elements.
         DTypeError: another dtype.
     """
     op = "quantile"
@@ -95,7 +95,7 @@ def quantile(
     for name, places in (("a", below), ("b", above)):
         picked = index_select(ordered, -1, device.tensor(places), check=False)
         operands[name] = picked.transpose(picked.ndim - 1, *range(picked.ndim - 1))
-    operands["last"] = ordered[..., -1]  # NaN sorts after all numbers
+    operands["last"] = ordered[..., -1]  # the last element, because NaN sorts after all numbers
     result = evaluate(op, _BETWEEN, operands, None)
     if flag(op, "keepdims", keepdims):
         kept = tuple([1 if a in reduced else given.shape[a] for a in every])
@@ -103,7 +103,7 @@ def quantile(
 
 
 def _points(q: Any) -> NDArray:
-    """q as checked numbers from 0 to 1."""
+    """q as numbers, which are checked to be from 0 to 1."""
     try:
         if isinstance(q, Tensor):
             raise TypeError
@@ -177,7 +177,7 @@ def histogram(
         edges = given.device.tensor(_edges(integer(op, "bins", bins), range, flat, x))
     if edges.ndim != 1 or edges.size < 2:
         raise ShapeError(f"[{op}] bins must be two edges or more but have shape {edges.shape}")
-    above = searchsorted(edges[:-1], flat, "right")  # 0: below all edges
+    above = searchsorted(edges[:-1], flat, "right")  # 0 means below all edges
     operands: dict[str, Any] = {"above": above, "x": flat, "last": edges[-1:]}
     places = evaluate(op, "where(x <= last, above, 0)", operands, None)
     counts: Any = bincount(places, length=edges.size)[1:]
@@ -185,7 +185,7 @@ def histogram(
 
 
 def _checked(bins: Any) -> NDArray:
-    """The edges of a list or array, checked."""
+    """Check the edges of a list or array, and return them."""
     try:
         edges = np.asarray(bins, np.float32)
     except (TypeError, ValueError):

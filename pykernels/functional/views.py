@@ -1,5 +1,5 @@
-"""Views with axes removed, added, moved or cut: nothing runs on the device, and the result shares
-memory.
+"""Views with axes removed, added, moved or cut. Nothing runs on the device, and the result shares
+memory with x.
 
 A Tensor gives a Tensor, a numpy array gives numpy's view.
 """
@@ -65,7 +65,7 @@ def expand(x: Array, shape: Axes) -> Array:
     """`broadcast_to`, where -1 keeps the size of the axis (torch).
 
     Raises:
-        ShapeError: the shape of x does not broadcast to it.
+        ShapeError: the shape of x does not broadcast to this shape.
     """
     return _broadcast(array_of("expand", "x", x), axes.expand(x, shape))
 
@@ -75,7 +75,7 @@ def broadcast_to(x: Array, shape: Axes) -> Array:
     """A read-only view of the same elements in a larger shape, by strides of 0.
 
     Raises:
-        ShapeError: the shape of x does not broadcast to it by numpy's rules.
+        ShapeError: the shape of x does not broadcast to this shape by numpy's rules.
     """
     return _broadcast(array_of("broadcast_to", "x", x), shape_of(shape))
 

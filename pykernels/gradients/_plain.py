@@ -1,4 +1,4 @@
-"""Rules of backward kernels: gradients of gradients, by the plain form of the forward
+"""Rules of backward kernels, for gradients of gradients: they use the plain form of the forward
 computation."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["backward_of", "plainly", "wide"]
 
 
 def plainly(call: Taped, compute: Callable[..., Mapping[str, Tensor]], *names: str) -> None:
-    """The gradients of a kernel's arguments `names`; `compute` computes its outputs by calls that
-    have rules.
+    """Give the gradients of a kernel's arguments `names`. `compute` computes the kernel's outputs
+    by calls that have rules.
 
     `compute` takes the arguments by name, as float32, and returns outputs by name.
     """
@@ -35,7 +35,8 @@ def plainly(call: Taped, compute: Callable[..., Mapping[str, Tensor]], *names: s
 def backward_of(
     forward: Callable[..., Tensor], outputs: Mapping[str, str]
 ) -> Callable[..., Mapping[str, Tensor]]:
-    """The results of a backward kernel: the gradients of `forward` by its arguments.
+    """A function that computes the results of a backward kernel: the gradients of `forward` with
+    respect to its arguments.
 
     `outputs` maps each output of the kernel to the argument of its gradient. The kernel's dy is the
     gradient of the result of `forward`; all other arguments go to `forward`.
@@ -52,7 +53,7 @@ def backward_of(
 
 
 def wide(t: Tensor) -> Tensor:
-    """The elements in float32, each once in memory; a bool mask becomes 0 and -inf."""
+    """The tensor in float32, without broadcast axes of stride 0; a bool mask becomes 0 and -inf."""
     if t.dtype == "bool":
         return F.where(t, 0.0, -math.inf)
     return t.copy() if t.dtype == "float32" else t.astype("float32")

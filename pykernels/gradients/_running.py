@@ -1,4 +1,4 @@
-"""Running products and sums by multiplications and additions alone, in log2(n) steps each.
+"""Running products and sums that use only multiplications and additions, in log2(n) steps each.
 
 Quotients would be faster, but have no gradient where an element is 0.
 """

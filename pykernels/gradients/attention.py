@@ -19,7 +19,7 @@ _NAMES = ("q", "k", "v", "mask")
 
 
 def _reads(kernel: Any, options: dict[str, Any]) -> set[str]:
-    """All arguments; without lse the result is computed again."""
+    """The rule of flash_attn for all arguments; without lse, the result is computed again."""
     return {arg.name for arg in kernel.args}
 
 
@@ -38,7 +38,7 @@ def flash_attn(call: Taped) -> None:
         lse = q.device.empty(q.shape[:3])
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
-    del options["precision"]  # an option of the forward kernel only
+    del options["precision"]  # only the forward kernel has this option
     if any(call.wants(names[n]) for n in _NAMES[:3]):
         out: Any = call.room(*[names[n] for n in _NAMES[:3]])
         if out == (None, None, None):
@@ -53,7 +53,7 @@ def flash_attn(call: Taped) -> None:
             call.give(names[name], grad)
     kept = {"mask": names["mask"], "sinks": "sinks"}
     rest = {n: arg for n, arg in kept.items() if call.wants(arg)}
-    if rest and recording():  # a form that has second gradients
+    if rest and recording():  # the plain form has gradients of second order
         given = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
         given = {n: wide(t) for n, t in given.items() if t is not None}
         compute = backward_of(plain_form(q.shape, k.shape, options), {n: n for n in rest})
@@ -62,7 +62,7 @@ def flash_attn(call: Taped) -> None:
         return
     if "mask" in rest:
         call.give(names["mask"], _scores(q, k, v, o, lse, do, mask, options))
-    if "sinks" in rest:  # the weight of a sink reduces the weights of all keys
+    if "sinks" in rest:  # a larger weight of the sink makes the weights of all keys smaller
         each = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
         text = "where(lse == -inf, 0, -exp(sinks - lse) * each)"
         rows = elementwise(text, lse=lse, sinks=sinks[:, None], each=each)
@@ -83,13 +83,14 @@ def _scores(
     q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, mask: Any, options: dict[str, Any]
 ) -> Any:
     """The gradients of the mask, (B, H, S, T): p * (do v^T - sum(do * o)), times the slope of each
-    head. The tensors of this computation have this shape."""
+    head. All tensors of this computation have the shape (B, H, S, T)."""
     b, heads, s, depth = q.shape
     kv_heads, t = k.shape[1:3]
     scale, cap = options["scale"], options["softcap"]
 
     def product(left: Any, right: Any, factor: float = 1.0) -> Any:
-        rows = left.reshape(b, kv_heads, -1, left.shape[-1])  # the queries of a KV head together
+        # queries that share a KV head become rows of one matrix
+        rows = left.reshape(b, kv_heads, -1, left.shape[-1])
         found: Any = matmul(rows, right.swapaxes(-1, -2), scale=factor)
         return found.reshape(b, heads, s, t).astype("float32")
 

@@ -1,4 +1,4 @@
-"""Convolutions: dst = act(scale * (x * w) + bias + residual), and the transposed one."""
+"""Convolutions, dst = act(scale * (x * w) + bias + residual), and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _give_bias(call: Taped, dz: Any) -> None:
 
 @reads(of=epilogue_reads("x", "w"))
 def conv_transpose2d(call: Taped) -> None:
-    """This kernel is the gradient of conv2d by its input: here x has the role of dy, and dz the
-    role of x."""
+    """This kernel computes the gradient of conv2d's input: its x has the role of conv2d's dy, and
+    dz the role of conv2d's x."""
     x, w, scale = call.saved("x"), call.saved("w"), call.scalar("scale")
     layout = call.option("layout")
     window: Any = {n: call.option(n) for n in ("stride", "dilation", "groups", "layout")}
@@ -61,8 +61,8 @@ def conv_transpose2d(call: Taped) -> None:
 
     dz = before_activation(call, sums)
     _give_bias(call, dz)
-    # Rows that `output_padding` added reduce the padding at the end of dz; if there are more rows
-    # than padding, they are cut off.
+    # The rows that `output_padding` added reduce the padding at the end of dz. If there are more
+    # rows than padding, the rest of them is cut off.
     g = geometry("conv_transpose2d", (w.shape[2], w.shape[3]), call.option("stride"),
                  call.option("padding"), call.option("dilation"))  # fmt: skip
     top, bottom, left, right = g.padding
@@ -83,7 +83,7 @@ def conv_transpose2d(call: Taped) -> None:
 
 
 def _but(size: int, last: int) -> slice:
-    """All elements but the last few."""
+    """The view without the last elements along an axis."""
     return slice(size - max(last, 0))
 
 
@@ -125,6 +125,6 @@ def conv2d_backward_bias(call: Taped) -> None:
 
 
 def _window(call: Taped) -> dict[str, Any]:
-    """The options of a convolution, and its factor."""
+    """The options of a convolution, and its factor `scale`."""
     names = ("stride", "padding", "dilation", "groups", "layout")
     return {"scale": call.scalar("scale"), **{name: call.option(name) for name in names}}

@@ -1,4 +1,5 @@
-"""Copies and conversions: the gradient is the copy's gradient, converted back."""
+"""Copies and conversions: the gradient of the source is the gradient of the copy, converted
+back."""
 
 from __future__ import annotations
 

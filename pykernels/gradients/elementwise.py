@@ -43,8 +43,8 @@ def default(call: Taped) -> None:
 
 
 def give(call: Taped, dy: Tensor, **numbers: float) -> None:
-    """The gradients of all inputs, from the gradient of the value and from numbers that are not
-    inputs."""
+    """Give the gradients of all inputs, from the gradient of the value and from numbers that are
+    not inputs."""
     for name in tree_of(call.kernel).names:
         _give_one(call, name, dy, numbers)
 
@@ -73,8 +73,8 @@ def _inputs(kernel: Kernel, options: dict[str, Any]) -> set[str]:
 
 @reads(of=_inputs)
 def clamp(call: Taped) -> None:
-    """The subgradient of the smallest norm, as in torch: where x equals a limit, both share the
-    gradient if the limit is a tensor; if it is a number, the gradient is 0."""
+    """The subgradient of the smallest norm, as in torch. Where x equals a limit that is a tensor, x
+    and the limit share the gradient; where x equals a limit that is a number, the gradient is 0."""
     names, dy = tree_of(call.kernel).names, call.dy()
     known: dict[str, Any] = {**_numbers(call), "dy": dy}
     known |= {name: call.saved(arg) for name, arg in names.items()}
@@ -129,7 +129,7 @@ def _evaluated(
     assert found.expression is not None
     try:
         return _value(f"{call.kernel.name} gradient", found.expression, known, out)
-    except LimitError:  # too many tensors or numbers for one kernel
+    except LimitError:  # the expression has too many tensors or numbers for one kernel
         return _Steps(call, name, known).sum()
 
 
@@ -146,7 +146,7 @@ def values_of(call: Taped) -> Any:
 
 
 def _numbers(call: Taped) -> dict[str, float]:
-    """The numbers of a call by the names that they have in its gradients."""
+    """The numbers of a call, by the names that they have in its gradients."""
     found: dict[str, float] = {}
     for i, (source, kind) in enumerate(tree_of(call.kernel).scalars):
         value = call.scalar(f"c{i}")
@@ -156,7 +156,7 @@ def _numbers(call: Taped) -> dict[str, float]:
 
 
 class _Steps:
-    """The gradient of an input, one operation after the other."""
+    """The gradient of an input, computed one operation after the other."""
 
     def __init__(self, call: Taped, name: str, known: dict[str, Any]) -> None:
         self._op, self._name, self._known = f"{call.kernel.name} gradient", name, known

@@ -13,8 +13,9 @@ from pykernels.tape import Taped, of_pairs, reads
 @reads("table")
 @of_pairs
 def fft(call: Taped) -> None:
-    """The transposed conjugate of a transform of `length`: elements of x that it did not read have
-    a gradient of 0. The result of half a spectrum has each element between the ends twice."""
+    """The conjugate transpose of a transform of `length`. Elements of x that the transform did not
+    read have a gradient of 0. For half a spectrum, each element between the first and the last
+    stands for two elements of the whole spectrum."""
     length = call.option("length")
     shape: Any = call.shape("x")
     options = {

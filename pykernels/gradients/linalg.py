@@ -10,7 +10,8 @@ from pykernels.tape import Taped, reads
 
 @reads("a", "dst")
 def solve_tri(call: Taped) -> None:
-    """db = a^-T dy, da = -db dst^T below the diagonal, and on the diagonal if it counts."""
+    """db = a^-T dy, and da = -db dst^T below the diagonal; also on the diagonal, unless it is taken
+    as ones."""
     unit = call.option("unit")
     a, db = call.saved("a"), call.dy()
     db = F.solve_triangular(a.swapaxes(-1, -2), db, upper=True, unitriangular=unit)

@@ -1,8 +1,8 @@
 """Losses of classes; k is dy, divided by the divisor of a mean.
 
-The gradient by the logits is k * (softmax(x) * sum(t) - t); by targets that are weights of all
-classes it is -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). The loss is linear in the
-weights of classes, but a mean divides by a sum of them.
+The gradient of the logits is k * (softmax(x) * sum(t) - t). The gradient of targets that are
+weights of all classes is -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). The loss is
+linear in the weights of classes, but a mean divides by a sum of them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def nll_loss(call: Taped) -> None:
 
 
 def _give_weight(call: Taped, weight: Any, costs: Any, dy: Any, total: Any) -> None:
-    """The gradient by weights of classes: the loss of a row is the sum of weight * costs, which a
-    mean divides by a sum of weights; that sum may have a gradient `total` of its own."""
+    """The gradient of the weights of classes. The loss of a row is the sum of weight * costs, and a
+    mean divides it by a sum of weights; that sum may have its own gradient, `total`."""
     rows = tuple(range(costs.ndim - 1))
     found: Any = None
     if dy is not None:
@@ -72,7 +72,7 @@ def _give_weight(call: Taped, weight: Any, costs: Any, dy: Any, total: Any) -> N
     is_classes = call.saved("target").dtype in ("int32", "int64")
     through: Any = call.dy("total") if is_classes else None
     if is_classes and total is not None and dy is not None:
-        mean = F.sum(found * weight.astype("float32"))  # dy times the mean
+        mean = F.sum(found * weight.astype("float32"))  # dy times the mean of the losses
         through = -mean / total + (0 if through is None else through)
     if through is not None:
         counts = F.sum(_hot(call, costs), axis=rows)
@@ -82,13 +82,14 @@ def _give_weight(call: Taped, weight: Any, costs: Any, dy: Any, total: Any) -> N
 
 
 def _per_row(k: Any, costs: Any) -> Any:
-    """One number for each row, or one for all, as a factor of (..., classes)."""
+    """A number for each row, or one number for all rows, in a form that multiplies (...,
+    classes)."""
     return k[..., None] if k.ndim else k
 
 
 def _shares(call: Taped, x: Any) -> Any:
-    """The target as shares of classes, float32 (..., classes), 0 in rows that do not count; without
-    the weights of classes."""
+    """The target as shares of classes, float32 (..., classes). Rows that do not count are 0, and
+    the weights of classes are not included."""
     smooth, classes = call.option("label_smoothing") if _smooths(call) else 0.0, x.shape[-1]
     target = call.saved("target")
     if target.dtype in ("int32", "int64"):
@@ -119,7 +120,7 @@ def _logs(x: Any) -> Any:
 
 
 def _total(call: Taped) -> Tensor | None:
-    """The divisor of the mean."""
+    """The number by which the mean divides."""
     if call.option("reduction") != "mean":
         return None
     total: Tensor | None = call.saved("total")
@@ -150,7 +151,7 @@ def cross_entropy_backward(call: Taped) -> None:
         along = F.sum(given * p, axis=-1, keepdims=True)
         text = "k * p * (float32(given) - along)"
         call.give("x", elementwise(text, k=each, p=p, given=given, along=along))
-    if call.wants("target") or call.wants("weight"):  # by t, which is weight * share
+    if call.wants("target") or call.wants("weight"):  # the gradient of t, which is weight * share
         along = F.sum(given * F.softmax(x.astype("float32")), axis=-1, keepdims=True)
         text = "k * (along - float32(given))"
         by_t: Any = elementwise(text, k=_per_row(k, x), along=along, given=given)
@@ -172,8 +173,8 @@ def cross_entropy_backward(call: Taped) -> None:
 
 
 def _give_factors(call: Taped, rows: Any, total: Any) -> None:
-    """The gradients by dy and by the divisor of a mean, for values linear in dy / total: `rows` are
-    the values for a dy of 1."""
+    """The gradients of dy and of the divisor of a mean, for values that are linear in dy / total;
+    `rows` are the values for a dy of 1."""
     call.give("dy", rows)
     if total is not None and call.wants("total"):
         call.give("total", -F.sum(rows * call.saved("dy")) / total)
@@ -181,7 +182,7 @@ def _give_factors(call: Taped, rows: Any, total: Any) -> None:
 
 @reads("target", "weight", "total", "dy")
 def nll_loss_backward(call: Taped) -> None:
-    """The kernel is linear in dy, so the gradient by dy is the loss of each row."""
+    """The kernel is linear in dy, so the gradient of dy is the loss of each row."""
     given, target, weight = call.dy(), call.saved("target"), call.saved("weight")
     total = call.saved("total")
     if call.wants("dy") or call.wants("total"):

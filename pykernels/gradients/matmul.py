@@ -1,8 +1,8 @@
 """Products of matrices: dst[n, m] = act(scale * sum_k a[m, k] b[n, k] + bias + residual).
 
 With dz the gradient before the activation, da[m, k] = sum_n dz[n, m] b[n, k] and db[n, k] = sum_m
-dz[n, m] a[m, k]. If an operand repeats along batch axes, its gradient sums over them: they become
-part of the summed axis, so one product computes the sum.
+dz[n, m] a[m, k]. If an operand repeats along batch axes, its gradient is a sum over these axes.
+They become part of the summed axis, so one product computes the sum.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def mul_mat(call: Taped) -> None:
             return
     lead = b.ndim - a.ndim
     wide = a.reshape((1,) * lead + a.shape) if lead else a
-    # If a has fewer matrices, each serves r neighbouring matrices of b: an axis of b becomes an
-    # axis of a and an axis of r. `axes` holds for each batch axis the number of axes that it
-    # becomes.
+    # If a has fewer matrices, each of them multiplies r neighbouring matrices of b. Then an axis of
+    # b is cut into an axis of a and an axis of size r. `axes` holds for each batch axis the number
+    # of axes that it becomes.
     pairs = [(m, n // max(m, 1)) for m, n in zip(wide.shape[:-2], b.shape[:-2], strict=True)]
     axes = [1 if r == 1 else 2 for _, r in pairs]
     first = [sum(axes[:i]) for i in range(len(axes))]
@@ -61,7 +61,7 @@ def mul_mat(call: Taped) -> None:
 def _of_one(
     call: Taped, products: _Products, a: Any, b: Any, dz: Any, batch: tuple[int, ...]
 ) -> None:
-    """The gradients where one matrix a serves all rows of b, as in a layer."""
+    """The gradients if one matrix a multiplies all rows of b, as in a layer."""
     rows = dz.reshape(-1, dz.shape[-1])
     if call.wants("b"):
         one = a[(0,) * (a.ndim - 2)] if a.ndim > 2 else a
@@ -76,7 +76,8 @@ def _of_one(
 
 @reads("a", "b", "a_scale", "b_scale")
 def mul_mat_i8(call: Taped) -> None:
-    """dst[n, m] = a_scale[m] b_scale[n] sum_k a[m, k] b[n, k] + bias[n, m], of integers a and b."""
+    """The rule for dst[n, m] = a_scale[m] b_scale[n] sum_k a[m, k] b[n, k] + bias[n, m], with
+    integers a and b."""
     dy = call.dy()
     call.give("bias", dy)
     for name, other, axis in (("a_scale", "b_scale", -2), ("b_scale", "a_scale", -1)):
@@ -161,23 +162,24 @@ def _dequantised(call: Taped, shape: tuple[int, ...], low: str = "low") -> Any:
 
 
 class _Products:
-    """Products with the factor and the precision of a call."""
+    """A function for products with the factor and the precision of a call."""
 
     def __init__(self, call: Taped) -> None:
         self._scale, self._precision = call.scalar("scale"), call.option("precision")
 
     def summed(self, left: Any, right: Any, over: set[int]) -> Any:
-        """left[..., c, p] right[..., c, q] summed over c and some axes before it: (..., p, q)."""
+        """The sum of left[..., c, p] right[..., c, q] over c and some axes before it: (..., p,
+        q)."""
         if over:
             left, right = self._joined(left, right, over)
         return self.plain(_transposed(left), right)
 
     def plain(self, left: Any, right: Any, earlier: Any = None) -> Any:
-        """The product of matrices, added to an earlier gradient."""
+        """The product of two matrices, added to an earlier gradient if there is one."""
         return matmul(left, right, residual=earlier, scale=self._scale, precision=self._precision)
 
     def _joined(self, left: Any, right: Any, over: set[int]) -> tuple[Any, Any]:
-        """Both operands with these axes as part of c."""
+        """Both operands, with these axes merged into c."""
         count = left.ndim - 2
         batches = [max(m, n) for m, n in zip(left.shape, right.shape, strict=True)][:-2]
         rest = [axis for axis in range(count) if axis not in over]
@@ -201,7 +203,7 @@ def _transposed(t: Any) -> Any:
 
 
 def _split(t: Any, pairs: list[tuple[int, int]]) -> Any:
-    """Each batch axis of groups, split into two axes."""
+    """The tensor, with each batch axis of groups split into two axes."""
     sizes = [n for m, r in pairs for n in ((m,) if r == 1 else (m, r))]
     return reshaped(t, (*sizes, *t.shape[-2:]))
 
@@ -212,12 +214,12 @@ def _batch_repeats(call: Taped, name: str) -> tuple[int, ...]:
 
 
 def _once(t: Any, repeats: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of t with size 1 along repeated axes."""
+    """The shape of t, with size 1 along the repeated axes."""
     return tuple([1 if axis in repeats else n for axis, n in enumerate(t.shape)])
 
 
 def _sums(call: Taped, a: Any, b: Any) -> Any:
-    """The argument of the activation."""
+    """The argument of the activation, computed again."""
     dst = b.device.empty(call.shape("dst") or ())
     kernels.mul_mat(
         a, b, dst, bias=call.saved("bias"), residual=call.saved("residual"),

@@ -1,4 +1,4 @@
-"""Movements of elements: the gradient moves back."""
+"""Movements of elements: the gradient of an element moves back to the element's source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def scatter_add(call: Taped) -> None:
 
 
 def _give_picked(call: Taped, dy: Any, axis: int, index: Any) -> None:
-    """Give src the elements of dy that the index picks, 0 if it is out of range."""
+    """Give src the elements of dy that the index picks; an index out of range gives 0."""
     found = dy.device.zeros(index.shape, dy.dtype)
     call.give("src", F.gather(dy, axis, index, check=False, out=found))
 

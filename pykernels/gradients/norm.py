@@ -1,4 +1,4 @@
-"""Norms: the results of their backward kernels."""
+"""Norms: the gradients are the results of backward kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._plain import backward_of, plainly
 
 
 def _room(call: Taped, name: str, x: Any) -> Any:
-    """The tensor for the gradient of weight or bias, if that is wanted."""
+    """The tensor for the gradient of weight or bias; None if this gradient is not wanted."""
     shape = call.shape(name)
     return None if shape is None or not call.wants(name) else x.device.empty(shape, "float32")
 
@@ -64,7 +64,7 @@ def l2_norm(call: Taped) -> None:
 
 
 def _of_both(call: Taped, rule: Any) -> None:
-    """The gradient of a sum: from its norm, and from the uses of the sum itself."""
+    """The gradient of a sum, which comes from its norm and from the uses of the sum itself."""
     grad = call.dy("summed")
     if call.dy() is not None:
         grad = rule(call, call.saved("summed"), grad)
@@ -111,7 +111,8 @@ def batch_norm_training(call: Taped) -> None:
 
 @reads("x", "mean", "variance", "weight")
 def batch_norm(call: Taped) -> None:
-    """The gradients for given statistics: an expression of each element, and sums by channel."""
+    """Give the gradients for given statistics: an expression for each element, and sums by
+    channel."""
     dy, x, eps = call.dy(), call.saved("x"), call.option("eps")
     by_channel = (1, -1, *[1] * (x.ndim - 2))
     axes = (0, *range(2, x.ndim))
@@ -213,7 +214,7 @@ def _again(call: Taped, plain: Any, *names: str) -> None:
     if "ds" in call.names:
         call.give("ds", call.dy())
     added: dict[str, Any] = {}
-    if "dbias" in outputs:  # no gradient depends on the values of the bias
+    if "dbias" in outputs:  # the values of the bias do not affect any gradient
         added["bias"] = call.dy("dbias").device.zeros(call.shape("dbias") or ())
 
     def compute(dy: Any, **given: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Pools: dy of a maximum goes to its element, dy of a mean in equal shares to all elements."""
+"""Pools: dy of a maximum goes to the largest element, and dy of a mean goes to all elements in
+equal shares."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def max_pool2d(call: Taped) -> None:
 @reads("x", "index")
 def adaptive_max_pool2d(call: Taped) -> None:
     dy, index, dst = call.dy(), _index(call, kernels.adaptive_max_pool2d, {}), _like_x(call)
-    if dy.shape[2:] == (1, 1):  # one element of each image
+    if dy.shape[2:] == (1, 1):  # the first element of each image
         n, c, rows, cols = dst.shape
         kernels.fill(dst, 0)
         kernels.scatter(dy[..., 0], index[..., 0], dst.reshape(n, c, rows * cols), check=False)
@@ -59,7 +60,8 @@ def _like_x(call: Taped) -> Tensor:
 
 
 def _index(call: Taped, run: Any, options: dict[str, Any]) -> Tensor:
-    """The positions that the call wrote, computed again if the call had no output for them."""
+    """The positions that the call wrote; they are computed again if the call had no output for
+    them."""
     kept: Tensor | None = call.saved("index")
     if kept is not None:
         return kept

@@ -1,4 +1,5 @@
-"""Linear recurrences: the gradient of the state is such a recurrence, from the last step on."""
+"""Linear recurrences: the gradient of the state is a linear recurrence, too, which runs from the
+last step to the first."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from pykernels.tape import Taped, reads
 from ._plain import plainly
 
 _NAMES = ("q", "k", "v", "decay", "state", "pair", "rate")
-_BYTES = 1 << 26  # of the states of a piece of time
+_BYTES = 1 << 26  # bytes of the states in a piece of time
 
 
 @reads(*_NAMES)
@@ -32,12 +33,12 @@ def linear_recurrence(call: Taped) -> None:
 
 
 class _Backward:
-    """The gradients of a call, a piece of time after the other, from the last piece.
+    """The gradients of a call, computed piece by piece from the last piece of time to the first.
 
-    With M = diag(f) + b a^T a step is S = M S_old + k v^T. The gradient G of S_old is M^T L, where
-    L is the gradient of S: G of the step behind, and q dy^T. So L follows the same recurrence from
-    the last step on, in which q, dy and (b, a) stand for k, v and (a, b). The other gradients are
-    products of L and the states, which are computed again from the state before the piece.
+    With M = diag(f) + b a^T, a step is S = M S_old + k v^T. Let L be the gradient of S, and G = M^T
+    L the gradient of S_old. L is G of the next step plus q dy^T. So L follows the same recurrence
+    backwards, with q, dy and (b, a) in place of k, v and (a, b). The other gradients are products
+    of L and the states, which are computed again from the state before the piece.
     """
 
     def __init__(self, call: Taped) -> None:
@@ -90,8 +91,8 @@ class _Backward:
         )
 
     def _piece(self, steps: slice, first: Any, behind: Any) -> tuple[dict[str, Any], Any]:
-        """The gradients of some steps and of the state before them, from `behind`, the gradient of
-        the state after them."""
+        """The gradients of some steps and of the state before these steps, from `behind`, the
+        gradient of the state after them."""
         q, k, v, f, dy = (t[:, steps] for t in (self.q, self.k, self.v, self.decay, self.dy))
         pair = None if self.pair is None else self.pair[:, steps]
         b, h, depth, width = self.shape
@@ -103,7 +104,7 @@ class _Backward:
             f = elementwise("exp(f * r)", f=f, r=self.rate)
         old, new = room[0][:, :-1], room[0][:, 1:]
         back, factors = None if pair is None else pair[:, ::-1, :, ::-1], f[:, ::-1]
-        if not self.before:  # from L of a step to L of the step before it: M of the former
+        if not self.before:  # M of a step leads from L of this step to L of the step before it
             factors = _delayed(factors, 1.0)
             back = None if back is None else _delayed(back, 0.0)
         self._walk(q[:, ::-1], dy[:, ::-1], factors, back, behind, room[1][:, 1:])
@@ -129,7 +130,7 @@ class _Backward:
 
 
 def _delayed(t: Any, value: float) -> Any:
-    """A step of this value, and all steps but the last one."""
+    """The value as the first step, followed by all steps except the last."""
     first = t.device.full((t.shape[0], 1, *t.shape[2:]), value)
     return F.concatenate([first, t[:, :-1]], 1)
 
@@ -142,7 +143,7 @@ def _by_steps(
     before: bool, q: Any, k: Any, v: Any, decay: Any, state: Any, pair: Any = None,
     rate: Any = None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """The recurrence by operations of each step."""
+    """The recurrence, computed by operations for each step."""
     f: Any = decay if rate is None else F.exp(decay * rate)
     rows = []
     for t in range(q.shape[1]):

@@ -72,7 +72,8 @@ def default(call: Taped) -> None:
 
 
 class _Reduced:
-    """A reduction of an expression as a reduction of its values, which are computed again."""
+    """Replaces a reduction of an expression by a reduction of its values, which are computed
+    again."""
 
     def __init__(self, call: Taped, how: str) -> None:
         self._call, self._how = call, how
@@ -104,7 +105,7 @@ def mean(call: Taped) -> None:
 
 @reads("x")
 def prod(call: Taped) -> None:
-    """dy times the product of the other elements, also if one of them is 0."""
+    """dy times the product of the other elements, which is right even if one of them is 0."""
     x, axes = call.saved("x"), _axes(call)
     if recording():
         others = products_of_others(_in_rows(x, axes))
@@ -145,7 +146,8 @@ def std(call: Taped) -> None:
 
 
 def size_less(size: int, ddof: int) -> float:
-    """The divisor of the sum of squares; NaN if there is none, because the variance is NaN then."""
+    """The divisor of the sum of squares. It is NaN if it would not be positive, because the
+    variance is NaN then."""
     return size - ddof if size > ddof else math.nan
 
 

@@ -49,7 +49,7 @@ def resize(call: Taped) -> None:
 
 @reads("x", "boxes", "index")
 def roi_align(call: Taped) -> None:
-    """The mean of samples is linear in x. In mode max each bin has one pixel, times its share."""
+    """The mean of samples is linear in x. In mode max, a bin is one pixel times its share."""
     dy, shape = call.dy(), call.shape("x")
     assert shape is not None
     boxes, index, options = call.saved("boxes"), call.saved("index"), _boxes(call)

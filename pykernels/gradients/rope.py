@@ -1,4 +1,4 @@
-"""Rotary position embedding: the gradient is rotated back by the same angles."""
+"""Rotary position embedding: gradients are rotated back by the same angles."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def rope(call: Taped) -> None:
 
 @reads("positions", "table")
 def rope_append(call: Taped) -> None:
-    """Gradients of queries and keys are rotated back. Keys and values have the gradients of their
-    rows of the cache; the cache has the gradients of its other rows."""
+    """Gradients of queries and keys are rotated back. Keys and values get the gradients of the rows
+    of the cache to which they were written; the cache keeps the gradients of its other rows."""
     shape, cache = call.shape("x"), call.shape("cache")
     assert shape is not None and cache is not None
     dq, dcache = call.dy(), call.dy("cache")

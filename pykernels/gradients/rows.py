@@ -1,4 +1,4 @@
-"""Rows that an index picks: their gradients are added at their sources."""
+"""Rows that an index picks: the gradient of a row is added to the gradient of its source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def get_rows(call: Taped) -> None:
     index = _repeated(call.saved("index"), dy.shape[:-1])
     rows, width = shape[-2], shape[-1]
     batches = 1
-    if math.prod(shape[:-2]) != 1:  # the rows of all batches, one behind the other
+    if math.prod(shape[:-2]) != 1:  # all batches as one matrix of rows
         batches = math.prod(dy.shape[:-2])
         own = index.astype("int32").reshape(batches, dy.shape[-2])
         first = F.arange(batches, dtype="int32", device=dy.device)[:, None] * rows
@@ -80,7 +80,7 @@ def timestep_embedding(call: Taped) -> None:
 
 
 def _repeated(index: Any, shape: tuple[int, ...]) -> Any:
-    """An index, repeated as often as needed (ggml)."""
+    """An index, repeated along its axes by ggml's rule."""
     index = index.reshape((1,) * (len(shape) - index.ndim) + index.shape)
     times = tuple(n // max(m, 1) for m, n in zip(index.shape, shape, strict=True))
     return F.tile(index, times) if any(n > 1 for n in times) else index

@@ -23,10 +23,10 @@ def cumsum(call: Taped) -> None:
 
 @reads("x", "dst")
 def cumprod(call: Taped) -> None:
-    """dx[i] = sum_k>=i dy[k] y[k] / x[i]. At the first zero of a row, y is computed without this
-    factor; after it dx is 0."""
+    """dx[i] = sum_k>=i dy[k] y[k] / x[i]. At the first zero of a row, y is computed without the
+    zero as a factor; after it, dx is 0."""
     x, y, dy = (t.astype("float32") for t in (call.saved("x"), call.saved("dst"), call.dy()))
-    if recording():  # a form that has second gradients
+    if recording():  # this form has gradients of second order
         call.give("x", products_before(x) * weighted_from_the_end(x, dy))
         return
     zeros = F.cumsum((x == 0).astype("int32"), axis=-1)

@@ -19,7 +19,7 @@ from ._plain import plainly
 @reads("dst")
 def softmax(call: Taped) -> None:
     y, dy, scale = call.saved("dst"), call.dy(), call.scalar("scale")
-    if y.ndim == 0:  # a row of one is constant
+    if y.ndim == 0:  # the softmax of a row of one element is constant
         y, dy = y[None], dy[None]
     if call.scalar("log"):
         if call.shape("mask") is not None:

@@ -1,4 +1,4 @@
-"""Sorts and picks: the gradient goes back to the source of each element."""
+"""Sorts and picks: the gradient of an element goes back to the element's source."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def median(call: Taped) -> None:
 @reads("x")
 def bincount_weights(call: Taped) -> None:
     x, dy = call.saved("x"), call.dy()
-    found = dy.device.zeros((x.size,), dy.dtype)  # elements outside have a gradient of 0
+    # elements outside of the bins have a gradient of 0
+    found = dy.device.zeros((x.size,), dy.dtype)
     F.index_select(dy, 0, x.reshape(-1), check=False, out=found)
     call.give("weights", found.reshape(x.shape))

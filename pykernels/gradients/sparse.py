@@ -1,5 +1,5 @@
-"""Sparse products: the gradient of x is a product with the transposed matrix; that of an element is
-a dot product of two rows."""
+"""Sparse products: the gradient of x is a product with the transposed matrix, and the gradient of
+an element is a dot product of two rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def csr_matmul(call: Taped) -> None:
         each = F.where(inside, F.sum(products, axis=1), 0)
         call.give("data", each.astype(call.saved("data").dtype))
     if call.wants("x"):
-        # The elements by column, in the order of their rows, because the sort is stable.
+        # The elements sorted by column. Within a column they are in the order of their rows,
+        # because the sort is stable.
         order = F.argsort(indices)
         taken: Any = F.index_select(rows, 0, order)
         ends = F.arange(inner + 1, dtype="int32", device=dy.device)

@@ -25,7 +25,7 @@ _HOMES = {
 }  # fmt: skip
 
 
-if not TYPE_CHECKING:  # a type checker would accept every name
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -53,5 +53,6 @@ class Backend(_Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """ONNX's tests ask for the CPU and for CUDA; all tests run on `Backend.device`."""
+        """True for the CPU and for CUDA, which ONNX's tests ask for; all tests run on
+        `Backend.device`."""
         return device == "CPU"

@@ -14,12 +14,12 @@ def selected_boxes(
     boxes: Array, scores: Array, most: Array | None = None, overlap: Array | None = None,
     least: Array | None = None, *, center: bool = False,
 ) -> Array:  # fmt: skip
-    """Rows of (batch, class, box), int64.
+    """The kept boxes: rows of (batch, class, box), int64.
 
     Args:
         boxes: (batches, boxes, 4): two opposite corners, or center and size.
         scores: (batches, classes, boxes).
-        most: The largest number of boxes of a class and batch; None means 0.
+        most: The largest number of boxes that are kept of each class and batch; None means 0.
         overlap: The largest intersection, relative to the union, of two boxes that are both kept.
         least: Boxes are kept only if their score is above this number.
         center: Boxes have the form (x, y, width, height).

@@ -17,11 +17,12 @@ from .program import Program, to_device
 from .shapes import described, graph_inputs
 from .stages import Stages
 
-NORM, LARGEST = 1e-4, 1e-3  # largest difference, relative to the norm and to the largest value
+# the largest allowed differences, relative to the norm and to the largest value
+NORM, LARGEST = 1e-4, 1e-3
 
 
 class Difference(NamedTuple):
-    """The difference of a value from onnxruntime's value, relative to the latter."""
+    """The difference of a value from onnxruntime's value, relative to onnxruntime's value."""
 
     name: str
     op: str
@@ -131,17 +132,17 @@ def compare(
 def trace(
     model: onnx.ModelProto, graph: Graph, device: Device, inputs: Mapping[str, Array]
 ) -> Iterator[Difference]:
-    """The difference of each node's outputs, computed from onnxruntime's values of its inputs, so
-    that errors do not add up: for the nodes of the file, and for the fused nodes."""
+    """The difference of each node's outputs, for the nodes of the file and for the fused nodes.
+    Each node is computed from onnxruntime's values of its inputs, so that errors do not add up."""
     single, fused = as_expressions(graph), fuse(graph)
     theirs = {**inputs, **Reference(with_inner_values(graph), optimized=False).run(inputs)}
     alone = {n.outputs[0]: n.inputs for n in single.nodes}
-    hidden: dict[str, Tensor] = {}  # parts of sums that are split
+    hidden: dict[str, Tensor] = {}  # parts of sums that were split; the file has no such values
     for part in (single, fused):
         program = Program(part, device)
         for node in part.nodes:
             if part is fused and alone[node.outputs[0]] == node.inputs:
-                continue  # the node was not fused
+                continue  # skip a node that was not fused
             values = {n: device.tensor(to_device(theirs[n], n)) for n in node.inputs if n in theirs}
             values.update({n: hidden[n] for n in node.inputs if n in hidden})
             for name, tensor in program.step(node, values).items():

@@ -1,4 +1,4 @@
-"""Control flow that is known before anything runs: branches, and unrolled loops."""
+"""Control flow that is decided before anything runs: branches, and unrolled loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .order import first_output, renamed, sorted_nodes
 
 __all__ = ["ALIVE", "LONGEST", "attribute_graph", "inlined", "with_all_rows"]
 
-ALIVE = "/alive"  # ends the name of a loop's last output if it runs all rounds that it may have
+# a loop that always runs its largest number of rounds has a last output whose name ends so
+ALIVE = "/alive"
 LONGEST = 1024  # most iterations of a loop, since loops are unrolled
 
 
@@ -27,9 +28,9 @@ def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 
 
 def with_all_rows(proto: onnx.ModelProto, loop: onnx.NodeProto) -> onnx.ModelProto | None:
-    """The file with a loop of rows that runs all rounds that it may have, and a Compress of each
-    output of rows by a row of truth values: does the loop still run in this round? None if it has
-    no such output, or runs all rounds already."""
+    """The file with a loop of rows that always runs its largest number of rounds. A Compress then
+    drops the rows of rounds after the loop's end, by a truth value for each round. None if the loop
+    has no output of rows, or always runs all rounds already."""
     states = max(len(loop.input) - 2, 0)
     rows = [n for n in loop.output[states:] if n]
     if not rows or loop.output[-1].endswith(ALIVE):

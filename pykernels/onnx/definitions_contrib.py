@@ -35,11 +35,13 @@ class _Parts:
         return result
 
     def floats(self, first: int) -> str:
-        """Input `first`, dequantised; its scale and zero point are the next two inputs."""
+        """The input of number `first`, dequantised; its scale and zero point are the next two
+        inputs."""
         return self.add("DequantizeLinear", *filter(None, self.inputs[first : first + 3]))
 
     def bytes_of(self, x: str, first: int) -> None:
-        """Quantise x as the result, with the scale and zero point in input `first` and the next."""
+        """Quantise x to the result; its scale is the input of number `first`, and its zero point
+        the next input."""
         self.add("QuantizeLinear", x, *filter(None, self.inputs[first : first + 2]), last=True)
 
     def rest(self, *without: str) -> dict[str, Any]:
@@ -47,7 +49,7 @@ class _Parts:
 
 
 def _product(parts: _Parts, op: str, count: int) -> None:
-    """A product, a summand and an activation."""
+    """The nodes of a product, a summand and an activation."""
     y = parts.add(op, *parts.inputs[:count], **parts.rest(
         "activation", "activation_params", "activation_alpha", "activation_beta",
         "activation_gamma"))  # fmt: skip

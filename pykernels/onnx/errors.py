@@ -11,11 +11,11 @@ __all__ = ["ModelError", "ModelMemoryError", "NeedsValues", "blamed"]
 
 
 class ModelError(PyKernelsError, ValueError):
-    """A file that cannot be run, or inputs that do not fit it.
+    """The file cannot be run, or the inputs do not fit it.
 
     Attributes:
         reason: What is wrong.
-        operator: The operation, "" if none is to blame.
+        operator: The operation, or "" if no operation caused the error.
         node: The name of the node, or of its first output.
     """
 
@@ -27,7 +27,7 @@ class ModelError(PyKernelsError, ValueError):
 
 class NeedsValues(ModelError):
     """A node needs the values of these inputs of the graph before anything runs. The list is empty
-    if it needs computed values."""
+    if the node needs values that are computed."""
 
     def __init__(self, reason: str, operator: str, node: str, inputs: frozenset[str]) -> None:
         super().__init__(reason, operator, node)
@@ -35,7 +35,7 @@ class NeedsValues(ModelError):
 
 
 class ModelMemoryError(ModelError, OutOfMemoryError):
-    """A network that does not fit into the memory of the device, or into the byte budget."""
+    """The network does not fit into the memory of the device, or into the byte budget."""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ __all__ = ["open_file"]
 
 
 def open_file(path: str | Path) -> onnx.ModelProto:
-    """A file with all its weights.
+    """The model of a file, with all its weights.
 
     Raises:
         ModelError: The file is no ONNX file, is cut off, or names data outside of its folder.
@@ -36,7 +36,7 @@ def open_file(path: str | Path) -> onnx.ModelProto:
 
 
 def _check_place(tensor: onnx.TensorProto, folder: Path) -> None:
-    """Raise unless the data is a plain file in the folder that is long enough."""
+    """Raise unless the data is in a plain file in the folder, and the file is long enough."""
     told = {e.key: e.value for e in tensor.external_data}
     place = told.get("location", "")
     base = folder.resolve()

@@ -10,7 +10,7 @@ import onnx
 
 Array = np.ndarray[Any, Any]
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# The dtypes on a device in place of dtypes that kernels do not have.
+# For dtypes that kernels do not have, the dtypes that replace them on a device.
 _STORED = {
     "int64": "int32", "uint64": "uint32", "float64": "float32", "int4": "int8", "uint4": "uint8",
     "int2": "int8", "uint2": "uint8",
@@ -23,7 +23,7 @@ def stored_name(name: str) -> Any:
 
 
 def stored(dtype: np.dtype[Any]) -> Any:
-    """`stored_name` for a dtype of numpy."""
+    """The same as `stored_name`, for a dtype of numpy."""
     return stored_name(np.dtype(dtype).name)
 
 
@@ -35,18 +35,20 @@ class Node:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any] = field(default_factory=dict)
-    version: int = 0  # version of the operator set
+    version: int = 0  # version of the operator set that the node uses
     name: str = ""
-    proto: onnx.NodeProto | None = None  # the node of the file, with these names of inputs
+    proto: onnx.NodeProto | None = None  # the node of the file, with the names of `inputs`
     dtypes: tuple[str, ...] = ()  # dtypes of the outputs in the file
-    kept: dict[str, Any] = field(default_factory=dict)  # tensors that its entry has uploaded
-    shared: dict[tuple[str, ...], Any] = field(default_factory=dict)  # tensors of all programs
-    device: Any = None  # where it runs
-    later: list[tuple[Any, Array]] | None = None  # in a capture: tensors and their arrays
+    kept: dict[str, Any] = field(default_factory=dict)  # tensors that the node's entry has uploaded
+    # tensors that all programs share
+    shared: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    device: Any = None  # the device that the node runs on
+    # in a capture: tensors, and the arrays to write to them later
+    later: list[tuple[Any, Array]] | None = None
 
     @property
     def label(self) -> str:
-        """The name in errors: its own, else that of its first output."""
+        """The node's name in errors: its own name, or else the name of its first output."""
         return self.name or next((n for n in self.outputs if n), "")
 
 
@@ -55,7 +57,7 @@ class Graph:
     """Nodes in an order in which they can run.
 
     `outputs` maps names of the file to values. `shapes` and `dtypes` have an entry for every value.
-    `constants` are known before anything runs.
+    `constants` are the values that are known before anything runs.
     """
 
     nodes: list[Node]
@@ -65,7 +67,7 @@ class Graph:
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
     versions: dict[str, int]  # versions of the operator sets
-    pinned: tuple[str, ...] = ()  # inputs whose values are constants here
+    pinned: tuple[str, ...] = ()  # inputs whose values this graph contains as constants
 
     def uses(self) -> dict[str, int]:
         """For each value, how often it is an input of a node or an output of the graph."""

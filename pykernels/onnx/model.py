@@ -26,7 +26,7 @@ from .stages import READ, Stages, split
 
 __all__ = ["Model", "load", "load_plan"]
 
-BUDGET = 1 << 30  # bytes of kept programs, without weights
+BUDGET = 1 << 30  # default limit for the bytes of kept programs, weights not counted
 Given = Array | Tensor
 
 
@@ -45,11 +45,11 @@ def load(
     Args:
         file: A path, or a model that onnx has read. External data must lie in the folder of the
             file.
-        device: The device that runs it; None is the default device.
+        device: The device that runs the network; None is the default device.
         shapes: The shapes of inputs whose dimensions the file leaves open. If all are known, the
             file is checked now, else by the first call.
-        budget: The bytes of device memory that programs may take. There is a program for each
-            combination of input shapes; the least recently used programs are dropped.
+        budget: The bytes of device memory that programs may take. Each combination of input shapes
+            has a program; the least recently used programs are dropped.
 
     Raises:
         ModelError: The file cannot be read, or an operation in it cannot be run.
@@ -59,7 +59,7 @@ def load(
 
 
 class Model:
-    """A network. Calling it gives a dict of outputs by their names.
+    """A network. A call of the model returns a dict of outputs by their names.
 
     Attributes:
         inputs: Names, shapes and dtypes of the inputs. An open dimension is its name, or None.
@@ -88,7 +88,7 @@ class Model:
             self._check_file()
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """The outputs by name: tensors if any input is one, else numpy arrays.
+        """The outputs by name: tensors if any input is a tensor, else numpy arrays.
 
         Args:
             inputs: Inputs by name, for names that are not Python identifiers.
@@ -108,7 +108,7 @@ class Model:
                 self.forget()
 
     def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
-        """The time of each kernel in a call, for the same inputs as a call takes."""
+        """The time of each kernel in a call; the arguments are those of a call."""
         with self._lock:
             program, values = self._prepared({**(inputs or {}), **named})
             return program.profile(values)
@@ -124,7 +124,7 @@ class Model:
         network's file.
 
         Raises:
-            ModelError: There was no call, or the host reads values inside the network.
+            ModelError: There was no call yet, or the host reads values inside the network.
         """
         with self._lock:
             programs = dict(self._programs)
@@ -145,11 +145,11 @@ class Model:
 
     @property
     def own_bytes(self) -> int:
-        """Bytes of the programs alone."""
+        """Bytes of device memory of the programs, without weights."""
         return sum(p.nbytes for p in self._programs.values())
 
     def part(self, proto: onnx.ModelProto) -> Model:
-        """A part of this network, with its weights."""
+        """A network of a part of this file, which shares its weights."""
         return Model(proto, self.device, {}, self.budget, self)
 
     def __len__(self) -> int:
@@ -186,13 +186,14 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # now with the inputs whose values the reader needed
+            key = self._key(values)  # now the key has the inputs whose values the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, values
 
     def _key(self, values: Mapping[str, Given]) -> tuple[Any, ...]:
-        """The key of a program: shapes, and the values of inputs such as axes and sizes."""
+        """The key of a program: the shapes of inputs, and the values of inputs such as axes and
+        sizes."""
         shapes = tuple((n, tuple(v.shape)) for n, v in sorted(values.items()))
         told = tuple((n, _array(values[n]).tobytes()) for n in sorted(self._pinned))
         return shapes, told
@@ -229,7 +230,7 @@ class Model:
         try:
             graph = reader.load(self.proto, self._shapes, None, self._files)
         except NeedsValues as e:
-            if e.inputs:  # values that only a call gives
+            if e.inputs:  # the file needs values that only a call gives
                 return
             raise
         Program(fuse(graph), self.device, self._constants)
@@ -240,9 +241,9 @@ def load_plan(path: str | Path, *, device: Device | None = None) -> Model:
     with.
 
     Args:
-        path: The file. It holds no code.
-        device: The device that runs it, not necessarily the one that ran it before; None is the
-            default device.
+        path: The file. The file contains no code.
+        device: The device that runs the network; it may be another device than the plan was made
+            on. None is the default device.
 
     Raises:
         ModelError: The file is no plan, or it is damaged.
@@ -261,7 +262,7 @@ class _Planned(Model):
         self._pinned = frozenset(n for _, told in saved.graphs for n, _ in told)
 
     def _check_file(self) -> None:
-        """A plan has no file to check."""
+        """Do nothing, because a plan has no file to check."""
 
     def _made(self, values: Mapping[str, Given]) -> Program | Stages:
         graph = self._saved.graphs.get(self._key(values))
@@ -276,7 +277,7 @@ def _is_closed(value: Value) -> bool:
 
 
 def _as_file(name: str, value: Any, wanted: str) -> Array:
-    """An input with the dtype that the file gives it."""
+    """An input, converted to the dtype that it has in the file."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as e:

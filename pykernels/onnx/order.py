@@ -11,7 +11,7 @@ from .errors import ModelError
 
 __all__ = ["first_output", "renamed", "sorted_nodes", "used"]
 
-DEEPEST = 32  # graphs inside graphs
+DEEPEST = 32  # most levels of graphs inside graphs
 
 
 def first_output(node: onnx.NodeProto) -> str:
@@ -20,8 +20,8 @@ def first_output(node: onnx.NodeProto) -> str:
 
 
 def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The nodes, each after the nodes whose results it needs, otherwise in the order of the
-    file."""
+    """The nodes in the order of the file, except that a node comes after the nodes whose results it
+    needs."""
     nodes = list(nodes)
     makers: dict[str, int] = {}
     for i, node in enumerate(nodes):
@@ -65,8 +65,8 @@ def renamed(
     names: Mapping[str, str],
     given: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> onnx.NodeProto:
-    """A node whose values, also in its branches, have other names, and whose references to
-    attributes are replaced by the attributes `given`."""
+    """A copy of a node. Its values have other names, also in its branches, and the attributes
+    `given` replace references to attributes."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [names.get(n, n) for n in node.input]

@@ -1,5 +1,5 @@
-"""Programs of a network in one file: graphs that are read, folded and fused already, so that
-loading repeats none of this."""
+"""Stores the programs of a network in one file. Their graphs are folded and fused already, so
+loading need not do this again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Saved:
 
 
 def write_plan(path: str | Path, saved: Saved) -> None:
-    """A zip file with a table, plan.json, and the bytes of constants, each once."""
+    """Write a zip file with a table (plan.json) and the bytes of the constants; equal constants are
+    stored once."""
     arrays: dict[bytes, str] = {}
 
     def stored(array: Array) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def _attribute(value: Any) -> Any:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    """A dtype by its name, of numpy or of those that onnx adds."""
+    """The dtype of this name: a dtype of numpy, or a dtype that onnx adds."""
     found = np.sctypeDict.get(name) or getattr(ml_dtypes, name, None)
     if found is None:
         raise ModelError(f"an unknown dtype: {name!r:.60}")

@@ -30,21 +30,23 @@ def missing(graph: Graph) -> list[str]:
 
 
 class Constants:
-    """Constants on a device. Each is uploaded once, also if several programs read it."""
+    """Constants on a device. The constants of all programs. Each is uploaded once, even if several
+    programs read it."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.shared: dict[tuple[str, ...], Any] = {}  # results, by the names of inputs
+        # tensors that entries computed from constants, by the names of these inputs
+        self.shared: dict[tuple[str, ...], Any] = {}
         self._found: dict[tuple[Any, ...], Tensor] = {}
         self._keys: dict[int, tuple[Array, tuple[Any, ...]]] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the device."""
+        """The bytes on the device."""
         return sum(t.nbytes for t in (*self._found.values(), *self.shared.values()))
 
     def tensor(self, name: str, array: Array) -> Tensor:
-        """A constant on the device."""
+        """The constant as a tensor on the device."""
         known = self._keys.get(id(array))
         if known is None or known[0] is not array:
             digest = hashlib.blake2b(array.tobytes(), digest_size=16)
@@ -97,7 +99,7 @@ class Program:
 
     @property
     def captured(self) -> Captured | None:
-        """The captured calls, None before the first run."""
+        """The captured calls; None before the first run."""
         return self._captured
 
     def run(self, inputs: Mapping[str, Array | Tensor]) -> dict[str, Array]:
@@ -117,7 +119,7 @@ class Program:
         return self._read(self._walk())
 
     def replay(self) -> None:
-        """Compute again from the current inputs."""
+        """Compute the outputs again from the current inputs."""
         if self._captured is None:
             raise ModelError("run it once before")
         self._captured()
@@ -166,7 +168,8 @@ class Program:
         except ModelError as e:
             if not isinstance(e.__cause__, BufferStateError):
                 raise
-            # A node uploads data, which a capture refuses: run node by node first, then capture.
+            # A node uploads data, and a capture refuses that. So the nodes run without a capture
+            # first, and are captured afterwards.
             for node in self.graph.nodes:
                 node.kept.clear()
             found = self._walk()
@@ -185,7 +188,8 @@ class Program:
                         self._argument(node, i, name, {})
 
     def _capture(self) -> tuple[Captured, Tensors]:
-        """The calls of all nodes; arrays that their entries keep are written at the end."""
+        """Run the calls of all nodes. At the end, the arrays that their entries keep are
+        written."""
         later: list[tuple[Tensor, Array]] = []
         for node in self.graph.nodes:
             node.later = later
@@ -213,13 +217,13 @@ class Program:
         return {n: values[n] for n in kept if n in values}
 
     def step(self, node: Node, values: Mapping[str, Tensor]) -> Tensors:
-        """The outputs of one node, from its inputs among the values."""
+        """The outputs of one node; `values` contain its inputs."""
         with blamed(node.op, node.label):
             args = [self._argument(node, i, name, values) for i, name in enumerate(node.inputs)]
             try:
                 result = self._called(node, args)
             except DTypeError:
-                # Operations without bfloat16 compute in float32; `_fitted` rounds the result.
+                # Operations that lack bfloat16 compute in float32; `_fitted` rounds the result.
                 if not any(isinstance(x, Tensor) and x.dtype == "bfloat16" for x in args):
                     raise
                 result = self._called(node, [_widened(x) for x in args])
@@ -242,7 +246,7 @@ class Program:
             )
         if tensor.dtype != kind:
             tensor = tensor.astype(kind)
-        # Constants of one element became numbers, which have no axes.
+        # The function got constants of one element as numbers, which have no axes.
         return tensor if tensor.shape == shape else tensor.reshape(shape)
 
     def _argument(
@@ -283,7 +287,7 @@ def _widened(x: Tensor | Array | None) -> Tensor | Array | None:
 
 
 def to_device(value: Any, name: str) -> Array:
-    """An array with a dtype that kernels have."""
+    """The array, converted to a dtype that kernels have."""
     array: Array = np.asarray(value)
     kind = np.dtype(stored(array.dtype))
     if kind.kind in "iu" and array.size and kind != array.dtype:

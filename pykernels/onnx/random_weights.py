@@ -1,4 +1,4 @@
-"""Replaces the weights of a file by random weights, as before training."""
+"""Replaces the weights of a file by random weights like those of an untrained network."""
 
 from __future__ import annotations
 

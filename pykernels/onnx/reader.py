@@ -45,11 +45,11 @@ def load(
         model: The path, or the model that onnx read.
         shapes: The shapes of inputs whose dimensions the file leaves open; other open dimensions
             get defaults.
-        values: The values of inputs, which also give their shapes. Values that the graph depends on
-            (sizes, axes, the condition of a branch) become constants; `pinned` of the graph names
+        values: The values of inputs, which also give their shapes. Values that decide the graph
+            (sizes, axes, the condition of a branch) become constants; the graph's `pinned` names
             them.
         constants: A dict that keeps the arrays of the file for the next call.
-        left: Operators for which no input becomes a constant.
+        left: Operators that get no inputs as constants.
 
     Raises:
         ModelError: The file cannot be run.
@@ -153,7 +153,7 @@ class _Reader:
         if body is not None:
             self._expand(copy, body)
             return
-        if not copy.output[0]:  # a node is known by its first output
+        if not copy.output[0]:  # nodes are recognised by their first output, so it needs a name
             copy.output[0] = f"{first_output(copy)}/first"
         values.infer(copy)
         self._check_host(copy)
@@ -167,7 +167,8 @@ class _Reader:
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
-        """True for a node that computes nothing itself: another name, a shape, a branch, a loop."""
+        """True for a node that computes nothing itself: it gives another name, reads a shape,
+        branches or loops."""
         values = self.values
         if node.op_type == "Identity" or (node.op_type == "Dropout" and not self._trains(given)):
             values.rename(given[0], node.output[0])
@@ -189,7 +190,7 @@ class _Reader:
         return True
 
     def _check_host(self, node: onnx.NodeProto) -> None:
-        """Raise unless the inputs that an entry needs on the host are constants."""
+        """Raise an error unless the inputs that an entry needs on the host are constants."""
         places = HOST.get(operator(node), ())
         unknown = [
             n for i, n in enumerate(node.input)
@@ -213,7 +214,7 @@ class _Reader:
         return [self.values.same.get(n, n) for n in outputs]
 
     def _branch(self, node: onnx.NodeProto, condition: str) -> None:
-        """Put the nodes of the branch that is taken in the place of an If; of both if the device
+        """Replace an If by the nodes of the branch that is taken, or of both branches if the device
         computes the condition."""
         values, first = self.values, first_output(node)
         if condition in values.known:
@@ -243,7 +244,7 @@ class _Reader:
         )
 
     def _select(self, condition: str, one: str, other: str, new: str) -> None:
-        """One of two values of the same shape, by a condition of the run."""
+        """One of two values of the same shape, chosen by a condition that the device computes."""
         values = self.values
         for name in (one, other):
             if name not in values.types:
@@ -268,8 +269,9 @@ class _Reader:
         going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
         states, rounds = list(given[2:]), 0
         rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
-        alive = ""  # a condition of the run: states change while it is true
-        cut = bool(node.output) and node.output[-1].endswith(ALIVE)  # see with_all_rows
+        alive = ""  # the condition is computed by the device: states change only while it is true
+        # True for loops of `with_all_rows`
+        cut = bool(node.output) and node.output[-1].endswith(ALIVE)
         while going and rounds < most:
             if rounds == LONGEST:
                 raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))
@@ -355,7 +357,7 @@ class _Reader:
         self.values.versions = versions
 
     def _needed(self, outputs: Iterable[str]) -> list[Node]:
-        """The nodes that outputs depend on."""
+        """Only the nodes on which the outputs depend."""
         wanted, kept = set(outputs), []
         for node in reversed(self.nodes):
             if wanted.intersection(node.outputs):

@@ -1,4 +1,4 @@
-"""Sequences and optional values inside of a file, as lists of names: nothing is computed for
+"""Handles sequences and optional values of a file as lists of names, so nothing is computed for
 them."""
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def sequence(values: Values, node: onnx.NodeProto, given: list[str]) -> Iterator
         values.know(out, np.array(bool(given and given[0])))
     elif not given or not given[0]:
         raise ModelError("an optional value that is not there", kind, node.name or out)
-    else:  # the element of an optional value that is present
+    else:  # the optional value is present, so take its element
         values.rename(given[0], out)
 
 
 def _place(
     values: Values, node: onnx.NodeProto, given: list[str], i: int, usual: int, size: int
 ) -> int:
-    """A position, which counts from the end if it is negative."""
+    """The position in a sequence; a negative number counts from the end."""
     if len(given) <= i or not given[i]:
         return usual
     if given[i] not in values.known:

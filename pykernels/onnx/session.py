@@ -36,7 +36,7 @@ class InferenceSession:
 
     Args:
         path_or_bytes: A path, or the bytes of a file.
-        device: The device that runs it; None is the default device.
+        device: The device that runs the network; None is the default device.
         others: Options of onnxruntime (`providers`, `sess_options`), which are ignored.
     """
 
@@ -56,7 +56,7 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Array]:  # fmt: skip
-        """The outputs of these names, in this order; all outputs for None."""
+        """The outputs of these names, in this order; with None, all outputs."""
         names = [v.name for v in self.model.outputs] if output_names is None else output_names
         known = {v.name for v in self.model.outputs}
         for name in names:

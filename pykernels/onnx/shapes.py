@@ -55,9 +55,10 @@ def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 def input_shapes(
     proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs: the given shapes, else those of the file. An open dimension gets
-    the size of a given dimension with the same name. If there is none, a first dimension gets 1,
-    the rows and columns of an image get 224, and other dimensions get 16."""
+    """The shapes of the inputs: the given shapes, or else the shapes of the file. An open dimension
+    gets the size of a given dimension with the same name. If there is no such dimension, the first
+    dimension of an input gets 1, the rows and columns of an image get 224, and other dimensions get
+    16."""
     values = described(graph_inputs(proto))
     named = {
         d: size

@@ -1,6 +1,6 @@
-"""Networks with a node whose number of rows depends on values. The nodes before it are one program,
-the host computes the node from the values that it reads, and the nodes after it are a program for
-the resulting shapes."""
+"""Networks with a node whose number of rows depends on values. The nodes before this node are one
+program. The host reads the node's inputs and computes the node. The nodes after it are a program
+for the resulting shapes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ __all__ = ["READ", "Stages", "split"]
 # The operations that the host computes from values that it reads.
 READ = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 Given = Array | Tensor
-Model: TypeAlias = Any  # of model.py, which imports this module
+Model: TypeAlias = Any  # the class of model.py, which imports this module
 
 
 class _Parts:
-    """The parts around a node: the nodes before it, and the nodes that need its results."""
+    """The two parts of a file around a node: the nodes that do not need its results, and the nodes
+    that do."""
 
     def __init__(self, proto: onnx.ModelProto, node: onnx.NodeProto) -> None:
         graph = proto.graph
@@ -61,7 +62,7 @@ class _Parts:
         self.proto = proto
 
     def rest(self, dtypes: Mapping[str, np.dtype[Any]]) -> onnx.ModelProto:
-        """A model of the nodes after it, whose inputs have these dtypes and any shape."""
+        """A model of the second part, whose inputs have these dtypes and open shapes."""
         wanted = {n for one in self.after for n in used(one)} | set(self.outputs)
         constants = {t.name for t in self.proto.graph.initializer}
         inputs = [
@@ -88,13 +89,14 @@ def _model(
 
 
 def split(proto: onnx.ModelProto, error: NeedsValues) -> _Parts | None:
-    """The parts of a file around the node of an error; None if it is neither a node of READ nor a
-    loop of rows, or is inside another node."""
+    """The two parts of a file around the node of an error. None if the node is neither an operation
+    of READ nor a loop of rows, or if it is inside another node."""
     if error.operator not in (*READ, "Loop"):
         return None
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
-    if error.operator == "Loop":  # rows that the last of its rounds makes are read, and cut
+    # the loop runs all rounds, and its rows are read and cut on the host
+    if error.operator == "Loop":
         loops = [n for n in proto.graph.node if n.op_type == "Loop"]
         for node in loops:
             if error.node in (node.name, first_output(node)):
@@ -122,7 +124,7 @@ class Stages:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the device that both parts need beside weights."""
+        """Bytes on the device that both parts need in addition to weights."""
         found: int = self._first.own_bytes + (0 if self._rest is None else self._rest.own_bytes)
         return found
 
@@ -192,7 +194,7 @@ class Stages:
             self._rest = self._whole.part(self._parts.rest(dtypes))
         wanted = {v.name for v in self._rest.inputs}
         values = {n: v for n, v in {**found, **results}.items() if n in wanted}
-        for name in values:  # sizes that the first part knows are not read
+        for name in values:  # sizes that the first part knows already are not read
             known = program.constant(name)
             values[name] = values[name] if known is None else known
         self._last = self._rest.program(values)

@@ -17,14 +17,15 @@ from .order import first_output
 
 __all__ = ["Values", "operator"]
 
-# Constants up to this size may be shapes; shape inference gets their values.
+# Shape inference gets the values of constants up to this size, because they may be shapes.
 SMALL = 64
 # The most elements of a constant that is computed and not stored in the file.
 LARGEST = 1 << 28
-# Operations whose shapes onnx does not infer: their results are like their first inputs.
+# Operations whose shapes onnx does not infer; their results have the shapes of their first inputs.
 _LIKE_INPUT = ("GroupNormalization",)
 _DEFAULTS = {"STFT": ("onesided", 1)}
-# For operations that the host computes: the inputs that contain the size of the result.
+# For operations that the host computes, the numbers of the inputs that contain the size of the
+# result.
 SIZES = {
     "ConstantOfShape": (0,), "Range": (0, 1, 2), "HannWindow": (0,), "HammingWindow": (0,),
     "BlackmanWindow": (0,), "CenterCropPad": (1,), "AffineGrid": (1,),
@@ -33,8 +34,8 @@ SIZES = {
 
 
 class Values:
-    """Types of all values. `known` has the constants, `same` maps a value to an equal value, and
-    `sources` has the inputs of the graph that a value depends on."""
+    """The types of all values, and what is known about them. `known` has the constants, `same` maps
+    a value to an equal value, and `sources` has the inputs of the graph that a value depends on."""
 
     def __init__(self, versions: Mapping[str, int]) -> None:
         self.versions = dict(versions)
@@ -43,7 +44,7 @@ class Values:
         self.small: dict[str, onnx.TensorProto] = {}
         self.same: dict[str, str] = {}
         self.sources: dict[str, frozenset[str]] = {}
-        self.sequences: dict[str, list[str]] = {}  # names of the elements of each sequence
+        self.sequences: dict[str, list[str]] = {}  # the names of each sequence's elements
 
     def know(self, name: str, array: Array) -> None:
         """Note that a value is a constant."""
@@ -69,7 +70,7 @@ class Values:
         return none.union(*(self.sources.get(n, none) for n in names if n not in self.known))
 
     def needs(self, reason: str, node: onnx.NodeProto, names: Iterable[str]) -> NeedsValues:
-        """The error for a node that is determined by the values of these names."""
+        """The error for a node that depends on the values of these names."""
         label = node.name or first_output(node)
         return NeedsValues(reason, node.op_type, label, self.came_from(names))
 
@@ -101,7 +102,7 @@ class Values:
             label = node.name or first_output(node)
             raise ModelError("this operation is missing", operator(node), label)
         kinds = [(self.shape(n), self._dtype(n)) if n else None for n in node.input]
-        kinds += [None] * 16  # inputs that a node may leave out
+        kinds += [None] * 16  # a node may leave out inputs at the end
         constants = [self.known.get(n) if n else None for n in node.input]
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         found = {}
@@ -115,7 +116,7 @@ class Values:
         return helper.tensor_dtype_to_np_dtype(self.types[name].tensor_type.elem_type).name
 
     def infer(self, node: onnx.NodeProto) -> None:
-        """Types of the outputs, which must have shapes."""
+        """Types of the outputs; each output must have a shape."""
         found = self.inferred(_explicit(node))
         if node.op_type in _LIKE_INPUT:
             found = {node.output[0]: self.types[node.input[0]]}
@@ -150,7 +151,7 @@ class Values:
             return False
         for name, result in zip((n for n in node.output if n), results, strict=True):
             if not isinstance(result, (np.ndarray, np.generic)):
-                return False  # a sequence
+                return False  # a result that is a sequence is not stored
             self.know(name, np.asarray(result))
         return True
 

@@ -1,4 +1,4 @@
-"""The modules of `codegen` under the name `pykernels._codegen`, also in a checkout."""
+"""Imports the modules of `codegen` under the name `pykernels._codegen`, even in a checkout."""
 
 from __future__ import annotations
 

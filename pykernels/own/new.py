@@ -1,4 +1,4 @@
-"""`pykernels new` as a function: it writes the files of a kernel that runs, as a start."""
+"""`pykernels new` as a function: it writes the files of a new kernel that already runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _REFERENCE = '"""The kernels of this folder in numpy."""\n\nimport numpy as np\n
 
 
 def write_kernel(folder: Path, name: str, kind: str) -> list[Path]:
-    """Write the files of a kernel of a kind, and return them; ArgumentError if one exists.
+    """Write the files of a kernel of this kind, and return them; ArgumentError if one of them
+    exists.
 
     Args:
         folder: The folder of sources; it is created if it does not exist.

@@ -22,11 +22,11 @@ from ._codegen import part
 
 __all__ = ["Built", "SourceError", "build_package", "load_kernels", "stamp"]
 
-_MOST = 40  # lines of a difference that are shown for one file
+_MOST = 40  # most lines of a difference that are shown for one file
 
 
 class SourceError(PyKernelsError, ValueError):
-    """A kernel source that cannot be built; the message begins with its file and line.
+    """A kernel source cannot be built; the message begins with its file and line.
 
     Attributes:
         file: The path of the source, relative to the parent of its folder.
@@ -46,7 +46,8 @@ class Built:
         kernels: The names of the wrappers.
         texts: The number of rendered texts.
         written: The files that were written or removed.
-        difference: With `check`, the lines in which the files differ from a build; "" for none.
+        difference: With `check`, the lines in which the files differ from a build; "" if they are
+            equal.
     """
 
     kernels: tuple[str, ...]
@@ -68,17 +69,18 @@ def build_package(
     Only files that an earlier build made are replaced.
 
     Args:
-        folder: It has NAME.wgsl with a spec block for each kernel, and the files that kernels need:
-            `lib/`, `blocks.toml`, `plans/NAME.py`, `reference.py`, `tuning/NAME.toml`.
+        folder: The folder of sources: NAME.wgsl with a spec block for each kernel, and the files
+            that kernels need: `lib/`, `blocks.toml`, `plans/NAME.py`, `reference.py`,
+            `tuning/NAME.toml`.
         into: The folder of the package, such as "mypkg/_kernels".
-        validate: "auto" validates the texts with naga and Tint, as far as they are here; "require"
+        validate: "auto" validates the texts with naga and Tint, if they are installed; "require"
             needs both.
         check: Write nothing, and return the differences of the files.
         report: Called with each line of the build's report.
 
     Raises:
-        SourceError: a source that does not build, or that a validator refuses.
-        ArgumentError: `into` has files that no build made.
+        SourceError: a source does not build, or a validator refuses it.
+        ArgumentError: `into` has files that were not made by a build.
         PyKernelsError: Jinja2 is not installed.
     """
     source, target = _folder(folder), Path(into)
@@ -106,11 +108,11 @@ def load_kernels(
 
     Args:
         folder: As in `pykernels build`.
-        validate: "auto" validates the texts with naga and Tint, as far as they are here; "require"
+        validate: "auto" validates the texts with naga and Tint, if they are installed; "require"
             needs both; "skip" leaves errors to the device's compiler.
 
     Raises:
-        SourceError: a source that does not build, or that a validator refuses.
+        SourceError: a source does not build, or a validator refuses it.
         PyKernelsError: Jinja2 is not installed: `pip install jinja2`.
     """
     source, name = _folder(folder), stamp(folder)
@@ -122,13 +124,14 @@ def load_kernels(
     if validate == "require" or not (home / manifest).is_file():
         files = _made(source, validate, lambda line: None).files
         home.parent.mkdir(parents=True, exist_ok=True)
-        # Other processes may build the package now, so each process renames a folder of its own.
+        # Other processes may build the same package now, so each process makes its own folder and
+        # renames it at the end.
         with tempfile.TemporaryDirectory(dir=home.parent) as temporary:
             made = Path(temporary) / "made"
             _written(made, files)
             try:
                 made.rename(home)
-            except OSError:  # another process was faster
+            except OSError:  # another process has built it already
                 if not (home / manifest).is_file():
                     raise
     spec = importlib.util.spec_from_file_location(

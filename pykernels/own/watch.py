@@ -38,7 +38,8 @@ def watch(
 
 
 def _state(folder: Path, into: Path) -> dict[Path, tuple[int, int]]:
-    """Time and size of each file that a build may read; editors may replace files meanwhile."""
+    """The time and the size of each file that a build may read. Editors may replace files
+    meanwhile."""
     skip = into.resolve()
     found = {}
     for root, folders, names in os.walk(folder):

@@ -1,1 +1,1 @@
-"""Plans of the kernels with several bodies or passes: pure functions, testable without a GPU."""
+"""Plans of the kernels: pure functions from views to steps, which tests call without a GPU."""

@@ -72,8 +72,8 @@ def in_parts(
 
 
 def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bool:
-    """True if all tensors that these steps bind fit. Otherwise all temporaries but the first
-    `before` are released."""
+    """True if all tensors that these steps bind fit their bindings. If not, all temporaries except
+    the first `before` are released."""
     if max(scratch.sizes[before:], default=0) + caps.alignment <= caps.max_binding:
         return True
     bound = [b.view for step in steps for b in step.bound]
@@ -98,6 +98,6 @@ def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
 
 
 def _once(v: View) -> View:
-    """The view without repetitions."""
+    """The view in which broadcast axes have size 1."""
     shape = tuple(1 if step == 0 else n for n, step in zip(v.shape, v.strides, strict=True))
     return v.with_layout(shape, v.strides)

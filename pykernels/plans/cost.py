@@ -1,6 +1,6 @@
-"""The expected cost of a choice: workgroups in waves, and sums in splits of K; the tile of a body.
+"""Estimates the cost of a choice: of workgroups in waves, and of sums over splits of K.
 
-Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
+Estimates are in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def waves(groups: int, units: int, partial: Sequence[float]) -> float:
 
 
 def busiest(groups: int, units: int, even_from: int) -> float:
-    """The number of workgroups on the busiest multiprocessor. The load is even if there are
-    `even_from` or more per multiprocessor, because a multiprocessor that is early takes more."""
+    """The number of workgroups on the busiest multiprocessor. If each multiprocessor has
+    `even_from` or more workgroups, the load counts as even, because a multiprocessor that finishes
+    early takes more workgroups."""
     each = groups / units
     return each if each >= even_from else math.ceil(each)
 
@@ -46,8 +47,8 @@ def busiest(groups: int, units: int, even_from: int) -> float:
 def product_seconds(
     rows: int, cols: int, depth: int, each: float, units: int, rate: float
 ) -> float:
-    """Seconds of `each` tiles of rows x cols x depth multiply-adds on every unit of a device that
-    does `rate` operations a second when it is full."""
+    """The seconds that each multiprocessor needs for `each` tiles of rows x cols x depth
+    multiply-adds, on a device that does `rate` operations a second when it is full."""
     return each * 2 * rows * cols * depth * units / rate
 
 
@@ -65,15 +66,15 @@ def copy_seconds(nbytes: int, dispatch: float, copy: float) -> float:
 
 
 class Split(NamedTuple):
-    """K in `splits` splits of `depth`; the last may be shorter."""
+    """K is cut into `splits` splits of `depth`; the last split may be shorter."""
 
     splits: int
     depth: int
 
 
 def split_k(depth: int, splits: int, unit: int, each: int = 0) -> Split:
-    """Splits of length `each`, or equal splits that are multiples of `unit`. No split is empty or
-    too long for one loop whose rounds process `unit` each."""
+    """Cut K into splits of length `each`, or into equal splits that are multiples of `unit`. No
+    split is empty, and none is too long for one loop that processes `unit` in each round."""
     splits = max(splits, cdiv(depth, unit * MAX_ROUNDS))
     if each == 0:
         each = cdiv(cdiv(depth, splits), unit) * unit

@@ -1,4 +1,5 @@
-"""Cuts outputs whose elements depend on their indices alone into pieces, one per dispatch."""
+"""Cuts outputs into pieces, one for each dispatch. The outputs' elements depend only on their
+indices."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pykernels.tensors.layout import View
 
 __all__ = ["Piece", "in_fours", "pieces"]
 
-# Dtypes whose element is four elements of another dtype, by the size of the smaller element.
+# For each size of an element, a dtype whose element is as large as four such elements.
 _FOURS = {n: DType("uint8", "u8", 4 * n, "u") for n in (1, 2, 4)}
 
 
@@ -57,7 +58,8 @@ def _piece(view: View, first: int) -> Piece:
 
 
 def in_fours(view: View) -> View | None:
-    """The view with four neighbours as one element; None if four cannot be written at once."""
+    """The view in which four neighbours are one element; None if four elements cannot be written at
+    once."""
     item = view.dtype.itemsize
     if view.ndim == 0 or not view.vectorizable(4):
         return None

@@ -17,7 +17,8 @@ def by_group(v: View, groups: int, axis: int) -> View:
 
 
 def ungrouped(v: View, axis: int) -> View:
-    """Merges the two axes of `by_group`. The view must have whole groups, or only one group."""
+    """Merges the two axes of `by_group`. The axis must consist of whole groups, or be a part of one
+    group."""
     groups, n = v.shape[axis : axis + 2]
     return v.with_layout(
         (*v.shape[:axis], groups * n, *v.shape[axis + 2 :]),

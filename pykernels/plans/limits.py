@@ -16,6 +16,6 @@ def fits(caps: Caps, invocations: int, nbytes: int) -> bool:
 
 
 def fits_tile(caps: Caps, threads: int, rows: int, cols: int, bk: int) -> bool:
-    """True if workgroup memory can hold `rows` rows and `cols` columns of two operands, in f32,
-    for `bk` k."""
+    """True if workgroup memory can hold a stage of depth `bk` in f32: `rows` rows of one operand
+    and `cols` columns of the other."""
     return fits(caps, threads, 4 * bk * (rows + cols))

@@ -26,8 +26,8 @@ __all__ = [
     "strips", "words",
 ]  # fmt: skip
 
-HALVES = ("f16", "f32", 16, 16, 16)  # the shape that texts for halves need
-UNIT = 8  # halves of one load
+HALVES = ("f16", "f32", 16, 16, 16)  # types, M, N and K of the product that texts for halves need
+UNIT = 8  # halves of one load, which is 16 bytes
 # Matrix units truncate addends to 2 bits below the sum's last place, so errors grow with the length
 # of a sum (docs/design/matrix-units.md): by 0.16 of its last place for each term if the first
 # products outweigh all others. The bound of tests is (sqrt(K) + 4) 2^-23 for K terms; a sum of at
@@ -66,13 +66,13 @@ def strips(threads: int, columns: int) -> int:
 
 
 def longest_sum(terms: int, multiple: int) -> int:
-    """Of a sum of `terms` terms, the number that matrix units may add before their sums are added
-    in plain f32, so that the result stays within the bound of plain f32."""
+    """How many of a sum's `terms` terms matrix units may add in one piece. The pieces are added in
+    plain f32, and the result stays within the bound of plain f32."""
     return max(int(LONGEST * math.sqrt(terms)) // multiple, 1) * multiple
 
 
 def words(v: View) -> View:
-    """A view of halves as words of two halves each."""
+    """A view of halves as a view of words, each of two halves."""
     return replace(
         v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
         strides=(*v.strides[:-1], 4),
@@ -80,7 +80,7 @@ def words(v: View) -> View:
 
 
 def splits_of(own: GemmMma, depth: int) -> range:
-    """Numbers of splits to choose from."""
+    """The numbers of splits to choose from."""
     return range(1, max(min(depth // own.shortest, own.most), 1) + 1)
 
 

@@ -1,4 +1,5 @@
-"""Calls in parts, if a tensor is larger than one storage binding or there are too many axes."""
+"""Cuts calls into parts if a tensor is larger than one storage binding, or if there are too many
+axes."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Part(NamedTuple):
 def fits_binding(caps: Caps, view: View) -> bool:
     """True if one storage binding can hold the whole view."""
     most = sum([abs(step) * n for n, step in zip(view.shape, view.strides, strict=True)])
-    if most + caps.alignment + 32 <= caps.max_binding:  # most calls, in half the time
+    if most + caps.alignment + 32 <= caps.max_binding:  # a quick test that is enough for most calls
         return True
     return _bytes_bound(caps, view) <= caps.max_binding
 
@@ -37,10 +38,10 @@ def fits_binding(caps: Caps, view: View) -> bool:
 def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int]]) -> list[Part]:
     """The call in as many parts as needed, so that each view of a part fits one binding.
 
-    Each of `axes` may be cut; it gives, by the names of views, the axis of each view that is cut. A
-    view without such an axis is the same in all parts. For the product of a (b, m, k) and w (n, k)
-    to dst (b, m, n) `axes` are {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts
-    are at multiples of 64 if possible, so that vector reads stay possible.
+    Each entry of `axes` is a way to cut: by the names of views, it gives the axis of each view that
+    is cut. A view without such an axis is the same in all parts. For the product of a (b, m, k) and
+    w (n, k) to dst (b, m, n), `axes` are {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst":
+    2}. Cuts are at multiples of 64 if possible, so that vector reads stay possible.
     """
     found: list[Part] = []
     _halve(caps, Part(dict(views), (0,) * len(axes)), axes, found)
@@ -48,14 +49,15 @@ def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int
 
 
 def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> list[Part]:
-    """A part in as many parts as needed, so that their axes merge into at most `levels`.
+    """A part, cut into as many parts as needed so that the axes of each merge into at most
+    `levels`.
 
     `axes` are the axes of an index space that `first` counts along.
     """
     if _levels(part, axes) <= levels:
         return [part]
-    # Each part has one index along one axis: the axis whose removal leaves the fewest axes, or the
-    # shortest of several such axes.
+    # Each part has one index along one axis. It is the axis whose removal leaves the fewest axes;
+    # of several such axes, it is the shortest.
     lengths = [_length(part, axis) for axis in axes]
     left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
     axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))
@@ -106,7 +108,8 @@ def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: lis
 
 
 def halves(part: Part, axes: Sequence[Mapping[str, int]], views: Mapping[str, View]) -> list[Part]:
-    """Two parts along the axis on which these views reach furthest; no parts if all are short."""
+    """Two parts, cut along the axis on which these views reach furthest; no parts if all axes are
+    short."""
     reach = [_reach(views, axis) for axis in axes]
     if max(reach, default=0) == 0:
         return []
@@ -122,7 +125,7 @@ def _check_count(parts: int) -> None:
 
 
 def _cut(part: Part, axes: Sequence[Mapping[str, int]], axis: int, first: int, size: int) -> Part:
-    """The part with `size` indices from `first` on, along one of the axes."""
+    """The part with `size` indices, from `first` on, along one of the axes."""
     along = axes[axis]
     views = {
         n: narrow(v, along[n], first, size) if n in along else v for n, v in part.views.items()
@@ -177,8 +180,8 @@ def each_part(
     caps: Caps, views: Sequence[View], step: Callable[[Caps, Sequence[View]], Step],
     levels: int = Nd.LEVELS,
 ) -> list[Step]:  # fmt: skip
-    """The step of each part of a call; axes come in the order of the output's memory, and merge
-    into no more than `levels`."""
+    """The step of each part of a call. The axes are in the order of the output's memory, and merge
+    into at most `levels` axes."""
     ordered = _along_output(views)
     full = {str(i): v.broadcast_to(ordered[-1].shape) for i, v in enumerate(ordered)}
     axes = [{name: a for name in full} for a in range(ordered[-1].ndim)]

@@ -1,5 +1,5 @@
-"""Views as bytes: contiguous views, cut if they are larger than one binding, and rows as runs of
-bytes."""
+"""Views as bytes: contiguous views, which are cut if they are larger than one binding, and rows as
+runs of bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = {
     "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
     "int8": 7, "uint8": 8, "bool": 9, "int64": 10, "complex64": 11,
 }  # fmt: skip
-# Runs of bytes that are copied unchanged, each as one element.
+# For each number of bytes, a dtype as whose elements runs of bytes are copied unchanged.
 _RUNS = {n: DType("uint8", "u8", n, "u") for n in (1, 2, 4, 8, 16)}
 
 
@@ -26,7 +26,7 @@ def chunks(
 ) -> Iterator[tuple[View, ...]]:
     """Byte views of equal length over `size` bytes from byte `first` of contiguous views."""
     total = views[0].nbytes if size is None else size
-    # Room for rounding the ends of a window.
+    # Leave room for rounding the ends of a window.
     most = (caps.max_binding - 2 * caps.alignment) // 256 * 256
     for at in range(0, total, most):
         n = min(most, total - at)
@@ -61,8 +61,8 @@ def runs(src: View, dst: View) -> tuple[View, View]:
 
 
 def lane_bits(lanes: int, threads: int) -> int:
-    """The exponent of the number of lanes for one row, a power of two with few idle lanes: the
-    largest of equally good numbers."""
+    """The number of lanes for one row, as the exponent of a power of two. It is the number with the
+    fewest idle lanes, and the largest of equally good numbers."""
     if lanes <= 8:
         return (lanes - 1).bit_length()
     return max(

@@ -1,6 +1,6 @@
-"""Texts of dispatches that work on several tensors of different sizes, each in its own binding.
+"""The WGSL of dispatches that work on several tensors of different sizes, each in its own binding.
 
-A workgroup works on one tensor. Params has for each tensor its size (`size_k`) and the start of
+A workgroup works on one tensor. For each tensor k, Params has its size (`size_k`) and the start of
 its part in the shared tensors (`start_k`), both in vectors.
 """
 

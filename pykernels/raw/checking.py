@@ -2,7 +2,8 @@
 
 A launch gets one more output, a buffer for the first index out of range, and bodies whose texts
 check each index. In these texts most indices are in the functions `x_load` and `dst_store` of the
-head. So these functions get the number of their call, and an error reports its line.
+head. So each call of these functions passes its own number, and an error reports the line of the
+call.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Told(NamedTuple):
     sites: tuple[Site, ...]
 
     def place(self, site: Site) -> str:
-        """The line of a site in the text, and in its source if the body knows that line."""
+        """The line of a site in the text, and also in the source file if the body knows it."""
         where = getattr(made(self.body), "where", lambda key, line: "")(self.key, site.line)
         of = f"line {site.line} of the text {self.body} {self.key}"
         return f"{where} ({of})" if where else of
@@ -100,14 +101,15 @@ def _step(step: Step, memory: View) -> Step:
     members = 1 + len(step.words) + sum(1 + len(b.strides) for b in step.bound)
     scalars = len(step.body.args) + step.body.faults
     if 4 * (members + len(step.values) + scalars + 1) > PARAMS_BYTES:
-        return step  # no room for the index of another binding
+        return step  # there is no room for another binding
     checked = _checked_body(step.body, members)
     bound = (*step.bound, Bound(_NAME, "out", memory, 4, 4))
     return replace(step, body=checked.body, bound=bound)
 
 
 def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
-    """A text of the build with checks, the buffer's binding, and its member of Params."""
+    """A text of the build with checks, the binding of the buffer, and the member of Params with its
+    offset."""
     sites = Rewriting(text)
     accessors = {f.name: f for f in sites.functions() if _ACCESSOR.fullmatch(f.name)}
     found: list[Site] = []
@@ -166,7 +168,7 @@ def checked_launch(
     try:
         context.refuse("debug", "inside a capture or a recorded pass")
     except BufferStateError:
-        return False  # a capture or a recorded pass cannot wait for launches
+        return False  # inside a capture or a recorded pass, launches cannot be waited for
     checked = _checked_kernel(kernel)
     memory = context.facade.tensor(np.zeros(CHECKED_WORDS, np.uint32))
     given = (memory, *tensors)

@@ -1,4 +1,4 @@
-"""The records that the `debug` calls of a text wrote, and the check of a text's indices."""
+"""Runs texts that record their `debug` calls or check their indices, and reads what they wrote."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ class DebugRecord:
 
 
 class Debugged:
-    """The records of a block `with dev.debug()`; they exist after its end, and print as lines.
+    """The records of a block `with dev.debug()`. They exist after the end of the block, and print
+    as lines.
 
     Attributes:
-        records: In the order in which they were written, kernel by kernel.
+        records: The records, sorted by kernel and then by the order in which they were written.
         lost: True if there were more records than the block has room for.
     """
 
@@ -140,14 +141,14 @@ def _variant(kernel: RawKernel, how: str) -> tuple[RawKernel, Instrumented] | No
         return None
     other = type(kernel)(made.text, kernel.entry, kernel._constants, kernel.name)
     other._instrumented = True
-    if MEMORY not in other.outputs:  # the calls or indices are in other entry points
+    if MEMORY not in other.outputs:  # all such calls or indices are in other entry points
         return None
     return other, made
 
 
 def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bool:
-    """Run a call with records or checks, if the device is set to. False if the plain text must
-    run."""
+    """Run a call with records or checks, if the device asks for them. Returns False if the plain
+    text must run."""
     device = next(v for v in given.values() if isinstance(v, Tensor)).device
     context = device._context
     found = context.debugging and _variant(kernel, "debug")
@@ -161,7 +162,7 @@ def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bo
     try:
         context.refuse("debug", "inside a capture or a recorded pass")
     except BufferStateError:
-        return False  # a capture or a recorded pass cannot wait for launches
+        return False  # inside a capture or a recorded pass, launches cannot be waited for
     found = _variant(kernel, "check")
     if found is None:
         return False

@@ -1,15 +1,15 @@
-"""A text with its calls of `debug` written out, or with its indices checked.
+"""Rewrites a text so that its calls of `debug` write records, or so that its indices are checked.
 
 `debug("label", value, ...)` is a statement of a text for `raw_kernel`, with up to MOST_VALUES
-numbers. A launch outside of `Device.debug` runs the text without these statements. Inside, each
-call appends a record to a buffer that the text gets for this:
+numbers. A launch outside of `Device.debug` runs the text without these statements. Inside of it,
+each `debug` call appends a record to an extra buffer of the text:
 
     words 0, 1     words of all records so far (also of those that did not fit), capacity
     words 2 to 7   the first and the last invocation that is recorded, along x, y and z
     words 8 and on the records: number of the call + 1, invocation, three words for each value
 
-A value is a number of any type. Its words are its bits as f32, as i32 and as u32: together they
-give the number, so that its type need not be known.
+A value is a number of any type. Its three words are its bits as f32, as i32 and as u32. Together
+they determine the number, so its type need not be known.
 
 A checked text has a buffer for the first index that is outside of its binding:
 
@@ -41,7 +41,7 @@ __all__ = [
     "without_debug",
 ]  # fmt: skip
 
-MEMORY = "pk_debug_mem"  # the binding that a text gets
+MEMORY = "pk_debug_mem"  # the number of the extra binding
 HEADER_WORDS, CHECKED_WORDS = 8, 8
 MOST_VALUES = 16
 _LABEL = re.compile(r'(\bdebug\s*\(\s*)"([^"\n]*)"')
@@ -50,7 +50,8 @@ _ID = "pk_debug_id"
 
 @dataclass(frozen=True)
 class Site:
-    """A call of debug, or an index: its line, its label or expression, the number of its values."""
+    """A site, which is a call of debug or an index: its line, its label or expression, and the
+    number of its values."""
 
     line: int
     label: str
@@ -107,7 +108,7 @@ def debugging(name: str, text: str) -> Instrumented:
 
 
 def checked(text: str) -> Instrumented:
-    """The text with indices into storage that are checked, and kept within their arrays."""
+    """The text in which indices into storage are checked, and kept within their arrays."""
     sites = Rewriting(text)
     found: list[Site] = []
     for index in sites.indices("storage"):
@@ -132,7 +133,7 @@ def decoded(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Iterator[int 
 
 
 def _labels(text: str) -> tuple[str, dict[int, str]]:
-    """The text with numbers in place of labels, which WGSL does not know, and the labels by
+    """The text with numbers in place of labels, because WGSL has no strings; and the labels by
     position."""
     labels: dict[int, str] = {}
 
@@ -142,7 +143,7 @@ def _labels(text: str) -> tuple[str, dict[int, str]]:
         return m[1] + "0" + " " * (len(m[2]) + 1)
 
     found = _LABEL.sub(blank, text)
-    # An argument begins behind the bracket, with its blanks.
+    # An argument begins directly behind the bracket, blanks included.
     return found, {found.rfind("(", 0, at) + 1: label for at, label in labels.items()}
 
 
@@ -185,7 +186,7 @@ def prepare(sites: Rewriting, place: tuple[int, int], functions: str) -> None:
             comma = ", " if sites.usage.code[start:end].strip() else ""
             sites.insert(start, f"@builtin(global_invocation_id) {given}: vec3<u32>{comma}")
         sites.insert(function.body[0], f" {_ID} = {given};")
-    # Behind everything else: directives come first in a text.
+    # The additions come behind everything else, because directives must come first in a text.
     declared = (
         f"@group({group}) @binding({binding}) var<storage, read_write> {MEMORY}: "
         f"array<atomic<u32>>; var<private> {_ID}: vec3<u32>; "

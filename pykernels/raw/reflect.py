@@ -22,12 +22,13 @@ _VECTOR = re.compile(r"vec([234])(?:<(\w+)>|([fiuh]))")
 _MEMBER = re.compile(r"(\w+):(.+)")
 _ENABLE = re.compile(r"\benable\s+([^;]+);")
 _SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
-_SCALARS: dict[str, tuple[DTypeName, str, int]] = {  # dtype, struct's letter, bytes
+# for each WGSL type: dtype, format letter of struct, bytes
+_SCALARS: dict[str, tuple[DTypeName, str, int]] = {
     "f32": ("float32", "f", 4), "i32": ("int32", "i", 4), "u32": ("uint32", "I", 4),
     "f16": ("float16", "e", 2),
 }  # fmt: skip
 _WORDS: tuple[DTypeName, ...] = ("float32", "int32", "uint32")
-OFFSET = "_offset"  # suffix of a struct member that holds the index of a tensor's first element
+OFFSET = "_offset"  # a struct member with this suffix holds the index of a tensor's first element
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ class Interface:
 
     bindings: tuple[Binding, ...]
     members: tuple[Member, ...]
-    offsets: tuple[str, ...]  # bindings, used or not, with an offset in the struct, in order
-    workgroup: tuple[int, ...]  # 0 if unknown
+    # the bindings (also unused ones) that have an offset in the struct, in order
+    offsets: tuple[str, ...]
+    workgroup: tuple[int, ...]  # the workgroup size; 0 where it is unknown
     features: tuple[str, ...]
-    text: tuple[str, str]  # with inputs bound read-only, and read_write
+    # the text with inputs bound read-only, and the text with inputs bound read_write
+    text: tuple[str, str]
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
@@ -73,7 +76,7 @@ class Interface:
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
-    """Read a text. ArgumentError if it cannot be launched."""
+    """Read a text. Read a text's interface; ArgumentError if it cannot be launched."""
     usage = measure(wgsl, tuple(constants.items()))
     found = usage.functions.get(entry)
     if found is None or not found.compute:
@@ -204,7 +207,7 @@ def _offsets(
     op: str, resources: Sequence[Resource], members: tuple[Member, ...]
 ) -> tuple[str, ...]:
     """The bindings whose offset is a member; such members come first in the struct. Bindings of
-    other entry points count, too, because entry points may share a struct."""
+    other entry points are included, because entry points may share a struct."""
     names = {r.name + OFFSET: r.name for r in resources if r.kind == "storage"}
     asked = [m for m in members if m.name in names]
     if asked != list(members[: len(asked)]):
@@ -236,6 +239,7 @@ def _bound(
         assert declared is not None
         edits.append((*declared.span(), f"const {name}{declared[1] or ''} = {value};"))
     for start, end, text in sorted(edits, reverse=True):
-        lines = wgsl[start:end].count("\n")  # line numbers in errors stay the caller's
+        # keeps the line numbers of errors as in the caller's text
+        lines = wgsl[start:end].count("\n")
         wgsl = wgsl[:start] + text + "\n" * lines + wgsl[end:]
     return wgsl

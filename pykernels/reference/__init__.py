@@ -1,10 +1,11 @@
 """A numpy implementation of each kernel: one module for each family, with one function for each
 kernel under the kernel's name.
 
-`reference.<family>.<kernel>(*inputs, **scalars)` returns the output (several as a tuple): exact for
-data movement, else float64 computed from the inputs (and scalars) as the kernel gets them, rounded
-to their dtypes. It may have the parameters `dtype` and `shape`, which describe the output, and a
-parameter with the name of an output, which holds the output before the call.
+`reference.<family>.<kernel>(*inputs, **scalars)` returns the output, or a tuple of outputs. Data
+movement is exact; all else is float64, computed from inputs and scalars that are rounded to their
+dtypes, as the kernel gets them. A function may have the parameters `dtype` and `shape`, which
+describe the output, and a parameter with the name of an output, which holds the output before the
+call.
 
 `<kernel>_budget`, if a family has one, takes the same arguments and returns the largest error of
 f32 in each element.

@@ -1,6 +1,6 @@
 """flash_attn and its gradients: attention written out, with the S x T matrix, in float64.
 
-The budgets say how large an error of f32 may be.
+The budgets say how large the error of a computation in f32 may be.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Attention(NamedTuple):
     """The results of attention and its weights, all float64."""
 
     o: Array  # (B, H, S, Dv)
-    lse: Array  # (B, H, S): log of the sum of exp(logit), the sink's included; -inf without a key
+    # (B, H, S): log of the sum of exp(logit), including the sink; -inf if there is no key
+    lse: Array
     weights: Array  # (B, H, S, T)
     logits: Array  # (B, H, S, T): -inf where the key is masked
     slopes: Array  # (B, H, S, T): d logit / d (scale * q.k), 1 without softcap, 0 where masked
@@ -64,17 +65,17 @@ def attention(
 ) -> Attention:
     """softmax(cap(scale * q k^T) + slope * mask) v, in float64.
 
-    q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv); each KV head serves H / Hkv neighbouring
-    query heads. `mask` (float: added; bool: True may be seen) broadcasts to (B, H, S, T). Query i
-    stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind i), `window`
-    (left, right) the keys outside p - left .. p + right. cap(s) is softcap * tanh(s / softcap).
-    `sinks` (H,) is one more logit per head, without a value. `lengths` (B,): batch b has
-    lengths[b] keys, clamped to 0 .. T, instead of T; the keys behind them are hidden.
+    The shapes are q (B, H, S, D), k (B, Hkv, T, D) and v (B, Hkv, T, Dv); each KV head serves H /
+    Hkv neighbouring query heads. `mask` (float: added; bool: True may be seen) broadcasts to (B, H,
+    S, T). Query i stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind
+    i), and `window` (left, right) hides the keys outside p - left .. p + right. cap(s) is softcap *
+    tanh(s / softcap). `sinks` (H,) is one more logit per head, without a value. `lengths` (B,):
+    batch b has lengths[b] keys, clamped to 0 .. T, instead of T; the keys behind them are hidden.
 
     A key is masked if it is hidden, or if its logit is -inf. The contents of a masked key and of
-    its value have no effect. A row without a key is 0, and its lse -inf, sink or not. A logit of
-    NaN or +inf makes its row NaN. `precision` changes the allowed error of the kernel, not the
-    reference.
+    its value have no effect. A row without a key is 0 and its lse is -inf, with or without a sink.
+    A logit of NaN or +inf makes its row NaN. `precision` changes the allowed error of the kernel,
+    not the reference.
     """
     heads, group = q.shape[1], q.shape[1] // max(k.shape[1], 1)
     q64 = q.astype(np.float64)
@@ -131,7 +132,7 @@ def flash_attn_quant_budget(
 
 
 def _numbers(q: Array, low: Array, scales: Array, quant: str, keys: int) -> Array:
-    """Keys or values (B, Hkv, T, depth) of planes (B * Hkv, ...)."""
+    """The keys or values (B, Hkv, T, depth) that planes (B * Hkv, ...) hold."""
     shape = (len(q), low.shape[0] // len(q), keys, low.shape[1] * 32)
     return dequantize(low, scales, shape, np.float32, quant=quant)
 
@@ -185,12 +186,12 @@ def flash_attn_budget(
 ) -> Array:
     """The largest error of f32 in each element of o.
 
-    2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, plus 4 units of the
-    largest |slope * mask| of the row's keys with a weight, and for a soft cap 16 units of the cap
-    (tanh is accurate to 2^-20 of the cap). `rounded`: weights are rounded to float16 before they
-    meet values, which adds 2^-11 sum p|v|, and 2^-21 of the largest weight times sum|v| for the
-    weights that are too small for float16. With precision "fast" matrix units may lose another
-    0.16 T 2^-23 sum p|v|.
+    2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, plus 4 u times the largest
+    |slope * mask| of the row's keys with a weight, and for a soft cap 16 u times the cap, with u =
+    2^-23 (tanh is accurate to 2^-20 of the cap). `rounded`: weights are rounded to float16 before
+    they are multiplied with values. This adds 2^-11 sum p|v|, and, for weights that are too small
+    for float16, 2^-21 of the largest weight times sum|v|. With precision "fast" matrix units may
+    lose another 0.16 T 2^-23 sum p|v|.
     """
     found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
@@ -216,7 +217,8 @@ def _rounding(found: Attention, v: Array) -> Array:
 def lse_budget(
     q: Array, k: Array, mask: Array | None, found: Attention, **options: Any
 ) -> Array:  # fmt: skip
-    """The largest error of f32 in lse: of the logits, of the sum, and of its logarithm."""
+    """The largest error of f32 in lse: the errors of the logits, of the sum, and of its
+    logarithm."""
     units = math.sqrt(k.shape[2]) + 8 + _logit_units(q, k, mask, found, options)[..., 0]
     size = np.where(np.isfinite(found.lse), np.abs(found.lse), 0.0)
     return np.asarray(2.0**-23 * (units + 2 * size))
@@ -235,8 +237,8 @@ def flash_attn_backward_budget(
     rounded: bool = False,
     **options: Any,
 ) -> tuple[Array, Array, Array]:
-    """The largest error of f32 in each element of dq, dk and dv; of o and lse only the dtype of o
-    counts.
+    """The largest error of f32 in each element of dq, dk and dv. Of the arguments o and lse, only
+    the dtype of o matters.
 
     With u = 2^-23 and sums of K products off by u (sqrt(K) + 4) sum|a||b|, as everywhere:
     a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that plus 4 u |slope mask|
@@ -245,7 +247,8 @@ def flash_attn_backward_budget(
     u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o for v (and its rounding: u, 2^-11 or
     2^-8); the derivative of the soft cap by 8 u and twice the error of score / softcap. For
     dS = P cap' (dP - delta) all these errors add up, weighted by |K| or |Q| in the sums. `rounded`:
-    o is a result of matrix units; its error by rounded weights adds to delta, weighted by |do|.
+    o is a result of matrix units, so the error of rounded weights in o, weighted by |do|, adds to
+    the error of delta.
     """
     # Values that are not finite belong to hidden keys, so they must not count.
     q, k, v, do = (np.where(np.isfinite(a), a.astype(np.float64), 0.0) for a in (q, k, v, do))
@@ -314,7 +317,7 @@ def _counts(batch: int, keys: int, lengths: Array | None) -> list[int]:
 def _near(
     queries: int, keys: int, causal: bool | str, window: tuple[int | None, int | None] | None
 ) -> Array:
-    """(S, T): the keys that `causal` and `window` leave each query."""
+    """(S, T): True for the keys that `causal` and `window` allow each query."""
     i, j = np.arange(queries)[:, None], np.arange(keys)
     at = i + keys - queries
     near = np.ones((queries, keys), bool)
@@ -329,7 +332,7 @@ def _near(
 
 
 def _weights(logits: Array, sinks: Array | None) -> tuple[Array, Array]:
-    """lse and softmax of the logits beside a sink."""
+    """lse and softmax of the logits, with the sink as one more logit."""
     sink = np.full((1, 1, 1, 1), -np.inf)
     if sinks is not None:
         sink = sinks.astype(np.float64)[None, :, None, None]
@@ -346,7 +349,7 @@ def _weights(logits: Array, sinks: Array | None) -> tuple[Array, Array]:
 
 
 def _product(weights: Array, rows: Array, allowed: Array) -> Array:
-    """weights @ rows, without the terms that are not allowed, whatever their rows hold."""
+    """weights @ rows without the terms that are not allowed; their rows may hold any values."""
     if np.isfinite(rows).all():
         return np.asarray(weights @ rows)
     weights = np.where(allowed, weights, 0.0)

@@ -1,7 +1,8 @@
-"""conv2d, its gradients, and the transposed convolution: one multiply-add per tap and channel.
+"""conv2d, its gradients, and the transposed convolution, with one multiply-add for each tap and
+channel.
 
 Layout "NCHW" has images (N, C, H, W), "NHWC" (N, H, W, C); weights are (O, C / groups, KH, KW) in
-both, and (C, O / groups, KH, KW) for conv_transpose2d. All in float64.
+both, and (C, O / groups, KH, KW) for conv_transpose2d. All is computed in float64.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Pair = int | tuple[int, int]
-# A^T, G and B^T of Winograd's F(M x M, 3 x 3) by M, as in kernels/conv/lib/winograd.wgsl.
+# For each M, the matrices A^T, G and B^T of Winograd's F(M x M, 3 x 3), as in
+# kernels/conv/lib/winograd.wgsl.
 WINOGRAD: dict[int, tuple[Array, Array, Array]] = {
     2: (
         np.array([[1, 1, 1, 0], [0, 1, -1, 1]]),
@@ -103,8 +105,8 @@ def conv2d_budget(
     precision: str | None = None,
     dtype: Any = None,
 ) -> Array:
-    """The largest error of a convolution with a result of `dtype`, before its rounding:
-    `window_budget` of the sum of |x w|.
+    """The largest error of a convolution with a result of `dtype`, before the result is rounded:
+    `window_budget` for the sum of |x w|.
 
     Halves may be added in one piece with precision "fast", and with None if the result is float16.
     With "fast", float32 windows of 3 x 3 with stride 1 may take Winograd's transforms, with tiles
@@ -138,7 +140,7 @@ def conv2d_backward_input(
     groups: int = 1,
     layout: str = "NCHW",
 ) -> Array:
-    """The gradient of sum(conv2d(x, w) * dy) by x, whose shape is `shape`."""
+    """The gradient of sum(conv2d(x, w) * dy) with respect to x; `shape` is the shape of x."""
     dy, w = _channels_first(dy, layout), w.astype(np.float64)
     a = _Args.of(w.shape, stride, padding, dilation)
     n, c, *image = _first(shape, layout)
@@ -165,7 +167,8 @@ def conv2d_backward_weight(
     groups: int = 1,
     layout: str = "NCHW",
 ) -> Array:
-    """The gradient of sum(conv2d(x, w) * dy) by w: (O, C / groups, KH, KW), `shape`."""
+    """The gradient of sum(conv2d(x, w) * dy) with respect to w; `shape` is the shape of w, (O, C /
+    groups, KH, KW)."""
     dy, x = _channels_first(dy, layout), _channels_first(x, layout)
     a = _Args.of(shape, stride, padding, dilation)
     padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
@@ -220,7 +223,7 @@ def conv_transpose2d(
 
 
 def output_size(image: Sequence[int], kernel: Sequence[int], a: _Args) -> tuple[int, int]:
-    """Rows and columns of conv2d's output."""
+    """The numbers of rows and columns of conv2d's output."""
     top, bottom, left, right = a.padding
     rows, cols = (
         (n + padding_sum - d * (k - 1) - 1) // s + 1
@@ -239,7 +242,7 @@ def window_budget(
 
     The error of the sums is 2^-23 (sqrt(depth) + 4) size. `size` is the same convolution of
     absolute values, without bias and residual. Matrix units that add all products in one sum
-    (`in_one_piece`) may lose 0.16 2^-23 of size for each product on top. Epilogues are as in
+    (`in_one_piece`) may lose another 0.16 2^-23 of size for each product. Epilogues are as in
     mul_mat.
     """
     bound = size * (math.sqrt(depth) + 4 + (0.16 * depth if in_one_piece else 0.0))
@@ -259,8 +262,8 @@ def window_budget(
 def winograd_size(
     x: Array, w: Array, side: int, *, padding: Padding = 0, layout: str = "NCHW"
 ) -> Array:
-    """|A^T| (sum_c |G| |w| |G^T| * |B^T| |x| |B|) |A|, by which errors of Winograd's convolution
-    with tiles of side x side pixels are bounded: it replaces `size` in `window_budget`.
+    """|A^T| (sum_c |G| |w| |G^T| * |B^T| |x| |B|) |A|, which bounds the errors of Winograd's
+    convolution with tiles of side x side pixels. It replaces `size` in `window_budget`.
 
     Stride and dilation are 1, and there is one group.
     """
@@ -298,7 +301,7 @@ def conv2d_backward_bias_budget(dy: Array, *, layout: str = "NCHW") -> Array:
 
 class _Args(NamedTuple):
     stride: tuple[int, int]
-    padding: tuple[int, int, int, int]  # top, bottom, left, right
+    padding: tuple[int, int, int, int]  # padding as top, bottom, left, right
     dilation: tuple[int, int]
     kernel: tuple[int, int]
 
@@ -317,7 +320,8 @@ class _Args(NamedTuple):
         return cls(_pair(stride), sides, d, kernel)
 
     def taps(self, size: Sequence[int]) -> Iterator[tuple[int, int, slice, slice]]:
-        """Each tap of the kernel and the rows and columns of the padded image that it meets."""
+        """For each tap of the kernel, the rows and columns of the padded image that the tap
+        reads."""
         for i in range(self.kernel[0]):
             for j in range(self.kernel[1]):
                 rows, cols = (

@@ -1,4 +1,5 @@
-"""The operations of kernels/elementwise/ops.toml by name, and the budget of each as NAME_budget."""
+"""The operations of kernels/elementwise/ops.toml, by name; NAME_budget is the budget of an
+operation."""
 
 from __future__ import annotations
 

@@ -25,11 +25,12 @@ def cholesky(a: Array) -> Array:
 
 
 def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
-    """|a - l @ l^T| for the computed factor l, on and below the diagonal, and its largest value.
+    """For the computed factor l: |a - l @ l^T| on and below the diagonal, and the largest value
+    that it may have.
 
-    A sum of n products takes n roundings, the reciprocal root and its product six more, twice, and
-    each counts relative to |l| |l|^T (Higham, Accuracy and Stability of Numerical Algorithms,
-    theorem 10.3).
+    A sum of n products takes n roundings; the reciprocal root and its product take six more, and
+    count twice. Each rounding counts relative to |l| |l|^T (Higham, Accuracy and Stability of
+    Numerical Algorithms, theorem 10.3).
     """
     wide = lower.astype(np.float64)
     turned = wide.swapaxes(-1, -2)
@@ -39,7 +40,7 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
 
 
 def definite(dst: Array) -> Array:
-    """Positive definite matrices of this shape, for cases of export; from any numbers."""
+    """Positive definite matrices of this shape, made of any numbers, for cases of export."""
     square = dst @ dst.swapaxes(-1, -2)
     found: Array = square + dst.shape[-1] * np.eye(dst.shape[-1], dtype=dst.dtype)
     return found

@@ -27,7 +27,7 @@ def cross_entropy(
 ) -> Array:
     """-sum_c t_c log(softmax(x)_c) over the last axis; `_targets` defines t.
 
-    A row is NaN if a logit is NaN or +inf, or if all are -inf, unless it does not count.
+    A row that counts is NaN if a logit is NaN or +inf, or if all logits are -inf.
     """
     t, counted, weights = _targets(x, target, weight, ignore_index, label_smoothing)
     x = np.asarray(x, np.float64)
@@ -35,7 +35,7 @@ def cross_entropy(
         top = x.max(-1, keepdims=True)
         logs = x - top - np.log(np.exp(x - top).sum(-1, keepdims=True))
         # Classes that are not the target add nothing, even if their logit is -inf. If targets are
-        # weights, a class of weight 0 with a logit of -inf makes the loss NaN.
+        # weights, a class with weight 0 and a logit of -inf makes the loss NaN.
         losses = -(t * logs).sum(-1, where=t != 0 if target.dtype.kind != "f" else True)
         return _reduced(np.where(counted, losses, 0.0), weights, reduction)
 
@@ -51,7 +51,7 @@ def cross_entropy_backward(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """The gradient by x, from the gradient by the loss and, for a mean, its divisor.
+    """The gradient of x, from the gradient of the loss and, for a mean, its divisor.
 
     The kernel reads `stats` instead of all logits of a row.
     """
@@ -69,7 +69,8 @@ def cross_entropy_stats(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """For the gradient: the largest logit of each row, and sum_c t_c / sum_c exp(x_c - largest)."""
+    """The numbers that the gradient reads: the largest logit of each row, and sum_c t_c / sum_c
+    exp(x_c - largest)."""
     t, counted, _ = _targets(x, target, weight, ignore_index, label_smoothing)
     x = x.astype(np.float64)
     top = x.max(-1)
@@ -103,7 +104,7 @@ def nll_loss_backward(
     shape: tuple[int, ...],
     ignore_index: int = -100,
 ) -> Array:
-    """The gradient by x, of this shape, from the gradient by the loss and, for a mean, its
+    """The gradient of x, which has this shape, from the gradient of the loss and, for a mean, its
     divisor."""
     t, counted, _ = _targets(np.zeros(shape), target, weight, ignore_index, 0.0)
     with np.errstate(all="ignore"):
@@ -121,7 +122,7 @@ def l1_loss(x: Array, target: Array) -> Array:
 
 
 def huber_loss(x: Array, target: Array, delta: float = 1.0) -> Array:
-    """Half the squared error of each element up to delta, linear beyond."""
+    """For each element, half the squared error up to delta, and linear beyond."""
     size, error = float(np.float32(delta)), np.abs(_error(x, target))
     return np.where(error <= size, 0.5 * error**2, size * (error - 0.5 * size))
 

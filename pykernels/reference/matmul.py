@@ -1,4 +1,5 @@
-"""mul_mat: the batched matrix product with an epilogue; mul_mat_i8: of bytes."""
+"""mul_mat, the batched matrix product with an epilogue; mul_mat_i8, the same for bytes; and
+others."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ def mul_mat(
 ) -> Array:
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
-    Batch axes of a repeat to those of b as in ggml: each matrix serves neighbouring matrices of b.
-    `precision` changes the allowed error of the kernel (`mul_mat_budget`), not the reference.
+    Batch axes of a repeat to the batch axes of b, as in ggml: each matrix of a multiplies
+    neighbouring matrices of b. `precision` changes the allowed error of the kernel
+    (`mul_mat_budget`), not the reference.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
     out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
@@ -66,7 +68,7 @@ def mul_mat_budget(
     add halves in one piece, so 0.16 K 2^-23 sum|a||b| is added.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
-    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp.
+    1.13. Their own error is |x| times 1.5e-7 (erf), or some units in the last place of exp.
 
     Precision "fast" adds 2^-8 sum|a||b|. Precision "split" adds 2^-38 (max|a| sum|b| + max|b|
     sum|a|): planes of halves lose this much of numbers that are small in their row.
@@ -99,9 +101,9 @@ def mul_mat_i8(
     bias: Array | None = None,
 ) -> Array:
     """sum_k a[..., m, k] b[..., n, k], (..., n, m), modulo 2^32 as int32. If a scale or the bias is
-    given: this sum in float64, times a_scale[..., m] b_scale[..., n], plus bias.
+    given, the result is this sum in float64, times a_scale[..., m] b_scale[..., n], plus bias.
 
-    Float64 holds the sums of any K below 2^37.
+    Float64 holds the sums exactly for any K below 2^37.
     """
     wide = np.swapaxes(_repeat(a, b).astype(np.float64), -1, -2)
     sums: Array = np.matmul(b.astype(np.float64), wide).astype(np.int64).astype(np.int32)
@@ -166,7 +168,7 @@ def mul_mat_quant_budget(
     precision: str | None = None,
     rounded: bool = False,
 ) -> Array:
-    """The budget of mul_mat, plus the errors of halves: products with up to eight rows of float16
+    """The budget of mul_mat, plus the errors of halves. Products with up to eight rows of float16
     are summed in packed halves. If matrix units multiply halves (`rounded`, or "fast"), weights and
     a float32 b are rounded to 11 bits, and sums are in one piece."""
     w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
@@ -179,11 +181,11 @@ def mul_mat_quant_budget(
     wide = np.abs(b.astype(np.float64))
     size = wide @ np.abs(w.astype(np.float64)).T
     halves = 2 if b.dtype == np.float32 else 1
-    tiny = 2.0**-25 * wide.sum(-1, keepdims=True)  # for weights smaller than normal halves
+    tiny = 2.0**-25 * wide.sum(-1, keepdims=True)  # for weights below the smallest normal half
     if halves == 2:
         tiny = tiny + 2.0**-25 * np.abs(w.astype(np.float64)).sum(-1)
     bound = bound + factor * (size * (halves * 2.0**-11 + k * 2.0**-25) + tiny)
-    if precision == "fast" and not rounded:  # a row may be rounded to bytes
+    if precision == "fast" and not rounded:  # a single row may be rounded to bytes
         groups = np.abs(w.astype(np.float64)).reshape(w.shape[0], -1, 32).sum(-1)
         most = wide.reshape(*wide.shape[:-1], -1, 32).max(-1)
         bound = bound + factor * 2.0**-7.9 * (most @ groups.T)
@@ -243,8 +245,8 @@ def rms_norm_linear_budget(
     high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
     activation: str | None = None, gated: bool = False,
 ) -> Array:  # fmt: skip
-    """The budget of mul_mat. The factor of the row is off by sqrt(K) / 2 + 8 units, and a product
-    of two results by the error of each. Packed products round the norm to float16 and sum as in
+    """The budget of mul_mat. The factor of the row may be wrong by sqrt(K) / 2 + 8 units; a product
+    of two results has the errors of both. Packed products round the norm to float16 and sum as in
     mul_mat_quant."""
     numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
     halves = np.split(numbers, 2) if gated else [numbers]
@@ -294,13 +296,14 @@ def _packed(
 def _weights(
     low: Array, scales: Array, shape: tuple[int, ...], high: Array | None, quant: str
 ) -> Array:
-    from .quant import dequantize  # here, so that a family is imported only when it is needed
+    # imported here, so that a family is imported only when it is needed
+    from .quant import dequantize
 
     return dequantize(low, scales, shape, np.float32, high, quant)
 
 
 def _spread(a: Array, b: Array) -> Array:
-    """max|a| sum|b| + max|b| sum|a| of each row of b and row of a; 0 for no k."""
+    """For each row of b and each row of a, max|a| sum|b| + max|b| sum|a|; 0 if K is 0."""
     if a.shape[-1] == 0:
         return np.zeros(())
     top_a, top_b = (x.max(-1) for x in (a, b))
@@ -310,7 +313,7 @@ def _spread(a: Array, b: Array) -> Array:
 
 
 def _repeat(a: Array, b: Array) -> Array:
-    """a with the batch axes of b."""
+    """a, repeated to the batch axes of b."""
     a = a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
     for axis, (m, n) in enumerate(zip(a.shape[:-2], b.shape[:-2], strict=True)):
         if m != n:

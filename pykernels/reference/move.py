@@ -31,7 +31,8 @@ def gather(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
 def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
     """`dst` after dst[i, index[i, j, k], k] = src[i, j, k] for axis 1, in C order.
 
-    Indices outside of dst write nothing. Of several elements for one place the last one stays.
+    Indices outside of dst write nothing. If several elements go to one place, the last of them
+    stays.
     """
     out = np.array(dst, order="C")
     inside = (index >= 0) & (index < dst.shape[axis])
@@ -42,8 +43,8 @@ def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
 
 
 def last_index(index: Array, axis: int = -1, limit: int = 2**31 - 1) -> Array:
-    """The index as int32. It is -1 outside of [0, limit), and if the same index comes again further
-    along the axis."""
+    """The index as int32. An element becomes -1 if it is outside of [0, limit), or if the same
+    index comes again further along the axis."""
     along = np.moveaxis(np.atleast_1d(index), axis, -1)
     kept = np.full(along.shape, -1, np.int32)
     for line in np.ndindex(along.shape[:-1]):
@@ -54,7 +55,7 @@ def last_index(index: Array, axis: int = -1, limit: int = 2**31 - 1) -> Array:
 
 
 def tri(src: Array, upper: bool = False, diagonal: int = 0, value: float = 0) -> Array:
-    """src on one side of a diagonal of each matrix, `value` on the other."""
+    """src on one side of a diagonal of each matrix, and `value` on the other side."""
     rows, cols = np.indices(src.shape[-2:])
     keep = cols >= rows + diagonal if upper else cols <= rows + diagonal
     return np.where(keep, src, np.array(value).astype(src.dtype))

@@ -19,15 +19,16 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
 LAST: Axes = (-1,)
-U = 2.0**-24  # the rounding of f32
-# Sums are made by trees and short runs: no term takes part in more roundings than this.
+U = 2.0**-24  # relative error of a rounding to f32
+# Sums are trees and short runs, so no term takes part in more roundings than this.
 DEPTH = 32
-# Roundings that WGSL allows for a division and a square root, or for an inverse square root.
+# The error that WGSL allows for a division and a square root, or for an inverse square root, in
+# roundings.
 ROOT = 16
 
 
 class _Normed(NamedTuple):
-    """n, the factor, the errors of both (for the factor relative), and the rounding error of a
+    """n, the factor, the error of n, the relative error of the factor, and the rounding error of a
     mean that is subtracted."""
 
     n: Array
@@ -104,7 +105,7 @@ def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias, each if its argument is not None."""
+    """dst, then dweight and dbias; the latter two only if their arguments are not None."""
     found = _by_mean(_double(x), LAST, eps)
     dst = _input_gradient(_double(dy), found, weight, LAST, mean=True) + _or_zero(ds)
     sums = _column_sums(_double(dy), found, LAST)
@@ -127,7 +128,7 @@ def rms_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, *, eps: float = 1e-6,
 ) -> Any:  # fmt: skip
-    """dst, then dweight if its argument is not None."""
+    """dst, and dweight if its argument is not None."""
     found = _by_squares(_double(x), eps)
     dst = _input_gradient(_double(dy), found, weight, LAST, mean=False) + _or_zero(ds)
     sums = _column_sums(_double(dy), found, LAST)
@@ -188,7 +189,7 @@ def group_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, groups: int = 1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias, each if its argument is not None."""
+    """dst, then dweight and dbias; the latter two only if their arguments are not None."""
     g = _groups(_double(x), groups)
     found = _by_mean(g, _from(2, g), eps)
     return _of_images(_double(dy), x, found, g, weight, dweight, dbias)
@@ -207,7 +208,8 @@ def batch_norm(
     x: Array, mean: Array, variance: Array, weight: Array | None = None,
     bias: Array | None = None, *, eps: float = 1e-5,
 ) -> Array:  # fmt: skip
-    """(x - mean) / sqrt(variance + eps) * weight + bias, each of them by channel."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, with all statistics and weights by
+    channel."""
     found = _by_known(x, mean, variance, eps)
     return _affine(found.n, _of_channel(weight, x), _of_channel(bias, x))
 
@@ -270,7 +272,7 @@ def batch_norm_backward(
     dy: Array, x: Array, saved: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias, each if its argument is not None."""
+    """dst, then dweight and dbias; the latter two only if their arguments are not None."""
     found = _by_saved(_double(x), saved, eps)
     return _of_images(_double(dy), x, found, _double(x), weight, dweight, dbias)
 
@@ -301,7 +303,7 @@ def _of_channel(param: Array | None, x: Array) -> Array | None:
 
 
 def _known(s: Array, mean: Array, variance: Array, eps: float) -> _Normed:
-    """The error for given statistics: only x, the differences and the factor are rounded."""
+    """The error for given statistics; only x, the differences and the factor are rounded."""
     shape = (-1, *[1] * (s.ndim - 2))
     difference = s - mean.reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -331,7 +333,8 @@ def _of_images(
     d: Array, x: Array, found: _Normed, g: Array, weight: Array | None, dweight: object,
     dbias: object,
 ) -> Any:  # fmt: skip
-    """Gradients; `g` is x in the shape of `found`: (N, groups, ...), or x itself for batch_norm."""
+    """The gradients; `g` is x in the shape of `found`, (N, groups, ...), or x itself for
+    batch_norm."""
     flat = _reshaped(found, g, x.shape)
     sums = _column_sums(d, flat, (1,))
     scaled = _affine(d, _of_channel(weight, x), None).reshape(g.shape)
@@ -373,7 +376,7 @@ def _wanted(dweight: object, dbias: object) -> list[int]:
 
 
 def _mean(x: Array, axes: Axes) -> Array:
-    """The mean; for no elements 0, a value that is not used."""
+    """The mean; for no elements it is 0, but that value is not used."""
     if x.ndim == 0:
         return x
     count = max(int(np.prod([x.shape[a] for a in axes])), 1)
@@ -436,8 +439,8 @@ def _with_sum(
 
 
 def _with_other(x: Array, alone: Array, ds: Array | None) -> Array | float:
-    """The error of the sum of a gradient and ds; the gradient of a long row is rounded before that
-    sum, too."""
+    """The error of the sum of a gradient and ds. The gradient of a long row is also rounded before
+    the sum."""
     if ds is None:
         return 0.0
     return (2.0**-11 if x.dtype == np.float16 else U) * np.abs(alone) + U * np.abs(_double(ds))
@@ -455,9 +458,10 @@ def _input_gradient(
 def _input_gradient_budget(
     d: Array, found: _Normed, weight: Array | None, axes: Axes, mean: bool, summed: bool = False
 ) -> Array:
-    """The errors of g, of the means of g and of g * n, of n, and of the factor of the whole.
+    """The error that comes from the errors of g, of the means of g and of g * n, of n, and of the
+    factor.
 
-    `summed`: of the sum of g * n in place of its mean."""
+    `summed`: the sum of g * n is used in place of its mean."""
     g, n = _affine(d, weight, None), found.n
     size = np.abs(g)
     count = max(int(np.prod([n.shape[a] for a in axes])), 1) if summed and n.ndim else 1

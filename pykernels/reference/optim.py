@@ -35,10 +35,11 @@ __all__ = [
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
-U = 2.0**-24  # half a unit in the last place of f32, relative
-TINY = 2.0**-126  # smaller results may be 0
-# Units of U: quotients are within 2.5 units in the last place of 2 U, inverse square roots within
-# 2, square roots are quotients by these, expm1 is within 2.5 (and its argument within 2 U).
+U = 2.0**-24  # half a unit in the last place of f32, as a relative error
+TINY = 2.0**-126  # results below this may become 0
+# Errors in units of U. Quotients are within 2.5 units in the last place (of 2 U each), and inverse
+# square roots within 2. Square roots are quotients by these; expm1 is within 2.5, and its argument
+# within 2 U.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 
@@ -81,7 +82,8 @@ def adam_step_errors(
     """The largest error of the results in f32, from the errors of moments and parameter before the
     step.
 
-    The bound is of first order and counts each rounding; products and sums may be fused or not.
+    The bound is of first order and counts each rounding, whether products and sums are fused or
+    not.
     """
     if settings is not None:
         beta1, beta2, lr, eps, weight_decay = _adam_settings(settings)
@@ -181,7 +183,7 @@ def clip_by_norm(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
 
 
 def clip_by_norm_budget(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
-    """The errors of two roundings and a quotient."""
+    """The largest error: two roundings and a quotient."""
     out: Array = (QUOTIENT + 2) * U * np.abs(clip_by_norm(norm, x, max_norm)) + TINY
     return out
 
@@ -258,7 +260,8 @@ def schedule_step(table: Array, count: Array, advance: bool = True) -> tuple[Arr
 
 
 def schedule_step_budget(table: Array, count: Array, advance: bool = True) -> tuple[Array, Array]:
-    """Some roundings of the largest number; for an exponential also roundings of its argument."""
+    """The largest error: some roundings of the largest number, and for an exponential also
+    roundings of its argument."""
     t, value = schedule_step(table, count, advance)
     scale = float(np.max(np.abs(table[:, 2:4])))
     off = 24 * U * scale + (4 + float(np.max(np.abs(table[:, 5]))) * int(t.item())) * 2 * U * abs(
@@ -268,7 +271,7 @@ def schedule_step_budget(table: Array, count: Array, advance: bool = True) -> tu
 
 
 def some_segments() -> Array:
-    """A table for cases: a straight line, half a cosine, an exponential."""
+    """A table of phases for cases: a straight line, half a cosine, an exponential."""
     rows = [(0, 0, 0, 1, 2, 0), (2, 1, 1, 0.5, 7, 0), (9, 2, 0.5, 0, 1, -0.1)]
     return np.array(rows, np.float32)
 

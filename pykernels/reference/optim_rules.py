@@ -12,9 +12,9 @@ import numpy as np
 __all__ = ["Near", "advance", "numbers", "take"]
 
 Array = np.ndarray[Any, Any]
-U = 2.0**-24  # half a unit in the last place of f32, relative
-TINY = 2.0**-126  # smaller results may be 0
-# Units of U: see `optim`.
+U = 2.0**-24  # half a unit in the last place of f32, as a relative error
+TINY = 2.0**-126  # results below this may become 0
+# Errors in units of U; see `optim`.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 
@@ -110,7 +110,7 @@ def _rmsprop(
 
 
 def _blend(old: Near, new: Near, keep: Near, share: Near) -> Near:
-    """An average that moves to a value."""
+    """The average after it has moved towards a value."""
     return old + share * (new - old) if share.value < 0.5 else keep * old + share * new
 
 
@@ -139,7 +139,8 @@ def advance(rule: str, t: int, s: Sequence[Near]) -> list[Near]:
 def _corrected(log: Near, t: int, of: Any, units: float) -> Near:
     """1 - e^(t log), the correction of a bias."""
     value = of(-math.expm1(t * float(log.value)))
-    off = abs(of(-math.expm1(t * float(log.value) * (1 + U))) - value)  # the logarithm is rounded
+    # the argument log is already rounded
+    off = abs(of(-math.expm1(t * float(log.value) * (1 + U))) - value)
     return Near(value, 2 * off + units * U * abs(value))
 
 

@@ -1,4 +1,4 @@
-"""Pools and their gradients: maxima exact, the others in float64."""
+"""Pools and their gradients: maxima are exact, all else is computed in float64."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def max_pool2d(
 
 
 def adaptive_max_pool2d(x: Array, shape: tuple[int, ...], index: Array | None = None) -> Any:
-    """As max_pool2d, with windows that divide an image."""
+    """The same as max_pool2d, with windows that divide an image."""
     found = _largest(x, _divided(x.shape, shape))
     return found[0] if index is None else found
 
@@ -114,13 +114,13 @@ def adaptive_avg_pool2d_backward_budget(dy: Array, shape: tuple[int, ...]) -> Ar
 
 
 def _geometry(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-    """kernel, stride and padding of a mean."""
+    """The arguments kernel, stride and padding of a mean."""
     given = dict(zip(("kernel", "stride", "padding"), args, strict=False)) | options
     return given.get("kernel", 1), given.get("stride"), given.get("padding", 0)
 
 
 def _most(axes: tuple[Axis, Axis]) -> int:
-    """Elements of the largest window."""
+    """The number of elements of the largest window."""
     return max(len(r) for r, _ in axes[0]) * max(len(r) for r, _ in axes[1])
 
 
@@ -159,7 +159,8 @@ def _divided(size: tuple[int, ...], out: tuple[int, ...]) -> tuple[Axis, Axis]:
 
 
 def _each(axes: tuple[Axis, Axis]) -> Iterator[tuple[int, int, Any, int]]:
-    """Row and column of each result, the indices of its window, and the elements of its mean."""
+    """For each result: its row and column, the indices of its window, and the number of elements of
+    its mean."""
     for y, (rows, high) in enumerate(axes[0]):
         for x, (cols, wide) in enumerate(axes[1]):
             yield y, x, np.ix_(rows, cols), high * wide
@@ -174,7 +175,8 @@ def _largest(x: Array, axes: tuple[Axis, Axis]) -> tuple[Array, Array]:
         if part.shape[2] == 0:
             continue
         place = (at[0] * width + at[1]).reshape(-1)
-        best = part.argmax(-1)  # the first NaN, or the first of the largest elements
+        # argmax gives the first NaN, or else the first of the largest elements
+        best = part.argmax(-1)
         values[:, :, oy, ox] = np.take_along_axis(part, best[..., None], -1)[..., 0]
         index[:, :, oy, ox] = place[best]
     return values, index

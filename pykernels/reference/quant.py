@@ -28,8 +28,8 @@ FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 
 class Places(NamedTuple):
-    """The place of number i in a block of a file: byte and shift of its lower and of its upper
-    bits; and the bytes of each word of the record."""
+    """How a block of a file stores numbers: for number i, the byte and the shift of its lower bits
+    and of its upper bits; and the bytes of each word of the record."""
 
     low: tuple[Array, Array]
     high: tuple[Array, Array] | None
@@ -79,7 +79,8 @@ def _bits(kind: BlockType) -> int:
 
 
 def _read(kind: BlockType, raw: Array) -> tuple[Array, Array]:
-    """Stored numbers (..., K) and records (..., blocks, words), both uint32, of rows of bytes."""
+    """Take rows of bytes apart into stored numbers (..., K) and records (..., blocks, words), both
+    uint32."""
     blocks = raw.reshape(*raw.shape[:-1], -1, kind.nbytes).astype(np.uint32)
     at, bits = _places(kind), _bits(kind)
     stored = blocks[..., at.low[0]] >> at.low[1] & 2**bits - 1
@@ -128,13 +129,13 @@ def _numbers(plane: Array, bits: int) -> Array:
 
 
 def _padded(rows: Array) -> Array:
-    """(batches, N, ...) padded to a multiple of four rows."""
+    """The array (batches, N, ...), padded to a multiple of four rows."""
     more = -rows.shape[1] % ROWS
     return np.pad(rows, ((0, 0), (0, more), *[(0, 0)] * (rows.ndim - 2)))
 
 
 def _planes(kind: BlockType, stored: Array, record: Array) -> tuple[Array, ...]:
-    """scales, low, and high if there is one, of stored numbers (batches, N, K)."""
+    """The planes (scales, low, and high if the type has it) of stored numbers (batches, N, K)."""
     bits = _bits(kind)
     low = _padded(_plane(stored, bits, bits))
     low = low.reshape(*low.shape[:3], kind.parts, kind.vec).transpose(0, 2, 3, 1, 4)
@@ -165,7 +166,7 @@ def _unplaned(
 
 
 def pack_blocks(raw: Array, quant: str = "q4_0") -> tuple[Array, ...]:
-    """Planes of blocks of a file: scales, low, and high if there is one."""
+    """The planes (scales, low, and high if the type has it) of blocks of a file."""
     return _planes(TYPES[quant], *_read(TYPES[quant], raw))
 
 
@@ -181,7 +182,7 @@ def unpack_blocks(
 
 
 def dequantized(quant: str, raw: Array) -> Array:
-    """float32 numbers (..., K) of rows of a file's bytes."""
+    """The float32 numbers (..., K) of rows of a file's bytes."""
     return _values(TYPES[quant], *_read(TYPES[quant], raw))
 
 
@@ -198,8 +199,9 @@ def dequantize(
 def packed_sizes(
     low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> tuple[Array, Array]:
-    """The magnitudes of the terms of sums in packed halves, for weights (N, K): of each number less
-    the middle of its type's range, plus the offset for this middle; and of its scale."""
+    """For sums in packed halves of weights (N, K), the magnitudes of the terms. A term is a number
+    minus the middle of its type's range, plus the offset for this middle. The magnitudes of the
+    scales come second."""
     kind = TYPES[quant]
     stored, record = _unplaned(kind, low, scales, high, shape[0])
     with np.errstate(all="ignore"):
@@ -221,7 +223,7 @@ def quantised_rows(
     low: Array, scales: Array, index: Array, dtype: Any, high: Array | None = None,
     quant: str = "q4_0", rows: int = 0, check: bool = True,
 ) -> Array:  # fmt: skip
-    """Rows of the numbers of planes; rows for indices out of range are unspecified."""
+    """Rows of the numbers that planes hold; rows for indices out of range are unspecified."""
     stored, record = _unplaned(TYPES[quant], low, scales, high, rows)
     with np.errstate(all="ignore"):
         whole = _values(TYPES[quant], stored, record)[0]
@@ -266,7 +268,7 @@ def _half(word: Array, upper: bool = False) -> Array:
 
 
 def _bytes(words: Array) -> Array:
-    """Each word as four numbers along the last axis."""
+    """The bytes of each word as four numbers along the last axis."""
     return np.ascontiguousarray(words).view(np.uint8)
 
 
@@ -292,7 +294,7 @@ def _integers(kind: BlockType, stored: Array) -> Array:
 
 
 def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
-    """Scales (..., blocks, scales of a block), and offsets or None.
+    """The scales (..., blocks, scales of a block), and the offsets or None.
 
     Offsets are subtracted from scale * q.
     """
@@ -328,14 +330,14 @@ def _scales(kind: BlockType, record: Array) -> tuple[Array, Array | None]:
 
 
 def _zeros(kind: BlockType, record: Array) -> Array:
-    """Zero points (..., blocks, scales of a block)."""
+    """The zero points (..., blocks, scales of a block)."""
     if kind.step < GROUP:
         return np.ascontiguousarray(record[..., 2:]).view(np.float32)
     return (record >> 16 & 0xFF).astype(np.float32)
 
 
 def quantize(x: Array, quant: str = "q4_0") -> tuple[Array, ...]:
-    """Planes of numbers (..., N, K), by ggml's rule."""
+    """The planes of numbers (..., N, K), quantised by ggml's rule."""
     kind = TYPES[quant]
     rows = x.astype(np.float32).reshape(-1, *x.shape[-2:])
     blocks = rows.reshape(*rows.shape[:-1], -1, GROUP)
@@ -349,7 +351,7 @@ def quantize(x: Array, quant: str = "q4_0") -> tuple[Array, ...]:
 
 
 def _made(kind: BlockType, x: Array) -> tuple[Array, Array]:
-    """Stored numbers and records of blocks (..., 32)."""
+    """The stored numbers and the records of blocks (..., 32)."""
     one = np.float32(1)
     top = np.take_along_axis(x, np.abs(x).argmax(-1, keepdims=True), -1)
     if kind.name in ("q4_1", "q5_1"):
@@ -385,7 +387,8 @@ def _made_iq4_nl(x: Array, top: Array) -> tuple[Array, Array]:
     inverse = np.where(np.abs(top) < 1e-15, 0, one / (top / np.float32(-127)))
     table = np.array(IQ4, np.float32)
     y = (x * inverse)[..., None]
-    # Of the two nearest numbers of the table the upper, unless the lower is nearer.
+    # The index of the nearest number of the table; half-way between two numbers, it is the upper
+    # one.
     up = (y >= table[:-1]) & ~(y - table[:-1] < table[1:] - y)
     place = np.where(up, np.arange(1, 16), 0).max(-1)
     q, weight = table[place], x * x

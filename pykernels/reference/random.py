@@ -19,8 +19,9 @@ U32, U64, F32 = np.uint32, np.uint64, np.float32
 FACTORS = U64(0xD2511F53), U64(0xCD9E8D57)
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits of a number of `rand`
-# Polynomials of `randn`, the constant first, through Chebyshev's points of their ranges:
-# (ln(1 + r) - r + r^2 / 2) / r^3 in r; sin(pi t / 2) / t and (cos(pi t / 2) - 1) / t^2 in t^2.
+# The polynomials of `randn`, with the constant term first, through Chebyshev points of their
+# ranges: (ln(1 + r) - r + r^2 / 2) / r^3 in r; sin(pi t / 2) / t and (cos(pi t / 2) - 1) / t^2 in
+# t^2.
 LOGARITHM = [0.3333333134651184, -0.25000306963920593, 0.20001044869422913, -0.166412815451622,
              0.14214496314525604, -0.12998183071613312, 0.12622319161891937,
              -0.0790274366736412]  # fmt: skip
@@ -57,7 +58,8 @@ def words(size: int, state: Array | None, seed: int) -> Array:
 def rand(
     shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
 ) -> Array:
-    """Numbers in [0, 1), each from the highest bits of a word: all that the dtype holds exactly."""
+    """Numbers in [0, 1). Each is made of the highest bits of a word, as many as the dtype holds
+    exactly."""
     bits = BITS[dtype.name]
     w = words(math.prod(shape), state, seed) >> U32(32 - bits)
     return (w.astype(F32) * F32(2.0**-bits)).astype(dtype).reshape(shape)
@@ -66,7 +68,7 @@ def rand(
 def randn(
     shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
 ) -> Array:
-    """Pairs by Box and Muller's method, in numpy's float32 operations, each of which rounds."""
+    """Pairs of numbers by Box and Muller's method. Each of numpy's float32 operations rounds."""
     size = math.prod(shape)
     w = words(-(-size // 2) * 2, state, seed)
     distance, (cosine, sine) = _radius(_minus_log(w[0::2])), _direction(w[1::2])
@@ -154,7 +156,8 @@ def categorical(
     logits: Array, tokens: Array | None = None, state: Array | None = None,
     temperature: float = 1.0, top_p: float = 1.0, seed: int = 0,
 ) -> Array:  # fmt: skip
-    """Draws a piece of each row by the sums of weights, then a column of the piece, in float64."""
+    """For each row, draws a piece by the sums of weights, and then a column of the piece, in
+    float64."""
     rows = logits.reshape(-1, logits.shape[-1]).astype(np.float64)
     u = (words(4 * len(rows), state, seed).reshape(-1, 4) >> U32(8)) * 2.0**-24
     found = [_drawn(x, float(F32(temperature)), float(F32(top_p)), *u[i, :2])
@@ -167,7 +170,7 @@ def categorical(
 
 
 def _drawn(x: Array, temperature: float, top_p: float, first: float, second: float) -> int:
-    """The drawn column of a row, -1 if the row is no distribution."""
+    """The drawn column of a row; -1 if the row is not a distribution."""
     if not (x < np.inf).all() or x.max() == -np.inf:
         return -1
     w = np.exp((x - x.max()) / temperature)

@@ -1,4 +1,4 @@
-"""Quantised weights of types that are only dequantised, by the package gguf."""
+"""Quantised weights of types that are only dequantised, computed by the package gguf."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def raw_rows(
     data: Array, index: Array, dtype: Any, shape: tuple[int, ...], table: Array | None = None,
     quant: str = "iq2_xxs", check: bool = True,
 ) -> Array:  # fmt: skip
-    """Rows of the numbers of blocks, `table` being that of the package gguf; rows for indices out
+    """Rows of the numbers of blocks. `table` is the table of the package gguf; rows for indices out
     of range are unspecified."""
     rows = np.ascontiguousarray(data[np.clip(index, 0, len(data) - 1)])
     with np.errstate(all="ignore"):

@@ -40,9 +40,10 @@ def linear_recurrence_budget(
     q: Array, k: Array, v: Array, decay: Array, state: Array, pair: Array | None = None,
     rate: Array | None = None, every: int = 0, before: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Each term has at most n roundings on its way: some in each step, as many as rows in a sum
-    over rows, and those of the exponential of a factor. The recurrence of absolute values has the
-    sums of all terms, so n of its units bound the error (Higham, section 3.1)."""
+    """Each term takes part in at most n roundings: some in each step, as many as there are rows in
+    a sum over rows, and some in the exponential of a factor. The recurrence of absolute values has
+    the sums of the magnitudes of all terms, so n units of its results bound the error (Higham,
+    section 3.1)."""
     length, depth = q.shape[1], q.shape[3]
     factors = decay.astype(np.float64)
     each = 5.0 + (0 if pair is None else depth + 3)

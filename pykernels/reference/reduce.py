@@ -1,7 +1,7 @@
 """Reductions in float64, and the largest error of f32.
 
-`x` is any array, `axis` an axis, several of them or None for all; `shape` is the shape of the
-output, which may keep the axes with size 1.
+`x` is any array. `axis` is one axis, several axes, or None for all axes. `shape` is the shape of
+the output, which may keep the reduced axes with size 1.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Axis = int | tuple[int, ...] | None
 Shape = tuple[int, ...] | None
-# The error of a pairwise sum of f32 stays below this share of the sum of magnitudes.
+# The error of a sum in f32, added in pairs, stays below this share of the sum of magnitudes.
 SUM = 1e-6
 
 
 def _wide(x: Array) -> Array:
-    """Floats as float64; integers as the 32 bits that they are summed in."""
+    """Floats as float64, and integers as the 32-bit integers in which they are summed."""
     if x.dtype.kind == "f":
         return x.astype(np.float64)
     return x.astype(np.uint32 if x.dtype.kind == "u" else np.int32)
@@ -139,7 +139,7 @@ def logsumexp(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def sum_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """A share of the sum of magnitudes; 0 for integers."""
+    """The error of a sum: a share of the sum of magnitudes; 0 for integers."""
     with np.errstate(all="ignore"):
         magnitudes = np.abs(_real(x)).sum(axis)
     return _finite(SUM * magnitudes * (x.dtype.kind == "f"), shape)
@@ -152,14 +152,14 @@ def mean_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
 
 
 def prod_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """Half a unit in the last place for each factor."""
+    """The error of a product: half a unit in the last place for each factor."""
     share = 2.0**-24 * _count(x, axis) * (x.dtype.kind == "f")
     with np.errstate(all="ignore"):
         return _finite(share * np.abs(_real(x).prod(axis)), shape)
 
 
 def var_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) -> Array:
-    """An error relative to the variance, and the effect of a rounded mean."""
+    """The error of a variance: a share of the variance, and the effect of a rounded mean."""
     with np.errstate(all="ignore"):
         found = np.asarray(var(x, axis, ddof))
         noise = 2.0**-21 * np.abs(np.asarray(mean(x, axis)))
@@ -167,7 +167,8 @@ def var_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) 
 
 
 def std_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) -> Array:
-    """The effect of the budget of the variance on its root, and the rounding of the root."""
+    """The error of a standard deviation: the effect of the variance's error on the root, and the
+    rounding of the root."""
     allowed, found = var_budget(x, axis, ddof), np.asarray(std(x, axis, ddof))
     with np.errstate(all="ignore"):
         root = np.minimum(np.sqrt(allowed), allowed / np.where(found > 0, found, 1.0))
@@ -175,19 +176,19 @@ def std_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) 
 
 
 def norm_budget(x: Array, axis: Axis = None, ord: float = 2.0, shape: Shape = None) -> Array:
-    """A share of the norm; 0 if the norm is the largest magnitude."""
+    """The error of a norm: a share of the norm; 0 if the norm is the largest magnitude."""
     share = SUM if ord != math.inf else 0.0
     with np.errstate(all="ignore"):
         return _finite(share * norm(x, axis, ord), shape)
 
 
 def logsumexp_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:
-    """The largest error of a driver's exp and log."""
+    """The largest error that a driver's exp and log may have."""
     return _finite(4e-6 + 2.0**-21 * np.abs(np.asarray(logsumexp(x, axis))), shape)
 
 
 def _finite(budget: Any, shape: Shape) -> Array:
-    """The budget, plus values that flushing may remove; 0 if no difference is allowed."""
+    """The budget, plus the values that flushing to 0 may remove; 0 if no difference is allowed."""
     found = np.nan_to_num(np.asarray(budget, np.float64), nan=0.0, posinf=0.0)
     return _shaped(np.where(found > 0, found + 2.0**-126, 0.0), shape)
 

@@ -34,7 +34,8 @@ def resize_budget(
     x: Array, shape: tuple[int, ...], mode: str = "linear", coordinates: str = "half_pixel",
     nearest: str = "round_prefer_floor", antialias: bool = False,
 ) -> Array:  # fmt: skip
-    """Roundings of weights, products and sums, times the largest magnitude near each pixel."""
+    """The error: some roundings of weights, products and sums, times the largest magnitude near
+    each pixel."""
     if mode == "nearest":
         return np.zeros(shape)
     out = np.abs(x.astype(np.float64))
@@ -43,7 +44,8 @@ def resize_budget(
         size = x.shape[axis], shape[axis]
         index, weights = _taps(*size, mode, coordinates, nearest, antialias)
         out = np.moveaxis(np.moveaxis(out, axis, -1)[..., index].max(-1), -1, axis)
-        if antialias:  # also the error of the sum of weights, which are off by some units
+        # this includes the error of the sum of weights, each of which is off by some units
+        if antialias:
             units += 16 + index.shape[-1] ** 0.5
             out *= np.abs(weights).sum(-1).max()
     return out.reshape(shape) * (units or (32 if mode == "cubic" else 12)) * 2.0**-23
@@ -52,7 +54,7 @@ def resize_budget(
 def _taps(
     size: int, out: int, mode: str, coordinates: str, nearest: str, antialias: bool
 ) -> tuple[Array, Array]:
-    """Pixels and their weights, (out, taps) each."""
+    """The pixels that each output reads, and their weights, both (out, taps)."""
     index, weights = [], []
     wide = max(Fraction(size, out), Fraction(1))
     for i in range(out):
@@ -109,7 +111,7 @@ def _pair(value: Pair) -> tuple[int, int]:
 def _windows(
     size: tuple[int, int], kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
 ) -> Any:
-    """For rows and columns: the position of each tap (taps, windows) in the padded image."""
+    """For rows and for columns, the position of each tap in the padded image, (taps, windows)."""
     k, s, p, d = map(_pair, (kernel, stride, padding, dilation))
     found = []
     for a in range(2):
@@ -133,7 +135,7 @@ def col2im(
     x: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair = 1, padding: Pair = 0,
     dilation: Pair = 1,
 ) -> Array:  # fmt: skip
-    """Sums of (N, C KH KW, OH OW) in an image of `shape`."""
+    """The columns (N, C KH KW, OH OW), added up in an image of `shape`."""
     n, c, h, w = shape
     ys, xs = _windows((h, w), kernel, stride, padding, dilation)
     ph, pw = _pair(padding)
@@ -155,7 +157,8 @@ def col2im_budget(
 
 
 class _Box(NamedTuple):
-    """Along each axis (y, x): where the first bin begins, the size of a bin, and its samples."""
+    """Along each axis (y, x), the start of the first bin, the size of a bin, and the number of its
+    samples."""
 
     start: Array
     bin: Array
@@ -180,7 +183,7 @@ def _box(box: Array, bins: Pair, scale: float, ratio: int, aligned: bool) -> _Bo
 
 
 def _shares(places: Array, size: int) -> Array:
-    """(..., size): the share that each pixel has of a place."""
+    """The share of each pixel in the value at a place, (..., size)."""
     at = np.clip(places, 0, size - 1)
     shares = np.maximum(0, 1 - np.abs(at[..., None] - np.arange(size)))
     found: Array = np.where((places >= -1) & (places <= size), 1, 0)[..., None] * shares
@@ -191,7 +194,7 @@ def roi_align(
     x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
 ) -> Array:  # fmt: skip
-    """Bins of boxes, (R, C, OH, OW)."""
+    """The bins of boxes, (R, C, OH, OW)."""
     out, bins = np.zeros(shape), (shape[2], shape[3])
     for r, n in enumerate(index):
         box = _box(boxes[r], bins, spatial_scale, sampling_ratio, aligned)
@@ -206,13 +209,13 @@ def roi_align(
 
 
 def _largest(image: Array, down: Array, across: Array) -> Array:
-    """The largest pixel times its share, of the four pixels of each sample."""
+    """The largest product of a pixel and its share, among the four pixels of each sample."""
     found = np.full((image.shape[0], down.shape[0], across.shape[0]), -np.inf)
     for i, j in np.ndindex(down.shape[1], across.shape[1]):
         shares = down[:, i, None, :, None] * across[None, :, j, None, :]  # (p, q, h, w)
         for c in range(image.shape[0]):
             products = np.where(shares > 0, shares * image[c], -np.inf).max((-2, -1))
-            # Fewer than four pixels with a share: the others count as 0.
+            # If fewer than four pixels have a share, the others count as 0.
             products = np.where((shares > 0).sum((-2, -1)) < 4, np.maximum(products, 0), products)
             found[c] = np.maximum(found[c], products)
     return found
@@ -222,8 +225,8 @@ def roi_align_budget(
     x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
 ) -> Array:  # fmt: skip
-    """A place has some roundings of numbers as large as the corners, and a share is off by as much;
-    a mean has a rounding for each sample."""
+    """A place has the error of some roundings of numbers as large as the corners, and a share has
+    the same error. A mean has a rounding for each sample."""
     out = np.zeros(shape)
     for r, n in enumerate(index):
         unit = _roundings(boxes[r], shape[2:], spatial_scale, sampling_ratio, aligned)
@@ -241,7 +244,7 @@ def roi_align_backward(
     dy: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False,
 ) -> Array:  # fmt: skip
-    """The gradient of the mean by x, (N, C, H, W)."""
+    """The gradient of the mean with respect to x, (N, C, H, W)."""
     out, bins = np.zeros(shape), (dy.shape[2], dy.shape[3])
     for r, n in enumerate(index):
         box = _box(boxes[r], bins, spatial_scale, sampling_ratio, aligned)
@@ -255,7 +258,7 @@ def roi_align_backward_budget(
     dy: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False,
 ) -> Array:  # fmt: skip
-    """As of the mean, and a rounding for each summand, of all gradients of the image."""
+    """The error of the mean, and a rounding for each summand of all gradients of the image."""
     out = np.zeros(shape)
     summands = dy.shape[0] * dy.shape[2] * dy.shape[3]
     for r, n in enumerate(index):

@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
-ROWS = 1024  # rows of each half of a table
+ROWS = 1024  # rows in each half of a table
 
 
 def angles(
@@ -23,9 +23,10 @@ def angles(
 ) -> Array:  # fmt: skip
     """The angle of each pair at position 1, in radians, float64 (dims // 2,).
 
-    base^(-2 i / dims) over its frequency factor, times freq_scale. With an ext_factor pairs that
-    turn often within n_ctx_orig positions keep their angle (YaRN): all of it if they turn more than
-    beta_fast times, nothing for fewer than beta_slow times, and in proportion between these.
+    base^(-2 i / dims) over its frequency factor, times freq_scale. With an ext_factor (YaRN), pairs
+    that turn often within n_ctx_orig positions keep their unscaled angle: completely with more than
+    beta_fast turns, not at all with fewer than beta_slow turns, and in proportion between these
+    numbers.
     """
     i = np.arange(dims // 2)
     own = base ** (-2.0 * i / dims)
@@ -35,7 +36,7 @@ def angles(
         return freq_scale * own
 
     def pair(turns: float) -> float:
-        with np.errstate(divide="ignore"):  # 0 positions: an infinity, as ggml has it
+        with np.errstate(divide="ignore"):  # for 0 positions the result is an infinity, as in ggml
             there = np.log(n_ctx_orig / (turns * 2 * np.pi))
         return float(dims * there / (2 * math.log(base)))
 
@@ -48,7 +49,7 @@ def angles(
 
 
 def magnitude(freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: float = 1.0) -> float:
-    """The factor by which YaRN scales, besides the rotation."""
+    """The factor by which YaRN scales the result, in addition to the rotation."""
     if ext_factor == 0.0:
         return attn_factor
     return attn_factor * (1 + 0.1 * math.log(1 / freq_scale))
@@ -103,12 +104,14 @@ def rope(
 def rope_budget(
     x: Array, positions: Array, table: Array, style: str = "normal", backward: bool = False
 ) -> Array:
-    """Roundings of f32, 2^-24 each: of two products and their sum for cosine and sine, then of two
-    products and their sum, each at most of the size of its terms; and subnormal results."""
+    """The error of f32, with roundings of 2^-24 each. Cosine and sine take two products and their
+    sum, and the rotation takes two products and their sum again; each rounding is relative to the
+    terms. Subnormal results may become 0."""
     cc, sc, cf, sf = (np.abs(v) for v in _halves(x, positions, table))
     c, s = cc * cf + sc * sf, sc * cf + cc * sf
     size = np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64))
-    # One of the two results is |a| c + |b| s, the other |a| s + |b| c.
+    # The sums of the magnitudes of the terms are |a| c + |b| s for one result, and |a| s + |b| c
+    # for the other.
     most = np.maximum(turn(size, c, s, style), turn(size, c, -s, style))
     found: Array = most * 4.001 * 2.0**-24 + 2.0**-124
     return found

@@ -21,8 +21,8 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
     """`dst` after dst[..., index[..., i], :] = src[..., i, :], in the order of the rows.
 
     src (..., n, k), index (..., n) with leading axes that repeat, dst (..., m, k). Conversions as
-    in `reference.copy`. Indices outside [0, m) write nothing. Of several rows with one index the
-    last one stays.
+    in `reference.copy`. Indices outside [0, m) write nothing. If several rows have the same index,
+    the last of them stays.
     """
     out = np.array(dst, order="C")
     places = repeated(index, src.shape[:-1])
@@ -67,7 +67,7 @@ def timestep_embedding(x: Array, shape: tuple[int, ...], max_period: float = 100
 def timestep_embedding_budget(
     x: Array, shape: tuple[int, ...], max_period: float = 10000.0
 ) -> Array:
-    """The error of frequencies, whose exponents are rounded, and of the angle."""
+    """The error: the frequencies have rounded exponents, and the angle is rounded."""
     half = shape[1] // 2
     exponent = np.arange(half) / max(half, 1) * math.log(max_period)
     angles = np.abs(x.astype(np.float64))[:, None] * np.exp(-exponent)
@@ -89,8 +89,8 @@ def add_rows(src: Array, index: Array, dst: Array, skip: int | None = None) -> A
 
 
 def add_rows_budget(src: Array, index: Array, dst: Array, skip: int | None = None) -> Array:
-    """Sums run over pieces of 32 rows, then over 16 pieces at a time, level by level; dst is one
-    more summand. In each level an element has at most 32 roundings, each of at most the sum of all
+    """Pieces of 32 rows are summed first, then 16 pieces at a time, level by level; dst is one more
+    summand. At each level an element has at most 32 roundings, each of at most the sum of all
     magnitudes."""
     levels, rows = 1, len(index)
     while rows > 32:

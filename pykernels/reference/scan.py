@@ -12,26 +12,27 @@ Array = np.ndarray[Any, Any]
 
 
 def cumsum(x: Array) -> Array:
-    """Floats in float64; integers wrap in their own dtype."""
+    """The running sum; floats are computed in float64, and integers wrap in their own dtype."""
     out: Array = np.cumsum(x, axis=-1, dtype=_sums(x))
     return out
 
 
 def cumprod(x: Array) -> Array:
-    """Floats in float64; integers wrap in their own dtype."""
+    """The running product; floats are computed in float64, and integers wrap in their own dtype."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         out: Array = np.cumprod(x, axis=-1, dtype=_sums(x))
     return out
 
 
 def cumsum_budget(x: Array) -> Array:
-    """The error of trees of blocks: 2^-20 of the sum of |x| up to each element."""
+    """The error of sums over trees of blocks: 2^-20 of the sum of |x| up to each element."""
     out: Array = 2.0**-20 * np.cumsum(np.abs(x.astype(np.float64)), axis=-1)
     return out
 
 
 def cumprod_budget(x: Array) -> Array:
-    """One rounding for each factor, and numbers below the smallest normal number."""
+    """The error: one rounding for each factor, and products below the smallest normal number may
+    become 0."""
     factors = np.arange(2, x.shape[-1] + 2)
     out: Array = 2.0**-24 * factors * np.abs(cumprod(x)) + 2.0**-126
     return out

@@ -23,12 +23,12 @@ def softmax(
     """softmax(x * scale + slope * mask) over the last axis, in float64.
 
     `mask` repeats to the shape of x by numpy's rules, or by modulo along a leading axis whose size
-    is a multiple of the mask's. A key whose mask is -inf is skipped whatever its x is. `sinks`
-    holds one more logit per head (axis -3; one head below three axes): it counts in the maximum
-    and the sum and has no output.
+    is a multiple of the mask's. A key whose mask is -inf is skipped, whatever its x is. `sinks`
+    holds one more logit for each head (axis -3; with fewer than three axes there is one head). It
+    counts in the maximum and the sum, and has no output.
 
-    An array without axes is a row of one element. A row with no key allowed is 0 (its logarithm
-    -inf). Otherwise the row is NaN if an allowed logit or the sink is NaN or +inf, or if all
+    An array without axes is a row of one element. A row without an allowed key is 0 (its logarithm
+    is -inf). Otherwise the row is NaN if an allowed logit or the sink is NaN or +inf, or if all
     allowed logits and the sink are -inf. With a finite sink, a row whose allowed logits are all
     -inf is 0 (its logarithm -inf), not NaN.
     """
@@ -95,7 +95,7 @@ def _per_head(x: Array, max_bias: float) -> Array:
 
 
 def _heads_last(values: Array, x: Array) -> Array:
-    """One value per head, so that it broadcasts against x."""
+    """An array of one value for each head, in a shape that broadcasts against x."""
     return values.reshape(-1, 1, 1) if x.ndim >= 3 else values.reshape((1,) * x.ndim)
 
 

@@ -64,19 +64,20 @@ def bincount_weights(x: Array, weights: Array, dst: Array) -> Array:
 
 
 def bincount_weights_budget(x: Array, weights: Array, dst: Array) -> Array:
-    """The error of trees over lanes, each of which adds n / 1024 or some elements in sequence."""
+    """The error of sums over trees of lanes; each lane adds n / 1024 elements, or a few more, one
+    after the other."""
     counts = bincount(x, dst)
     out: Array = 2.0**-23 * (np.sqrt(counts) + 4) * bincount_weights(x, np.abs(weights), dst)
     return out
 
 
 def rows_of(values: Array) -> Array:
-    """Sorted rows to search these values in."""
+    """Sorted rows in which these values are searched, for cases."""
     return sort(values)
 
 
 def median(x: Array) -> Array:
-    """The middle of each row, in float64; the mean of two middles is rounded to f32."""
+    """The median of each row, in float64; the mean of two middle elements is rounded to f32."""
     rows = np.sort(x.astype(np.float32), axis=-1)
     size = x.shape[-1]
     a, b, last = (rows[..., at] for at in ((size - 1) // 2, size // 2, size - 1))
@@ -87,9 +88,9 @@ def median(x: Array) -> Array:
 
 
 def _keys(x: Array, descending: bool) -> Array:
-    """Numbers whose ascending order is the requested order."""
+    """Integers whose ascending order is the requested order of the elements."""
     if x.dtype.kind in "iub":
         wide: Array = x.astype(np.int64)
         return -wide if descending else wide
     real: Array = x.astype(np.float32)
-    return -real if descending else real  # numpy puts NaN of either sign last
+    return -real if descending else real  # numpy puts NaN last, whatever its sign

@@ -12,15 +12,16 @@ Array = np.ndarray[Any, Any]
 
 
 def csr_matmul(data: Array, indices: Array, indptr: Array, x: Array, check: bool = True) -> Array:
-    """The sum over the elements of each row, (M, N); indices out of range count nothing."""
+    """The sum over the elements of each row, (M, N); elements with indices out of range add
+    nothing."""
     return _sums(data.astype(np.float64), indices, indptr, x.astype(np.float64))
 
 
 def csr_matmul_budget(
     data: Array, indices: Array, indptr: Array, x: Array, check: bool = True
 ) -> Array:
-    """A product and a sum have a rounding each, of at most the sum of magnitudes; so an element has
-    one more than its row has elements."""
+    """A product has one rounding and each sum has one, of at most the sum of magnitudes. So an
+    element has one rounding more than its row has elements."""
     ends = np.clip(indptr, 0, data.size)
     lengths = np.maximum(np.diff(ends), 0)[:, None]
     wide = np.abs(data.astype(np.float64)), np.abs(x.astype(np.float64))
@@ -29,7 +30,8 @@ def csr_matmul_budget(
 
 
 def some_ends(data: Array, dst: Array) -> Array:
-    """Where rows begin, and the end, of rows about as long as each other."""
+    """The first element of each row, and the end of the last row, for rows of about equal
+    length."""
     rows = dst.shape[0]
     found: Array = np.arange(rows + 1) * data.size // max(rows, 1)
     return found

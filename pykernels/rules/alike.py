@@ -1,4 +1,4 @@
-"""The rule of kernels without a declaration: outputs have the form of the inputs."""
+"""The rule of kernels without a declaration: outputs have the shape and dtype of the inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def alike(
     last_only: tuple[str, ...], axis: int = -1, **given: Any,
 ) -> Made:  # fmt: skip
     """A result with the shape of the tensor `like`, or the shape to which all tensors repeat. If
-    `moves` names tensors, the kernel runs over any axis, which is moved to their end."""
+    `moves` names tensors, the kernel can run over any axis; the axis is moved to the end of these
+    tensors."""
     tensors: dict[str, Tensor] = {n: t for n, t in given.items() if isinstance(t, Tensor)}
     first = tensors[like] if like else next(iter(tensors.values()))
     if moves:

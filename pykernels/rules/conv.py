@@ -20,7 +20,7 @@ Edges: TypeAlias = Sides | tuple[int, int, int, int] | Literal["same", "valid"]
 
 
 def _windows(op: str, axes: int, stride: Sides, padding: Edges, dilation: Sides) -> dict[str, Any]:
-    """The kernel's options; a signal is an image of one row."""
+    """The options for the kernel; a signal counts as an image of one row."""
     if axes == 2:
         return {"stride": stride, "padding": padding, "dilation": dilation}
     edges = single(op, "padding", padding)
@@ -35,7 +35,7 @@ def forward(
     call: Call, x: Tensor, w: Tensor, residual: Tensor | None, stride: Sides, padding: Edges,
     dilation: Sides, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """conv2d and conv1d."""
+    """The rule of conv2d and conv1d."""
     images = Images(call, axes, layout)
     tx, tw = images.of("x", x), images.weights("w", w)
     options = _windows(call.op, axes, stride, padding, dilation)
@@ -51,7 +51,7 @@ def transpose(
     call: Call, x: Tensor, w: Tensor, stride: Sides, padding: Edges, output_padding: Sides,
     dilation: Sides, groups: int, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """conv_transpose2d and conv_transpose1d."""
+    """The rule of conv_transpose2d and conv_transpose1d."""
     if isinstance(padding, str):
         raise ArgumentError(f"[{call.op}] padding must be integers but is {padding!r}")
     images = Images(call, axes, layout)
@@ -72,7 +72,7 @@ def input_gradient(
     call: Call, dy: Tensor, w: Tensor, input_size: tuple[int, ...], stride: Sides, padding: Edges,
     dilation: Sides, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """The gradient of a convolution by its images."""
+    """The rule of the gradient of a convolution's images."""
     images = Images(call, axes, layout)
     ty, tw = images.of("dy", dy), images.weights("w", w)
     options = _windows(call.op, axes, stride, padding, dilation)
@@ -84,7 +84,7 @@ def weight_gradient(
     call: Call, dy: Tensor, x: Tensor, weight_size: tuple[int, ...], stride: Sides, padding: Edges,
     dilation: Sides, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """The gradient of a convolution by its weights."""
+    """The rule of the gradient of a convolution's weights."""
     images = Images(call, axes, layout)
     ty, tx = images.of("dy", dy), images.of("x", x)
     options = _windows(call.op, axes, stride, padding, dilation)
@@ -94,7 +94,7 @@ def weight_gradient(
 
 
 def bias_gradient(call: Call, dy: Tensor, layout: str, axes: int) -> Made:
-    """The gradient of a convolution by its bias."""
+    """The rule of the gradient of a convolution's bias."""
     images = Images(call, axes, layout)
     ty = images.of("dy", dy)
     channels = ty.shape[3 if layout == "NHWC" else 1]

@@ -11,12 +11,12 @@ from pykernels.plans.fft.lengths import convolution, layout
 
 __all__ = ["table", "table_on"]
 
-MAX_BYTES = 1 << 28  # of the tables that a device keeps
+MAX_BYTES = 1 << 28  # most bytes of the tables that a device keeps
 
 
 def table(length: int) -> np.ndarray[Any, np.dtype[np.complex64]]:
-    """The table that `pykernels.kernels.fft` takes for a length; `plans.fft.lengths.layout` says
-    what is where."""
+    """The table that `pykernels.kernels.fft` takes for a length; `plans.fft.lengths.layout`
+    describes its parts."""
     where, size = layout(length), convolution(length)
     found = np.zeros(where.size, np.complex128)
     for n, at in where.inner:

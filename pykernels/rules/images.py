@@ -22,7 +22,7 @@ _COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 def numbers(op: str, name: str, value: Any) -> Any:
-    """A pair in torch's forms: an integer, or a sequence of one or two integers (four for
+    """A pair in one of torch's forms: an integer, or a sequence of one or two integers (four for
     padding)."""
     if type(value) is int:
         return value
@@ -32,7 +32,7 @@ def numbers(op: str, name: str, value: Any) -> Any:
 
 
 def single(op: str, name: str, value: Any) -> Any:
-    """The integer for a signal, given as an integer or as a sequence of one integer."""
+    """An argument for a signal, given as an integer or as a sequence of one integer."""
     found = numbers(op, name, value)
     if isinstance(found, tuple):
         raise ArgumentError(f"[{op}] {name} must be one integer but is {value!r}")
@@ -40,7 +40,7 @@ def single(op: str, name: str, value: Any) -> Any:
 
 
 def shape(op: str, name: str, value: Any) -> tuple[int, ...]:
-    """The sizes of a shape."""
+    """The sizes of a shape, as integers."""
     try:
         return shape_of(value)
     except ShapeError:
@@ -54,10 +54,10 @@ class Images:
     def __init__(self, call: Call, axes: int, layout: str = "NCHW") -> None:
         self.call, self.op, self.axes = call, call.op, axes
         self.layout = layout if axes == 2 else _AXES[axes]
-        self.single: bool | None = None  # True if there is no axis N
+        self.single: bool | None = None  # True if the images have no axis N
 
     def of(self, name: str, t: Tensor) -> Tensor:
-        """An argument as images."""
+        """The argument as images of four axes."""
         if t.ndim not in (self.axes + 1, self.axes + 2):
             raise ShapeError(
                 f"[{self.op}] {name} must have the axes ({', '.join(self.layout)}), the first may "
@@ -86,7 +86,7 @@ class Images:
         return t[:, :, None] if self.axes == 1 else t
 
     def size(self, t: Tensor) -> tuple[int, int]:
-        """Rows and columns of images."""
+        """The numbers of rows and columns of images."""
         first = self.layout.index("H") if self.axes == 2 else 2
         return t.shape[first], t.shape[first + 1]
 
@@ -98,7 +98,7 @@ class Images:
         return image if self.single else (first.shape[0], *image)
 
     def checked_size(self, name: str, value: tuple[int, ...], may_miss: bool) -> tuple[int, ...]:
-        """The shape of a gradient, checked; the axis N may be missing, as in images."""
+        """Check the shape of a gradient, and return it; the axis N may be missing, as in images."""
         axes = self.axes + 2 - (may_miss and self.single is True)
         if len(value) != axes:
             raise ShapeError(
@@ -112,7 +112,8 @@ class Images:
         return None if full is None else self.full(full)
 
     def result(self, size: tuple[int, ...], *inputs: Tensor) -> Tensor:
-        """The tensor to write to: of the dtype of all inputs, else float32, or as `out`."""
+        """The tensor to write to: `out`, or a new tensor with the common dtype of the inputs, or
+        with float32 if they differ."""
         dtype = result_type([t.dtype for t in inputs])
         asked = self.call.asked_dtype
         if asked not in (None, *FLOATS):

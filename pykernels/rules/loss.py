@@ -14,8 +14,8 @@ __all__ = ["entropy", "likelihood"]
 def entropy(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """cross_entropy: as `likelihood`, with another output, the numbers of each row that the
-    gradient needs."""
+    """The rule of cross_entropy: like `likelihood`, with one more output, the numbers of each row
+    that the gradient needs."""
     made = likelihood(call, input, target, weight, reduction)
     made.results["stats"] = call.empty((*_lead(input), 2), "float32")
     if target.dtype in FLOATS:
@@ -26,7 +26,8 @@ def entropy(
 def likelihood(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """nll_loss: a loss for each row or for all rows, and an output for the divisor of a mean."""
+    """The rule of nll_loss: a loss for each row or for all rows, and an output for the divisor of a
+    mean."""
     for name, t in (("target", target), ("weight", weight)):
         if t is not None and t.dtype in FLOATS and t.dtype != input.dtype:
             raise DTypeError(
@@ -54,5 +55,5 @@ def _lead(x: Tensor) -> tuple[int, ...]:
 
 
 def _classes_last(t: Tensor) -> Tensor:
-    """A view whose last axis is the second of t."""
+    """A view in which the second axis of t is the last."""
     return t if t.ndim <= 2 else t.transpose(0, *range(2, t.ndim), 1)

@@ -29,7 +29,7 @@ Out: TypeAlias = Tensor | None
 
 
 def pointwise(op: str, input: Array, target: Array, reduction: str, out: Out, text: str) -> Array:
-    """mse_loss and l1_loss."""
+    """The rule of mse_loss and l1_loss."""
     return _loss(op, text, reduction, out, input=input, target=target)
 
 
@@ -71,7 +71,8 @@ def entropy_of_probabilities(
     _check(op, given)
     if reduction == "none":
         return evaluate(op, text, given, out)  # type: ignore[no-any-return]
-    # The rule of the gradient is for each element: a reduction of the expression would not use it.
+    # The gradient rule is a rule for each element, and a reduction of the expression would not use
+    # it.
     each = evaluate(op, f"float32({text})", given, None)
     total = reduce(op, "each", reduction, {"each": each}, None, False, None)
     dtype = result_type([str(a.dtype) for a in given.values() if str(a.dtype) != "float64"])
@@ -87,7 +88,7 @@ def entropy_of_logits(
     op: str, input: Array, target: Array, weight: Array | None, reduction: str,
     pos_weight: Array | None, out: Out,
 ) -> Array:  # fmt: skip
-    """binary_cross_entropy_with_logits."""
+    """The rule of binary_cross_entropy_with_logits."""
     given = {"input": input, "target": target}
     factor = "" if pos_weight is None else "pos_weight * "
     text = f"(target - 1) * logsigmoid(-input) - {factor}target * logsigmoid(input)"
@@ -127,7 +128,7 @@ def _shape(a: object) -> tuple[int, ...]:
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
-    """An expression over operands, and the reduction of its values."""
+    """The value of an expression of operands, reduced."""
     _check(op, operands)
     shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
     if len(shapes) == 2 and shapes[0] != shapes[1]:
@@ -139,13 +140,13 @@ def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Arra
 
 
 def _check(op: str, operands: Mapping[str, Any]) -> None:
-    """Raise for dtypes that losses do not support."""
+    """Raise an error for dtypes that losses do not support."""
     on_device = any(isinstance(a, Tensor) for a in operands.values())
     for name, a in operands.items():
         if isinstance(a, float):
             continue
         dtype = str(a.dtype) if hasattr(a, "dtype") else type_name(a)
-        if on_device and dtype == "float64":  # becomes float32 beside a tensor
+        if on_device and dtype == "float64":  # float64 becomes float32 beside a tensor
             continue
         if dtype not in DTYPES or DTYPES[dtype].kind != "f":
             raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {dtype}")
@@ -153,7 +154,7 @@ def _check(op: str, operands: Mapping[str, Any]) -> None:
 
 def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -> None:
     """Warn the caller of a loss whose operands repeat, as torch does: (3, 1) and (3,) give nine
-    elements. The expression raises for shapes that do not fit."""
+    elements. If the shapes do not fit, the expression raises the error."""
     with suppress(ValueError):
         whole = expanded(input, target)
         warnings.warn(

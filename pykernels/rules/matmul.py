@@ -28,13 +28,14 @@ def product(call: Call, a: Tensor, b: Tensor, bias: Tensor | None, residual: Ten
 
 
 def _matrices(a: Tensor, b: Tensor, result: Tensor, lead: tuple[int, ...]) -> dict[str, Tensor]:
-    """The tensors of a product in the kernel's order; the kernel's a has the columns of the
+    """The tensors of a product in the kernel's order: the kernel's a has the columns of the
     result."""
     return dict(zip(("a", "b", "dst"), matrices(a, b, result, lead), strict=True))
 
 
 def _dtype(call: Call, a: Tensor, b: Tensor) -> DTypeName:
-    """The dtype of both operands, else float32, or as `out`."""
+    """The dtype of the result: the dtype of `out`, or the common dtype of both operands, or float32
+    if they differ."""
     asked = call.asked_dtype
     if asked is None:
         return promote(a.dtype, b.dtype)
@@ -127,7 +128,7 @@ def _check_same(op: str, a: Tensor, b: Tensor) -> None:
 def _factors(
     op: str, name: str, t: Tensor | None, lead: tuple[int, ...], tail: tuple[int, ...]
 ) -> Tensor | None:
-    """The factors of one operand's rows or columns; a vector has one factor."""
+    """The factors of one operand's rows or columns; a vector operand has one factor."""
     if t is None:
         return None
     try:

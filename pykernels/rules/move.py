@@ -1,4 +1,4 @@
-"""The rules of elements that an index picks along an axis, and of triangles."""
+"""The rules of functions that pick elements along an axis by an index, and of triangles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def gathered(call: Call, x: Tensor, index: Tensor) -> Made:
 
 
 def taken(call: Call, x: Tensor, indices: Tensor, axis: int | None) -> Made:
-    """take_along_axis: both broadcast along the other axes."""
+    """The rule of take_along_axis; x and the index broadcast along the other axes."""
     if axis is None:
         x, axis = x.reshape(x.size), 0
     at = axis_of(call.op, axis, x.ndim)
@@ -47,5 +47,5 @@ def triangle(call: Call, x: Tensor, k: int, upper: bool, value: float) -> Made:
 
 
 def masked(call: Call, x: Tensor, n_past: int, upper: bool, value: float) -> Made:
-    """diag_mask_inf and diag_mask_zero."""
+    """The rule of diag_mask_inf and diag_mask_zero."""
     return triangle(call, x, n_past, upper, value)

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def last_sizes(op: str, name: str, value: Any) -> tuple[int, ...]:
-    """Sizes of the last axes."""
+    """The sizes of the last axes, as integers."""
     if isinstance(value, (Tensor, np.ndarray)):
         raise ShapeError(
             f"[{op}] {name} must be sizes of x's last axes, as in {op}(x, weight.shape, weight), "
@@ -32,7 +32,7 @@ def last_sizes(op: str, name: str, value: Any) -> tuple[int, ...]:
 
 
 class NormalizedAxes:
-    """The normalised axes of a call, merged to one axis."""
+    """The normalised axes of a call, merged into one axis."""
 
     def __init__(self, op: str, x: Tensor, shape: tuple[int, ...]) -> None:
         self.op, self.shape = op, shape
@@ -45,11 +45,11 @@ class NormalizedAxes:
         self.rows = (*x.shape[:lead], math.prod(shape))
 
     def of(self, t: Tensor) -> Tensor:
-        """A tensor of x's shape with these axes as one: a view, or a copy if no view exists."""
+        """A tensor of x's shape with these axes merged: a view if possible, else a copy."""
         return t if len(self.shape) == 1 else t.reshape(self.rows)
 
     def param(self, name: str, t: Tensor | None) -> Tensor | None:
-        """Weight or bias as one axis."""
+        """Weight or bias with one axis."""
         if t is not None and t.shape != self.shape:
             raise ShapeError(
                 f"[{self.op}] {name} must have shape {self.shape} but has shape {t.shape}"
@@ -57,15 +57,15 @@ class NormalizedAxes:
         return t if t is None or len(self.shape) == 1 else t.reshape(-1)
 
     def room(self, result: Tensor) -> Tensor:
-        """The tensor that a kernel writes for `result`: a view, or a new tensor that `leave`
-        copies."""
+        """The tensor that a kernel writes for `result`: a view of it, or a new tensor that `leave`
+        copies to it."""
         if len(self.shape) == 1:
             return result
         near = result if result.contiguous else result.device.empty(result.shape, result.dtype)
         return near.reshape((*self.rows,) if near.shape != self.shape else (-1,))
 
     def leave(self, room: Tensor, result: Tensor) -> None:
-        """Copy written tensors to their results."""
+        """Copy the new tensors that were written to their results."""
         if not self.is_left(result):
             kernels.cpy(room.reshape(result.shape), result)
 
@@ -103,7 +103,7 @@ Pair: TypeAlias = tuple[Tensor, Tensor]
 
 
 def pair(op: str, name: str, value: Any) -> None:
-    """Two tensors to write to."""
+    """Two tensors of this shape to write to."""
     if value is not None and (not isinstance(value, tuple) or len(value) != 2):
         raise ArgumentError(
             f"[{op}] {name} must be a tuple of two Tensors but is {type(value).__name__}"
@@ -146,7 +146,7 @@ def added_rms_rows(
 
 
 def rms_eps(eps: float | None, x: Tensor) -> float:
-    """eps, by default the spacing of the numbers of x's dtype above 1."""
+    """The argument eps; its default is the distance from 1 to the next number of x's dtype."""
     return _spacing(x.dtype) if eps is None else eps
 
 

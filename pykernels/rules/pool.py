@@ -39,7 +39,8 @@ def result_of(
     images: Images, x: Tensor, size: tuple[int, int], dtype: DTypeName, first: bool = True
 ) -> tuple[Tensor, Tensor]:
     """A result of this size, in the caller's form and as images. Its channels are neighbours in
-    memory if the channels of x are. If `first`, it is the caller's `out`, if given."""
+    memory if the channels of x are. If `first` is set and the caller gave `out`, the result is
+    `out`."""
     call = images.call
     make = call.out if first else call.empty
     n, c = x.shape[:2]
@@ -52,8 +53,8 @@ def result_of(
 
 
 class Windows:
-    """kernel_size, stride, padding and dilation of a call as pairs, and in the form for kernels:
-    dilation in `gaps`, all others in `options`."""
+    """The arguments kernel_size, stride, padding and dilation of a call, as pairs and in the form
+    for kernels: `gaps` has the dilation, `options` the others."""
 
     def __init__(
         self, op: str, axes: int, kernel: Sides, stride: Sides | None, padding: Sides,
@@ -91,25 +92,25 @@ class Windows:
 
 
 def _short(both: tuple[int, int]) -> Sides:
-    """One integer for two equal integers, since a call with integers takes less time."""
+    """Two equal integers as one integer, because a call with integers takes less time."""
     return both[0] if both[0] == both[1] else both
 
 
 def _pair(op: str, name: str, value: Any, axes: int, least: int, first: int) -> tuple[int, int]:
-    """(rows, columns); for a signal, `first` is the number for rows."""
+    """The argument as (rows, columns); for a signal, `first` is the number for rows."""
     if axes == 1:
         return first, pair(op, name, single(op, name, value), least)[1]
     return pair(op, name, value, least)
 
 
 def steps(op: str, name: str, value: Any) -> Any:
-    """As `numbers`, or None."""
+    """The same as `numbers`, but None stays None."""
     empty = value is None or (isinstance(value, list | tuple) and not value)
     return None if empty else numbers(op, name, value)
 
 
 def counts(op: str, name: str, value: Any) -> Any:
-    """An integer, None, or a sequence of these."""
+    """An argument that is an integer, None, or a sequence of these."""
     if isinstance(value, list | tuple):
         return integers(op, name, tuple(value))
     return None if value is None else integer(op, name, value)
@@ -122,7 +123,7 @@ def maxima(
     call: Call, x: Tensor, kernel_size: Sides, stride: Sides | None, padding: Sides,
     dilation: Sides, ceil_mode: bool, return_indices: bool, axes: int,
 ) -> Made:  # fmt: skip
-    """max_pool2d and max_pool1d."""
+    """The rule of max_pool2d and max_pool1d."""
     w = Windows(call.op, axes, kernel_size, stride, padding, dilation)
     check_padding(call.op, w.kernel, w.padding, w.dilation)
     images = Images(call, axes)
@@ -135,7 +136,7 @@ def maxima(
 def adaptive_maxima(
     call: Call, x: Tensor, output_size: Counts, return_indices: bool, axes: int
 ) -> Made:
-    """The maxima of windows that divide images."""
+    """The rule of the maxima of windows that divide images."""
     images = Images(call, axes)
     t = images.of("x", x)
     return _maxima(images, t, _output(images, output_size, t), return_indices)
@@ -154,7 +155,7 @@ def means(
     call: Call, x: Tensor, kernel_size: Sides, stride: Sides | None, padding: Sides,
     ceil_mode: bool, axes: int,
 ) -> Made:  # fmt: skip
-    """avg_pool2d and avg_pool1d."""
+    """The rule of avg_pool2d and avg_pool1d."""
     w = Windows(call.op, axes, kernel_size, stride, padding)
     images = Images(call, axes)
     t = images.of("x", x)
@@ -163,7 +164,7 @@ def means(
 
 
 def adaptive_means(call: Call, x: Tensor, output_size: Counts, axes: int) -> Made:
-    """The means of windows that divide images."""
+    """The rule of the means of windows that divide images."""
     images = Images(call, axes)
     t = images.of("x", x)
     result, dst = result_of(images, t, _output(images, output_size, t), t.dtype)
@@ -171,7 +172,7 @@ def adaptive_means(call: Call, x: Tensor, output_size: Counts, axes: int) -> Mad
 
 
 def _output(images: Images, value: Counts, x: Tensor) -> tuple[int, int]:
-    """output_size: an integer or two, None for the size of the image."""
+    """The argument output_size: one or two integers; None means the size of the image."""
     given = list(value) if isinstance(value, tuple) else [value] * images.axes
     if len(given) != images.axes:
         told = "one integer" if images.axes == 1 else "one or two integers"
@@ -188,7 +189,7 @@ def maxima_gradient(
     call: Call, dy: Tensor, index: Tensor, input_size: tuple[int, ...], kernel_size: Sides,
     stride: Sides | None, padding: Sides, dilation: Sides,
 ) -> Made:  # fmt: skip
-    """The gradient of max_pool2d by its image."""
+    """The rule of the gradient of max_pool2d's image."""
     w = Windows(call.op, 2, kernel_size, stride, padding, dilation)
     made = _gradient(call, dy, index, input_size)
     made.options = {**w.options, "dilation": w.gaps}
@@ -199,7 +200,7 @@ def means_gradient(
     call: Call, dy: Tensor, input_size: tuple[int, ...], kernel_size: Sides, stride: Sides | None,
     padding: Sides,
 ) -> Made:  # fmt: skip
-    """The gradient of avg_pool2d by its image."""
+    """The rule of the gradient of avg_pool2d's image."""
     made = _gradient(call, dy, None, input_size)
     made.options = Windows(call.op, 2, kernel_size, stride, padding).options
     return made
@@ -208,17 +209,17 @@ def means_gradient(
 def adaptive_maxima_gradient(
     call: Call, dy: Tensor, index: Tensor, input_size: tuple[int, ...]
 ) -> Made:
-    """The gradient of adaptive_max_pool2d by its image."""
+    """The rule of the gradient of adaptive_max_pool2d's image."""
     return _gradient(call, dy, index, input_size)
 
 
 def adaptive_means_gradient(call: Call, dy: Tensor, input_size: tuple[int, ...]) -> Made:
-    """The gradient of adaptive_avg_pool2d by its image."""
+    """The rule of the gradient of adaptive_avg_pool2d's image."""
     return _gradient(call, dy, None, input_size)
 
 
 def _gradient(call: Call, dy: Tensor, index: Tensor | None, input_size: tuple[int, ...]) -> Made:
-    """The gradient, of `input_size`, from dy and the positions of the maxima."""
+    """The gradient, of the size `input_size`, from dy and the positions of the maxima."""
     images = Images(call, 2)
     t = images.of("dy", dy)
     whole = (1, *input_size) if images.single else input_size

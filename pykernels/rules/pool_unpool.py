@@ -26,7 +26,7 @@ def unpooled(
     op: str, x: Array, indices: Array, kernel_size: Any, stride: Any, padding: Any,
     output_size: Sequence[int] | None, out: Tensor | None, axes: int,
 ) -> Array:  # fmt: skip
-    """Zeros, with x at the positions in `indices`; each whole image is one row."""
+    """Zeros with x at the positions in `indices`; each image counts as one row."""
     w = Windows(op, axes, kernel_size, stride, padding)
     call = Call(replace(SCATTER, name=w.op), x, indices, out=out)
     images = Images(call, axes)
@@ -55,7 +55,8 @@ def unpooled(
 def _size(
     images: Images, w: Windows, size: tuple[int, int], output_size: Sequence[int] | None
 ) -> tuple[int, int]:
-    """The size of the result as images: torch's default, or `output_size` within a stride of it."""
+    """The size of the result as images: torch's default, or an `output_size` that differs from it
+    by less than a stride."""
     usual = tuple((size[a] - 1) * w.stride[a] - 2 * w.padding[a] + w.kernel[a] for a in range(2))
     if output_size is not None:
         given = shape_of(output_size)

@@ -13,7 +13,7 @@ _CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
 
 
 def product_shape(op: str, left: Tensor, right: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The result's batch axes, and its rows and columns."""
+    """The result's batch axes, and its numbers of rows and columns."""
     for number, t in enumerate((left, right)):
         if t.ndim == 0:
             raise ShapeError(
@@ -40,7 +40,8 @@ def product_shape(op: str, left: Tensor, right: Tensor) -> tuple[tuple[int, ...]
 def matrices(
     left: Tensor, right: Tensor, result: Tensor, lead: tuple[int, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The tensors of a product in the order of mul_mat; its a has the columns of the result."""
+    """The tensors of a product in the order of mul_mat: mul_mat's a has the columns of the
+    result."""
     rows, cols = left.ndim > 1, right.ndim > 1
     matrix_a = left if rows else left[None, :]
     matrix_b = right if cols else right[:, None]
@@ -68,7 +69,7 @@ def spread(
 
 
 def with_axes(t: Tensor, rows: bool, cols: bool) -> Tensor:
-    """A view with the axes that vectors lack."""
+    """A view to which the axes that vectors lack are added."""
     if not rows:
         t = t[..., None, :] if cols else t[..., None]
     return t if cols else t[..., None]

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def _as(op: str, names: dict[str, str]) -> Kernel:
-    """The kernel, with its errors naming a function and the arguments of the function."""
+    """The kernel, whose errors then name this function and its arguments."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in KERNEL.args])
     return replace(KERNEL, name=op, args=args)
 
@@ -47,7 +47,7 @@ def quantised_product(
     a: Any, b: Any, bias: Array | None, residual: Array | None, scale: float,
     activation: str | None, precision: str | None, out: Tensor | None,
 ) -> Array:  # fmt: skip
-    """matmul of x and the transpose of a QTensor."""
+    """The rule of matmul for x and the transpose of a QTensor."""
     if not isinstance(b, Transposed):
         raise ShapeError(
             "[matmul] a QTensor takes part as b, transposed: matmul(x, q.T) for q of shape (m, k)"
@@ -59,7 +59,7 @@ def quantised_affine(
     x: Any, w: Any, b: Array | None, activation: str | None, precision: str | None,
     out: Tensor | None,
 ) -> Array:  # fmt: skip
-    """linear with a QTensor as weights."""
+    """The rule of linear with a QTensor as weights."""
     if not isinstance(w, QTensor):
         raise ShapeError("[linear] w must be (n, k): a QTensor itself, not its transpose")
     if isinstance(b, Tensor | np.ndarray) and b.shape != w.shape[:-1]:
@@ -74,7 +74,7 @@ def _product(
     op, (name, added) = kernel.name, [kernel.args[i].name for i in (3, 4)]
     type_of(op, w.type)
     if precision in ("split", "high"):
-        precision = None  # products with blocks are as exact as float32 by default
+        precision = None  # by default, products with blocks are as exact as float32
     if w.ndim != 2:
         raise ShapeError(f"[{op}] a QTensor must be (n, k) but has shape {w.shape}")
     call = Call(kernel, w.low, x, bias, residual, out=out)

@@ -13,7 +13,7 @@ __all__ = ["reduced"]
 
 
 def reduced(call: Call, x: Tensor, axis: int | tuple[int, ...] | None, keepdims: bool) -> Made:
-    """The reduced axes are removed, or stay with size 1; `out` may set the dtype."""
+    """The result lacks the reduced axes, or has them with size 1; `out` may decide the dtype."""
     shape = reduced_shape(call.op, x.shape, axis, keepdims)
     allowed = results(RESULTS[call.op][0], x.dtype)
     asked = call.asked_dtype

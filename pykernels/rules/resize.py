@@ -18,11 +18,11 @@ __all__ = [
     "unshuffled",
 ]  # fmt: skip
 
-LAYOUTS = {"chw": 2, "hwc": 3}  # layout: the least number of axes of an image
+LAYOUTS = {"chw": 2, "hwc": 3}  # the least number of axes of an image in each layout
 
 
 def _two(op: str, name: str, value: Any) -> tuple[int, int]:
-    """Two integers, or one for both."""
+    """An argument as two integers; one integer counts for both."""
     if not isinstance(value, Sequence):
         both = integer(op, name, value)
         return both, both
@@ -32,7 +32,7 @@ def _two(op: str, name: str, value: Any) -> tuple[int, int]:
 
 
 def sides(op: str, name: str, value: Any) -> tuple[int, ...]:
-    """Two sizes, or one for both."""
+    """An argument as two sizes; one size counts for both."""
     if type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is int:
         return shape_of(value)
     return shape_of(_two(op, name, value))
@@ -49,7 +49,7 @@ def images(op: str, x: Tensor, layout: str) -> Tensor:
 
 
 def result(call: Call, places: Tensor, size: tuple[int, ...], layout: str) -> Tensor:
-    """Images of this size, with the channels in the place that the layout gives."""
+    """New images of this size, with the channels at the position that the layout gives."""
     shape = (*places.shape[:-2], *size)
     given = (*shape[:-3], *size, shape[-3]) if layout == "hwc" else shape
     return call.out(given, places.dtype)
@@ -64,7 +64,7 @@ def sampled(call: Call, x: Tensor, size: tuple[int, ...], layout: str) -> Made:
 
 
 def factor(op: str, name: str, value: Any) -> int:
-    """The number of pixels that become one, in each direction."""
+    """The number of pixels that become one pixel, in each direction."""
     r = integer(op, "the factor", value)
     if r < 1:
         raise ArgumentError(f"[{op}] the factor must be 1 or more but is {r}")
@@ -142,7 +142,7 @@ def folded(
 
 
 def _of_windows(w: Windows, x: Tensor, result: Tensor, single: bool) -> Made:
-    """The views of images and columns with the axis N."""
+    """The views of images and of columns, with the axis N."""
     views: dict[str, Tensor | None] = {}
     if single:
         views = {"x": x[None], "dst": result[None]}

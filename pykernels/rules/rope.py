@@ -16,7 +16,7 @@ __all__ = ["heads", "of_tokens", "turned"]
 
 
 def of_tokens(op: str, name: str, value: Any) -> int:
-    """The axis of tokens, -2 or -3."""
+    """The argument axis, checked: the axis of tokens, -2 or -3."""
     axis = integer(op, name, value)
     if axis not in (-2, -3):
         raise ArgumentError(f"[{op}] {name} must be -2 or -3 but is {axis}")

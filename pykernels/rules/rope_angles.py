@@ -17,8 +17,8 @@ from pykernels.tensors.host import as_array
 
 __all__ = ["Angles", "angles_of", "table_for", "table_of", "table_on"]
 
-MAX_TABLES = 16  # tables that a device caches
-MAX_DIMS = 1 << 14  # columns of a table, which then has 128 MiB
+MAX_TABLES = 16  # most tables that a device caches
+MAX_DIMS = 1 << 14  # most columns of a table, which then has 128 MiB
 
 
 class Angles(TypedDict, total=False):
@@ -48,7 +48,7 @@ def table_for(op: str, name: str, table: Any, x: Any, dims: int | None, angles: 
 
 
 def table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles: Angles) -> Tensor:
-    """The given table, or the table of dims and angles."""
+    """The given table, or else the table for dims and angles."""
     if table is not None:
         if dims is not None or angles:
             raise ArgumentError(f"[{op}] a table already fixes dims and the angles: give it alone")
@@ -67,7 +67,8 @@ def angles_of(
     ext_factor: float = 0.0, attn_factor: float = 1.0, beta_fast: float = 32.0,
     beta_slow: float = 1.0, n_ctx_orig: int = 0,
 ) -> tuple[NDArray, float]:  # fmt: skip
-    """The angle of each pair at position 1, and the magnitude, from checked options."""
+    """The angle of each pair at position 1, and the magnitude, from options that are checked
+    here."""
     if not 2 <= dims <= MAX_DIMS or dims % 2:
         raise ArgumentError(
             f"[{op}] dims must be an even number from 2 to {MAX_DIMS} but is {dims}"
@@ -111,14 +112,14 @@ def angles_of(
 
 def _pair(dims: int, base: float, turns: float, positions: int) -> float:
     """The fractional index of the pair that makes `turns` turns within `positions` positions."""
-    if positions == 0:  # the limit, as in ggml: no pair turns within no positions
+    if positions == 0:  # the limit as in ggml, because within 0 positions no pair turns
         return -math.copysign(math.inf, math.log(base))
     return dims * math.log(positions / (turns * 2 * math.pi)) / (2 * math.log(base))
 
 
 def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
-    """The table of these angles, from the cache of the device: its key is the number of columns,
-    with the angles if there are any."""
+    """The table of these angles, from the cache of the device. The key is the number of columns,
+    together with the angles if they are given."""
     constants = device._context.constants
     key: Hashable = (dims,)
     if angles:
@@ -129,7 +130,7 @@ def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
         key = dims, tuple(others.items()), told
     try:
         found = constants.get(key)
-    except TypeError:  # not hashable, so not numbers; the check below raises
+    except TypeError:  # unhashable arguments are not numbers; the check below raises the error
         found = None
     if found is None:
         w, magnitude = angles_of("rope", dims, **angles)

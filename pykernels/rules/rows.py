@@ -1,4 +1,4 @@
-"""The rules of rows that an index picks, and of rows for timesteps."""
+"""The rules of functions that pick rows by an index, and of rows for timesteps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def embedded(call: Call, x: Tensor, dim: int) -> Made:
 
 
 def whole_numbers(op: str, name: str, value: Any) -> None:
-    """Raise a special error for floats as an index: the caller has exchanged table and index."""
+    """Raise a special error if the index has floats, because the caller has probably exchanged
+    table and index."""
     dtype = str(getattr(value, "dtype", ""))
     if "float" in dtype:
         raise DTypeError(
@@ -66,5 +67,6 @@ def whole_numbers(op: str, name: str, value: Any) -> None:
 
 
 def _dtype(call: Call, src: Tensor) -> DTypeName:
-    """The dtype of the result: of `out`, which the kernel checks, or of the rows."""
+    """The dtype of the result: the dtype of `out`, which the kernel checks, or else the dtype of
+    the rows."""
     return call.asked_dtype or src.dtype

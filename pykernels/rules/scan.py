@@ -27,7 +27,7 @@ _WIDE: dict[str, DTypeName] = {
 
 
 def wide(op: str, name: str, value: Any) -> Any:
-    """The array in the dtype of its sums."""
+    """The array, converted to the dtype of its sums."""
     if isinstance(value, Tensor):
         dtype: str = value._layout.dtype.name
     elif isinstance(value, np.ndarray):
@@ -38,7 +38,7 @@ def wide(op: str, name: str, value: Any) -> Any:
 
 
 def running(call: Call, x: Tensor, axis: int | None, exclusive: bool, first: int) -> Made:
-    """cumsum and cumprod; `first` is the first result of exclusive runs."""
+    """The rule of cumsum and cumprod; `first` is the first result of an exclusive scan."""
     if axis is None:
         x, axis = x.reshape(-1), -1
     call.over(x, axis)
@@ -51,7 +51,7 @@ def running(call: Call, x: Tensor, axis: int | None, exclusive: bool, first: int
         src = src[..., :-1].copy() if src._block is dst._block else src[..., :-1]
         run(_FILL, (dst[..., :1],), bits_of(call.op, first, result.dtype))
         dst = dst[..., 1:]
-        made.after = _nothing  # a call of two kernels is not cached
+        made.after = _nothing  # a call that runs two kernels is not cached
     made.views = {"x": src, "dst": dst}
     return made
 

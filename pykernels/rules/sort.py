@@ -28,7 +28,7 @@ def positions(call: Call, x: Tensor, axis: int | None) -> Made:
 
 
 def _along(call: Call, x: Tensor, axis: int | None, dtype: DTypeName) -> Made:
-    """The view with the axis last; None takes all elements as one row."""
+    """The view with the axis moved to the end; None makes one row of all elements."""
     if axis is None:
         x, axis = x.reshape(-1), -1
     call.over(x, axis)
@@ -51,14 +51,15 @@ def best(call: Call, x: Tensor, k: int, axis: int) -> Made:
 
 
 def last(op: str, t: Tensor, axis: int) -> Tensor:
-    """The view with an axis last; ShapeError if the axis does not exist."""
+    """The view with an axis moved to the end; ShapeError if the axis does not exist."""
     if not -t.ndim <= axis < t.ndim:
         raise ShapeError(f"[{op}] axis {axis} does not exist in shape {t.shape}")
     return t.transpose(*(a for a in range(t.ndim) if a != axis % t.ndim), axis)
 
 
 def as_floats(op: str, name: str, x: Any, *also: str) -> Any:
-    """Integers of up to 32 bits, bool and the dtypes `also` as float32; others unchanged."""
+    """The array as float32 if it has integers of up to 32 bits, bool, or a dtype in `also`; else
+    the array unchanged."""
     isarray = isinstance(x, (Tensor, np.ndarray))
     return x.astype("float32") if isarray and str(x.dtype) in (*_WHOLE, *also) else x
 

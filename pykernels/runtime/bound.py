@@ -258,7 +258,8 @@ _known_offsets: dict[str, list[Any]] = {}
 def _offsets(engine: Engine, slots: int) -> list[Any]:
     """The offset of each slot, in the form that set_bind_group takes."""
     found = _known_offsets.get(engine.name, [])
-    if len(found) < slots:  # the old list stays as it is, because two threads may open devices at once
+    # the old list stays as it is, because two threads may open devices at once
+    if len(found) < slots:
         found = [engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(slots)]
         _known_offsets[engine.name] = found
     return found

@@ -250,7 +250,8 @@ class Budget:
                 self._scratch[i] = None
                 self._total -= size
             else:
-                i = line.index(block)  # not always 0, because blocks before it may have been released later
+                # not always 0, because blocks before it may have been released later
+                i = line.index(block)
                 del line[i]
                 self._total -= size
             freed += size

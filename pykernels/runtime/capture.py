@@ -50,7 +50,8 @@ class CaptureRecorder:
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         count, context = len(prepared.dispatches), self._context
-        if context.thread is None:  # for a device bound to one thread, that thread compiles at the end
+        # for a device bound to one thread, that thread compiles at the end
+        if context.thread is None:
             self.compiling.start([d.pipeline for d in prepared.dispatches])
         if self.params.used + count > self.params.slots:
             slots = min(max(2 * self.params.slots, count), MAX_LAUNCHES)

@@ -66,7 +66,8 @@ class Context:
         self.copy = copy
         self.checks = checks
         self.owned = owned
-        self.number = next(_numbers)  # gives the order in which devices were opened, which is the order of closing
+        # gives the order in which devices were opened, which is the order of closing
+        self.number = next(_numbers)
         self.dead = ""  # the reason that it cannot be used any more
         self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
         self.guarded = self.thread is not None  # True if each launch must call `check`

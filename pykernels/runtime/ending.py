@@ -40,7 +40,7 @@ def _end() -> None:
     deadline, late = time.monotonic() + SECONDS, devices
     try:
         late = [context for context in devices if not context.end(deadline)]
-    finally:  # if an interrupt ends the wait, none of the devices is finished
+    finally:  # if an interrupt ended the wait, `late` has all devices
         if late:
             _leave(late)
         elif forked():

@@ -71,7 +71,8 @@ class Page:
         self.launches: list[tuple[str, Watch]] = []
         self.checks: list[Check] = []
         self.told = 0  # number of launches whose slots a synchronisation has read
-        self.counts: dict[int, int] = {}  # for each launch, the number of skipped rows that were reported
+        # for each launch, the number of skipped rows that were reported
+        self.counts: dict[int, int] = {}
         self.counter = [0]  # counts runs; all pages of a program share it
         self.term: Term | None = None
 

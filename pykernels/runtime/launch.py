@@ -76,7 +76,8 @@ def launch(
                 elif context.noted:
                     _pass_on(context, call, tensors)
             except (struct.error, OverflowError):
-                if not scalars and not key[1]:  # pykernels itself passed these numbers, not the caller
+                # pykernels itself passed these numbers, not the caller
+                if not scalars and not key[1]:
                     raise
                 raise _wrong_scalar(key[0], scalars, key[1]) from None
             if context.debug and call is not None:

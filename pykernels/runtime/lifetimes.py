@@ -18,8 +18,10 @@ from .placement import METHODS, Method, Placement, Value, live_bytes, place
 
 __all__ = ["ProgramMemory", "planned"]
 
-MANY = 4096  # most values that are placed by size, which takes about a second for this many
-NEAR = 1.001  # a placement is good enough if it takes this times the bytes that live at once
+# above this many values only best fit is tried; placing this many by size takes about a second
+MANY = 4096
+# a placement is good enough if it needs at most this factor times the bytes that live at once
+NEAR = 1.001
 
 
 @dataclass(frozen=True)

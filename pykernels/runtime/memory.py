@@ -22,7 +22,7 @@ from .buffers import Buffers
 
 __all__ = ["MemoryStats", "Pool"]
 
-FEW = 3  # as many blocks as a call has results: up to this many are searched unsorted
+FEW = 3  # up to this many returned blocks (the results of a call, say) are searched without sorting
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class Pool(Budget):
             elif isinstance(held, Arena):
                 self._dissolve(held)
             del returned[0]
-            lease = held = None  # deleting a lease may return more blocks to this loop, those of a deleted program
+            # deleting a lease may return more blocks to this loop, those of a deleted program
+            lease = held = None
         if self._gone:
             self.before_release(self._gone)
             self._gone = set()
@@ -342,7 +343,8 @@ class Pool(Budget):
                 raise
             self.fulfil((*promised, *found))
             if len(found) == len(sizes) and all(map(operator.is_, found, self._scratch)):
-                return found  # else the device had no room, and freeing memory has freed some of these blocks
+                # else the device had no room, and freeing memory has freed some of these blocks
+                return found
         raise self._refused(sum(sizes), "the device has no room for them")
 
     def promise_scratch(self, sizes: Sequence[int]) -> list[Block]:

@@ -182,7 +182,8 @@ def observe(
     scope, tapes = entered.get(), list[Observer]()
     mine = scope is not None and scope.open and scope.owner is current()
     if mine and scope.what == "gradient" and not scope.value:  # type: ignore[union-attr]
-        launch(key, tensors, scalars, True)  # the general way is below; this one is faster for most launches
+        # the general way is below; this one is faster for most launches
+        launch(key, tensors, scalars, True)
         return
     if mine and scope.what == "tape" and scope.outer is None:  # type: ignore[union-attr]
         tape = scope.value()  # type: ignore[union-attr]
@@ -192,7 +193,8 @@ def observe(
         if scope is not None:
             scope.check(kernel.name)
             tapes = recording_tapes()
-            if scope.what == "gradient" and not tapes:  # this launch writes to memory that no other tape knows
+            # this launch writes to memory that no other tape knows
+            if scope.what == "gradient" and not tapes:
                 launch(key, tensors, scalars, True)
                 return
     serial = next_serial()

@@ -24,7 +24,8 @@ __all__ = ["METHODS", "Method", "Placement", "Value", "live_bytes", "place"]
 Method = Literal["greedy by size", "best fit", "drawn orders"]
 METHODS: tuple[Method, ...] = ("greedy by size", "best fit", "drawn orders")
 ORDERS = 128  # most random orders that are tried
-WORK = 5_000_000  # most pairs of values that all orders together compare, in about a tenth of a second
+# most pairs of values that all orders together compare, in about a tenth of a second
+WORK = 5_000_000
 _FAR = 1 << 60
 
 

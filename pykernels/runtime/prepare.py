@@ -87,7 +87,8 @@ class _Call:
         self.operands = [_operand(slot, t) for slot, t in enumerate(tensors)]
         self.before: list[tuple[_Operand, _Operand]] = []  # source, target
         self.after: list[tuple[_Operand, _Operand]] = []
-        self.by_step = False  # True if the union of windows is too large, so that each step has its own mode
+        # True if the union of windows is too large, so that each step has its own mode
+        self.by_step = False
 
     # -- arguments that the device cannot use
     # ------------------------------------------------------------
@@ -183,7 +184,8 @@ class _Call:
         else:
             view = self._dense(operand.view, dtype or operand.view.dtype.name)
             stand_in = _Operand(view, view)
-            may_keep = arg.in_place or "check" in self.kernel.options  # an index may be out of range
+            # an index may be out of range
+            may_keep = arg.in_place or "check" in self.kernel.options
             if dtype is None or arg.role == "in" or may_keep:
                 self.before.append((_once(operand), _once(stand_in)))
         if arg.role == "out":

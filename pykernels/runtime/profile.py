@@ -109,7 +109,8 @@ class Profile:
         self.batches = batches
         self.wall = 0.0
         self.done: list[_Batch] = []
-        self.outer: Timer | None = None  # the profile that becomes the timer again when this profile ends
+        # the profile that becomes the timer again when this profile ends
+        self.outer: Timer | None = None
         self._context = context
         self._period = context.engine.timestamp_period(context.raw) * 1e-9
         self._begun = time.perf_counter()

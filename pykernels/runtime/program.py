@@ -23,7 +23,8 @@ from .protocols import Note
 __all__ = ["Captured", "Place", "Program", "Recording"]
 
 _Told = tuple[weakref.ref[Storage], int, int]
-_Moved = Mapping[Block, tuple[Block, int]]  # for each block: the block that replaces it, and the distance of their bytes
+# for each block: the block that replaces it, and the distance of their bytes
+_Moved = Mapping[Block, tuple[Block, int]]
 MAX_VARIANTS = 16  # most sets of inputs for which a program keeps variants
 
 

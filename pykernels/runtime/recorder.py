@@ -164,7 +164,8 @@ class Recorder:
             if block.exposed:
                 self._inspect(block, "program")
                 shared = True
-        last = self.serial + len(program.pieces)  # the number of the last batch that may use these blocks
+        # the number of the last batch that may use these blocks
+        last = self.serial + len(program.pieces)
         for block in program.blocks:
             block.mark = last
         notes = () if self.timer is None else program.notes(time.perf_counter())

@@ -178,7 +178,8 @@ class DawnSignals(Signals):
 
     def __init__(self, ffi: Any, lib: Any, instance: Callable[[], Any]) -> None:
         super().__init__(ffi, lib)
-        self._instance = instance  # made at first use, because callers may change the settings before that
+        # made at first use, because callers may change the settings before that
+        self._instance = instance
         ignored = bytearray(_ARGUMENTS.size)
         self._infos = {kind: self._info(kind, "WaitAnyOnly", ignored) for kind in _STATUS}
 

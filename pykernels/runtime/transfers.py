@@ -73,9 +73,11 @@ class Transfers:
         self._engine, self._device = engine, device
         self._pool, self._recorder, self._lock = pool, recorder, lock
         self._faults, self._completion = faults, completion
-        self._free: list[Staging] = []  # staging buffers of several sizes, as several threads may read
+        # staging buffers of several sizes, as several threads may read
+        self._free: list[Staging] = []
         self._all: weakref.WeakSet[Staging] = weakref.WeakSet()
-        self._writers: list[Staging] = []  # staging buffers that are mapped for writing, or that will be
+        # staging buffers that are mapped for writing, or that will be
+        self._writers: list[Staging] = []
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write after recorded launches that use the block. The last word is padded with
@@ -242,7 +244,8 @@ class Transfers:
         """Read the mapped memory: the data, and the fault pages."""
         end = nbytes + sum([page.nbytes for page in waiting])
         parts = []
-        with staging.mapped:  # `close` waits for this lock, because closing the device releases the mapping
+        # `close` waits for this lock, because closing the device releases the mapping
+        with staging.mapped:
             if self._completion.destroyed():
                 raise DeviceLostError("[read] the device was lost during the read")
             mapped = self._engine.mapped(staging.raw, end, staging.signal)

@@ -1,4 +1,4 @@
-"""Gradients: a tape records the calls of kernels, and goes through them backwards."""
+"""Gradients: a tape records the calls of kernels, and goes through the calls backwards."""
 
 from ._backward import Taped
 from ._calls import checkpoint, custom_gradient

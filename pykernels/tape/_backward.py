@@ -1,5 +1,5 @@
-"""Computes gradients of sources from the gradient of a loss, by the rules of the calls between
-them, last call first."""
+"""Computes the gradients of sources from the gradient of a loss: it applies the rules of the calls
+between them, beginning with the last call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Taped:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._at = positions(entry.kernel)
         self._whole: set[str] = set()
-        self.given: list[tuple[Place, Tensor, bool]] = []  # True: with earlier gradients
+        # True if the rule gets the sum of earlier gradients
+        self.given: list[tuple[Place, Tensor, bool]] = []
 
     @property
     def kernel(self) -> Kernel:
@@ -53,8 +54,8 @@ class Taped:
         return self._dys.get(name)
 
     def wants(self, name: str) -> bool:
-        """True if an argument is on a path to a source. For an output this means its earlier
-        content."""
+        """True if an argument depends on a source. For an output, this means the content before the
+        call."""
         return name in self._wanted
 
     def saved(self, name: str) -> Any:
@@ -85,7 +86,8 @@ class Taped:
         return None if place is None else place.layout.shape
 
     def is_complex(self, name: str) -> bool:
-        """True for an argument whose shape and gradient have pairs of real and imaginary parts."""
+        """True for a complex argument, whose shape and gradient have pairs of real and imaginary
+        parts."""
         place = self._place(name)
         return place is not None and place.pairs
 
@@ -99,7 +101,7 @@ class Taped:
         return scalars[self.kernel.scalars.index(name)]
 
     def repeats(self, name: str) -> Ints:
-        """The axes along which an argument is one element at stride 0."""
+        """The axes along which an argument repeats one element (stride 0)."""
         place = self._place(name)
         assert place is not None
         pairs = zip(place.layout.shape, place.layout.strides, strict=True)
@@ -116,8 +118,8 @@ class Taped:
 
     def earlier(self, name: str) -> Any:
         """The gradient of an argument that other calls gave, a float32 Tensor of its shape, for a
-        rule that adds it to its own gradient and gives the sum. None if there is none, or if a tape
-        records the calls of the rule."""
+        rule that adds it to its own gradient and gives the sum. None if there is no such gradient,
+        or if a tape records the calls of the rule."""
         place = self._place(name)
         if place is None or name not in self._wanted or recording():
             return None
@@ -131,9 +133,9 @@ class Taped:
         """Add the gradient of an argument.
 
         It may have any float dtype, and the shape to which the argument was repeated (it is then
-        summed) or a shape that repeats to the argument's shape. None, and gradients that no source
-        needs, are ignored. `summed`: the axes of `repeats` along which the gradient is summed
-        already; their size is 1.
+        summed) or a shape that repeats to the argument's shape. A gradient of None, or a gradient
+        that no source needs, is ignored. `summed`: the axes of `repeats` along which the gradient
+        is already summed, so that their size is 1.
         """
         place = self._place(name)
         if gradient is None or place is None or name not in self._wanted:
@@ -154,14 +156,14 @@ class Taped:
 
 
 def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
-    """A gradient of the shape to which an argument was repeated, summed to the shape of the
-    argument."""
+    """A gradient with the shape to which an argument was repeated, summed to the argument's own
+    shape."""
     extra = grad.ndim - len(shape)
     if extra > 0:
         grad = F.sum(grad, axis=tuple(range(extra)))
     elif extra < 0:
         grad = grad.reshape((1,) * -extra + grad.shape)
-    split: list[int] = []  # an axis that repeats by modulo becomes two
+    split: list[int] = []  # an axis that repeats by modulo becomes two axes
     axes = []
     for n, m in zip(shape, grad.shape, strict=True):
         if m != n and m % max(n, 1) == 0 and m > n:
@@ -208,8 +210,8 @@ def gradients(
     sources: Sequence[Place], release: bool = False,
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
     """The gradients of the sources from the gradients of the losses, None for a source that no loss
-    depends on; and the memory from which they were computed. With `release` an entry keeps no
-    tensors once the backward pass is past it."""
+    depends on; and the memory from which they were computed. With `release`, an entry drops its
+    tensors once the backward pass has used it."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
     sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
@@ -251,9 +253,9 @@ def _wanted(
     """For each entry the arguments that depend on the sources. `writers` gets for each allocation
     the output that wrote it, None if it was written more than once.
 
-    Results of `gradient` may also depend on the sources. A tensor that was created outside of the
-    tape and is then updated in place, as in `w -= rate * dw`, does not: its new elements count as a
-    new value.
+    Results of `gradient` may also depend on the sources. But a tensor that was created outside of
+    the tape and is updated in place, as in `w -= rate * dw`, does not depend on them, because its
+    new elements count as a new value.
     """
     reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:
@@ -298,8 +300,8 @@ def _settle(
     found: dict[int, Tensor | None], sources: Sequence[Place], sums: Sums,
     windows: Sequence[tuple[Record, int, int]],
 ) -> None:  # fmt: skip
-    """Take the gradients of the sources that this call writes: before the call they had other
-    values."""
+    """Take the gradients of the sources that this call writes, because before the call the sources
+    had other values."""
     for i, source in enumerate(sources):
         own = [Window(a, b) for r, a, b in windows if r is source.record]
         if i not in found and any(w.overlaps(source.window) for w in own):
@@ -308,8 +310,8 @@ def _settle(
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
     """Memory for the gradients of windows of one output, if the caller does not ask for the
-    gradient of that output. None while a tape records, because that tape checks that memory was not
-    written again."""
+    gradient of that output. None while a tape records, because that tape would see the same memory
+    written twice."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}
@@ -321,7 +323,7 @@ def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Ro
 def _applied(
     entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str], sums: Sums
 ) -> list[tuple[Place, Tensor, bool]]:
-    """The gradients that the rule of a call gives."""
+    """Run the rule of a call, which gives gradients."""
     kernel = entry.kernel
     if not entry.done:
         raise TapeError(

@@ -35,8 +35,8 @@ WITHIN = (
 
 @dataclass(frozen=True)
 class _Seen:
-    """A call of a function: its results, the memory that it read and that existed before, and the
-    memory that it wrote besides its results."""
+    """A call of a function: its results, the memory that it read and that existed before the call,
+    and the other memory that it wrote."""
 
     result: Any
     reads: list[list[Place]]  # the places of each allocation
@@ -44,7 +44,7 @@ class _Seen:
 
     def form(self) -> Callable[[Taped], Any]:
         """Returns a function that builds the tree of the results' gradients, with zeros for results
-        without a gradient. The function does not keep the results."""
+        without a gradient. The returned function keeps no reference to the results."""
         like: list[tuple[Device, tuple[int, ...], DTypeName]]
         like = [(t.device, t.shape, t.dtype) for t in _tensors(self.result)]
         tree = rebuilt(self.result, iter(range(len(like))))
@@ -59,8 +59,8 @@ class _Seen:
 
 
 def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callable[..., Any]:
-    """A function with its own gradient rule, like jax.custom_vjp, but with function and rule in
-    one.
+    """A function with its own gradient rule, like jax.custom_vjp, except that the function returns
+    its rule.
 
         @pk.custom_gradient
         def clipped(x):
@@ -73,15 +73,16 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
 
     Args:
         f: A function of any arguments. It returns a pair: its result (a Tensor or a tree of
-            Tensors) and a rule. The rule takes the gradient by the result, a tree of the same
-            shape. It returns a tuple with the gradient by each argument of f: a Tensor, a tree for
+            Tensors) and a rule. The rule takes the gradient of the result, a tree of the same
+            shape. It returns a tuple with the gradient of each argument of f: a Tensor, a tree for
             a tree, or None.
 
     Returns:
         A function of the same positional arguments that returns the result alone.
 
     Raises:
-        ArgumentError: f returns no such pair, or the rule returns another number of gradients.
+        ArgumentError: f does not return such a pair, or the rule returns another number of
+            gradients.
         TapeError: f reads a tensor that is not an argument and that depends on a source.
     """
     _check_function(f, "custom_gradient")
@@ -136,21 +137,22 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
 def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
     """Call f, and compute it again for gradients instead of keeping its intermediate results.
 
-    A tape keeps the arguments and none of the tensors that f computes. For the gradient it calls f
-    once more. Tensors that f reads without getting them as arguments also get gradients. Random
+    A tape keeps the arguments and none of the tensors that f computes. When the gradient is
+    computed, f is called once more. Tensors that f reads without getting them as arguments also get
+    gradients. Random
     numbers are the same in both calls: the second call draws from a copy of the device's
         state.
 
     Args:
-        f: A function of any arguments to a Tensor or a tree of Tensors.
+        f: A function of any arguments that returns a Tensor or a tree of Tensors.
         args: Its arguments.
 
     Returns:
         The result of f.
 
     Raises:
-        ArgumentError: f is no function.
-        TapeError: from `gradient`: a tensor that f reads was written after the call.
+        ArgumentError: f is not a function.
+        TapeError: raised by `gradient` if a tensor that f reads was written after the call.
     """
     _check_function(f, "checkpoint")
     if not recording_tapes():
@@ -229,7 +231,8 @@ def _seen(f: Callable[[], Any]) -> _Seen:
             made, before = _made_and_read(tape)
             taken: list[Place] = []
             own = []
-            for t in _tensors(result):  # results have memory of their own
+            # memory of results is not counted as memory that was read or written
+            for t in _tensors(result):
                 place = place_of(t, False)
                 if place.record not in made or any(_overlap(place, p) for p in taken):
                     t = t.copy()
@@ -310,8 +313,8 @@ def _nothing(*_: Any, **__: Any) -> int:
 
 
 def _aligned(args: tuple[Any, ...], grads: tuple[Any, ...]) -> list[Any]:
-    """The gradients in the order of the leaves of the arguments. None in place of a tree means None
-    for all of its leaves."""
+    """The gradients in the order of the leaves of the arguments. If a tree is replaced by None, all
+    of its leaves are None."""
     found: list[Any] = []
     for i, (arg, grad) in enumerate(zip(args, grads, strict=True)):
         own = leaves(arg, f"args[{i}]", "custom_gradient")

@@ -18,9 +18,11 @@ from ._tree import leaves, rebuilt
 
 __all__ = ["check_gradients"]
 
-STEP = 2.0**-7  # h relative to |x| or 1: errors of difference and rounding are about equal
-DIRECTIONS = 4  # directions for each leaf
-ROUNDING = 2.0**-21  # error relative to the terms of a sum, after a few operations in float32
+# h relative to |x| (at least 1), for which the errors of the quotient and of rounding are about
+# equal
+STEP = 2.0**-7
+DIRECTIONS = 4  # number of directions for each leaf
+ROUNDING = 2.0**-21  # assumed error of a few float32 operations, relative to the terms of a sum
 
 
 def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
@@ -33,15 +35,15 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
     slopes.
 
     Args:
-        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors. It must return
-            the same values at each call.
+        f: A function of Tensors, or of trees of Tensors, that returns a Tensor or a tree of
+            Tensors. It must return the same values at each call.
         args: Its arguments, with leaves of float32.
         seed: The seed of the random numbers, an integer of 64 bits.
 
     Raises:
         TapeError: a gradient is wrong. The text names the leaf, the gradient and the expected
             value.
-        ArgumentError, DTypeError: as `vjp`, or an argument is not float32.
+        ArgumentError, DTypeError: as `vjp`; also if an argument is not float32.
     """
     named = leaves(list(args), "args", "check_gradients")
     for name, t in named:
@@ -75,7 +77,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
 def _value(
     f: Callable[..., Any], args: Sequence[Any], dys: Sequence[NDArray], i: int, x: NDArray
 ) -> tuple[float, float]:
-    """sum(dy * f) with new numbers in leaf i, in float64, and the sum of the absolute terms."""
+    """sum(dy * f) in float64, for new numbers in leaf i; and the sum of the absolute terms."""
     given = [t for _, t in leaves(list(args), "args", "check_gradients")]
     given[i] = given[i].device.tensor(x.astype(np.float32))
     moved = f(*rebuilt(list(args), iter(given)))

@@ -27,8 +27,8 @@ Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 class Place:
     """A window of an allocation: the bytes from `lo` to before `hi`. `tensor` keeps it alive if a
-    rule will read it. `flows`: True if it may have a gradient. `pairs`: True for a complex tensor;
-    its place has float32 pairs of real and imaginary parts, and so has its gradient."""
+    rule will read it. `flows`: True if it may have a gradient. `pairs`: True for a complex tensor,
+    whose place and gradient have float32 pairs of real and imaginary parts."""
 
     __slots__ = ("flows", "hi", "layout", "lo", "offset", "pairs", "record", "tensor")
 
@@ -51,7 +51,7 @@ class Place:
         return self.record, self.lo, self.hi
 
     def overlaps(self, other: Place) -> bool:
-        """True if both share bytes."""
+        """True if both places share bytes."""
         return self.record is other.record and self.lo < other.hi and other.lo < self.hi
 
 
@@ -86,7 +86,7 @@ class Entry:
             ]
         )
         self.done = False
-        self.line = line_of_caller(5)  # skips the frames of the tape, the hook and the launch
+        self.line = line_of_caller(5)  # number of frames of the tape, the hook and the launch
 
     @classmethod
     def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:
@@ -98,7 +98,7 @@ class Entry:
         return entry
 
     def release(self) -> None:
-        """Keep no tensors any more."""
+        """Drop all tensors that the entry keeps."""
         self.rule = None
         for place in self.places:
             if place is not None:
@@ -111,19 +111,19 @@ class Entry:
 
     @property
     def inputs(self) -> list[Place]:
-        """The arguments that it reads; an output that is updated in place is also read."""
+        """The arguments that the call reads; an output that is updated in place is also read."""
         found = (self.places[i] for i in _inputs(self.kernel))
         return [p for p in found if p is not None]
 
     @property
     def in_place(self) -> bool:
-        """True if it reads elements that it writes."""
+        """True if the call reads elements that it writes."""
         written = self.outputs
         return any([p.overlaps(q) for q in self.inputs for p in written])
 
     @property
     def outputs(self) -> list[Place]:
-        """The arguments that it writes."""
+        """The arguments that the call writes."""
         found = (self.places[i] for i in outputs(self.kernel))
         return [p for p in found if p is not None]
 
@@ -139,11 +139,11 @@ GRADIENT = (
 
 
 class Written:
-    """Memory that was written without a recorded call that has a rule: by the host, by a call in a
-    pause, by a program, or by `gradient`.
+    """Memory that something other than a recorded call with a rule wrote: the host, a call in a
+    pause, a program, or `gradient`.
 
-    `refusal` says why a gradient cannot pass it: PROGRAM or GRADIENT. If it is empty, the written
-    values depend on no source.
+    `refusal` says why no gradient can pass this memory: PROGRAM or GRADIENT. If it is empty, the
+    written values do not depend on any source.
     """
 
     __slots__ = ("reads", "refusal", "writes")
@@ -158,7 +158,8 @@ def bytes_of(window: StorageWindow) -> Bytes:
 
 
 def line_of_caller(depth: int = 2) -> tuple[str, int] | None:
-    """File and line from which the package was called; `depth` frames are the package's."""
+    """The file and line from which the package was called; the last `depth` frames belong to the
+    package."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -223,7 +224,7 @@ def _ruled(kernel: Kernel, options: tuple[Any, ...]) -> tuple[Rule | None, tuple
     """The rule of a call, and the tensors that it may read."""
     try:
         return _ruled_by(kernel, options)
-    except TypeError:  # options that cannot be hashed: the launch will raise the error
+    except TypeError:  # the options cannot be hashed; the launch will raise the error
         return rule_of(kernel), (False,) * len(kernel.args)
 
 

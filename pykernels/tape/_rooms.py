@@ -1,8 +1,8 @@
 """Memory for the gradients of windows that together are one output.
 
-A rule may write the gradient of such a window (a slice of the queries, keys and values that one
-product computes) to its place among the other windows. When all windows are written, this memory is
-the gradient of the output, without zeros, copies or sums.
+An example is one product that computes queries, keys and values. A rule may write the gradient of
+one window directly to its place among the other windows. When all windows are written, this memory
+is the gradient of the output, without zeros, copies or sums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Room:
 
     Attributes:
         flat: all elements, in the order of memory.
-        lent: the windows that rules write, and whether their gradients were given.
+        lent: the windows that rules write, each with True if its gradient was given.
     """
 
     __slots__ = ("_whole", "flat", "lent")
@@ -46,13 +46,13 @@ class Room:
         return self.window(lay, offset)
 
     def window(self, lay: Layout, offset: int, flat: Tensor | None = None) -> Tensor:
-        """The memory of a window, or its place in another tensor of this size."""
+        """The memory of a window, as a view of `flat` or of another tensor of the same size."""
         of = self.flat if flat is None else flat
         return of._view(lay.shape, lay.strides, of._offset + offset - self._whole.window[0])
 
     def holds(self, place: Place, grad: Tensor) -> bool:
-        """True if this is the gradient of a lent window, in its memory, given for the first
-        time."""
+        """True if this is the gradient of a lent window, lies in the window's memory, and is given
+        for the first time."""
         if self.lent.get((place.layout, place.offset)) is not False:
             return False
         shift = self.flat._offset - self._whole.window[0]
@@ -61,8 +61,8 @@ class Room:
 
 
 class Rooms:
-    """The rooms of a backward pass. `wholes` are outputs whose memory nothing else wrote, and whose
-    gradient the caller does not ask for."""
+    """The rooms of a backward pass. `wholes` are the outputs whose memory was written only once,
+    and whose gradients the caller does not ask for."""
 
     def __init__(self, wholes: Mapping[Record, Place]) -> None:
         self._wholes = dict(wholes)
@@ -76,9 +76,9 @@ class Rooms:
         return _fits(place.layout, whole.layout, place.offset - whole.offset)
 
     def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
-        """Open a room if these windows, each a layout and its first byte, cover each element of the
-        output once. Otherwise zeros and sums would be needed, and the memory would be needed
-        earlier."""
+        """Open a room if these windows cover each element of the output exactly once. A window is a
+        layout and its first byte. Otherwise the gradient would need zeros or sums, and its memory
+        would be needed earlier."""
         whole = self._wholes[record]
         if sum(lay.size for lay, _ in windows) != whole.layout.size:
             return False

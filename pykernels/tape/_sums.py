@@ -1,9 +1,10 @@
 """Gradients of allocations, summed window by window.
 
 The gradient of an allocation is kept as parts: windows that share no byte, each with its gradient.
-All other bytes are zero. The gradient of the same window, or of the same elements in another order,
-is returned without a copy. Memory for a range of bytes is allocated only if windows overlap in
-other ways. So views need no rules.
+The gradient of all other bytes is zero. If the window that is asked for is the same as the window
+of a part, or has the same elements in another order, its gradient is returned without a copy.
+Memory for a range of bytes is allocated only if windows overlap in other ways. So views need no
+rules.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class _Order(NamedTuple):
     """The order of the axes of a window: without axes of size 1 and axes that repeat, with positive
     steps, the largest first."""
 
-    repeated: Ints  # axes of stride 0
+    repeated: Ints  # the axes with stride 0
     kept: Ints  # the other axes with more than one element, in the order of memory
     flipped: Ints  # the axes with negative steps
     shape: Ints
     strides: Ints
-    merged: tuple[Ints, Ints]  # shape and strides with as few axes as possible
+    merged: tuple[Ints, Ints]  # shape and strides after merging axes, with as few axes as possible
     dense: bool  # True: the elements follow one another without gaps
     overlaps: bool  # True: elements share bytes, not counting axes that repeat
 
@@ -60,8 +61,9 @@ class _Part:
     """The gradient of a window.
 
     At first `grad` has the shape of `layout`, at `offset`. `bring` puts its axes in order, for
-    windows with another layout. Then `layout` is None, and `strides` are the strides of the window
-    in the order of the axes of `grad`. `fresh`: True if nothing else uses the memory of `grad`.
+    windows with another layout. After that, `layout` is None, and `strides` are the strides of the
+    window in the order of the axes of `grad`. `fresh`: True if nothing else uses the memory of
+    `grad`.
     """
 
     __slots__ = (
@@ -142,8 +144,8 @@ class Sums:
         F.add(window, new.grad, out=window)
 
     def partial(self, place: Place) -> Tensor | None:
-        """The gradient of a window so far, if it is float32 and contiguous and the allocation has
-        no other part."""
+        """The current sum of a window's gradients, if it is float32 and contiguous and the
+        allocation has no other part."""
         parts = self._parts.get(place.record)
         if parts is None or place.record in self._rooms.open or len(parts) > 1:
             return None
@@ -183,7 +185,8 @@ class Sums:
         return _out_of_order(grad, order, place.layout)
 
     def pop(self, place: Place) -> Tensor | None:
-        """As `take`; from now on the gradient is zero, because the window was written here."""
+        """Like `take`, but from now on the gradient of the window is zero, because the call wrote
+        the window."""
         grad = self.take(place)
         if grad is None:
             return None
@@ -198,7 +201,7 @@ class Sums:
             self._remove(place.record, one)
         elif order.dense:
             self.clear(place.record, lo, hi)
-        else:  # the gradient that was returned must not change
+        else:  # the gradient that was returned must not change any more
             one.grad = one.grad.copy()
             _window(one, lo, order.shape, order.strides)[...] = 0
             one.fresh = True
@@ -209,7 +212,7 @@ class Sums:
         return bool(_overlapping(self._parts.get(record, []), lo, hi))
 
     def clear(self, record: Record, lo: int, hi: int) -> None:
-        """The gradient of these bytes is zero."""
+        """Set the gradient of these bytes to zero."""
         parts = self._parts.get(record, [])
         for part in _overlapping(parts, lo, hi):
             whole = part
@@ -225,8 +228,8 @@ class Sums:
                     self._parts[record] = parts
 
     def lend(self, places: Sequence[Place], like: Tensor) -> list[Tensor | None]:
-        """Memory for the gradients of windows, inside the memory of the whole, if these are its
-        last windows; gradients of the other windows are copied there. Otherwise None."""
+        """Memory for the gradients of windows inside the memory of the whole, if these are its last
+        windows. The gradients of the other windows are copied there. Otherwise None."""
         found: list[Tensor | None] = [None] * len(places)
         waiting = [i for i, place in enumerate(places) if self._rooms.may(place)]
         while waiting:
@@ -249,8 +252,8 @@ class Sums:
         return found
 
     def _moved_in(self, place: Place, grad: Tensor) -> bool:
-        """True if this gradient is in its room already. The part of the room stands for all
-        windows, which are in its memory or will be."""
+        """True if this gradient is in its room already. The room's part stands for all windows.
+        They are in the room's memory already, or will be written there."""
         record = place.record
         room = self._rooms.open[record]
         if not room.holds(place, grad):
@@ -282,7 +285,7 @@ class Sums:
 
 
 def reshaped(t: Tensor, shape: Ints) -> Tensor:
-    """`reshape`, faster if nothing changes or the gradient is in C order."""
+    """The same as `reshape`, but faster if nothing changes or the gradient is in C order."""
     lay = t._layout
     if lay.shape == shape:
         return t
@@ -292,7 +295,8 @@ def reshaped(t: Tensor, shape: Ints) -> Tensor:
 
 
 def _accumulate(part: _Part, grad: Tensor) -> None:
-    """Add to a part; in place if it owns its memory and no tape may need the earlier values."""
+    """Add a gradient to a part, in place if the part owns its memory and no tape may need the
+    earlier values."""
     in_place = part.fresh and not recording()
     part.grad = F.add(part.grad, grad, out=part.grad if in_place else None)
     part.fresh = True
@@ -308,7 +312,7 @@ def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
 def _dense(
     record: Record, parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType
 ) -> _Part:
-    """Replace some parts by one part, with all their bytes and the bytes of a window."""
+    """Replace some parts by one part that has all their bytes and the bytes of a window."""
     for part in found:
         part.bring()
     if any(part.dtype is not dtype for part in found):
@@ -342,7 +346,7 @@ def _dense(
 
 
 def _window(dense: _Part, lo: int, shape: Ints, strides: Ints) -> Tensor:
-    """The gradient of a window in order, as a view of a dense part."""
+    """The gradient of a window with ordered axes, as a view of a dense part."""
     return dense.grad._view(shape, strides, dense.grad._offset + lo - dense.lo)
 
 
@@ -368,7 +372,7 @@ def _out_of_order(grad: Tensor, order: _Order, lay: Layout) -> Tensor:
             offset += (shape[a] - 1) * step
             strides[a] = -step
     for a in reversed(range(len(shape))):
-        if a not in order.kept:  # of size 1: any step is right
+        if a not in order.kept:  # the axis has size 1, so any step is right
             after = a + 1 < len(shape)
             strides[a] = shape[a + 1] * strides[a + 1] if after else grad.itemsize
     return grad._view(shape, strides, offset)

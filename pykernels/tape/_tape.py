@@ -82,7 +82,8 @@ class Tape:
     def __init__(self) -> None:
         self._entries: list[Entry | Written] = []
         self._known: set[Record] = set()  # the allocations that entries read or write
-        self._watched: set[Record] | None = None  # None: everything is recorded
+        # the watched tensors; None means that everything is recorded
+        self._watched: set[Record] | None = None
         self._leaves: dict[Record, list[Tensor]] = {}
         # The windows that were read by calls that the tape did not keep, with the line of the last
         # such call.
@@ -90,7 +91,7 @@ class Tape:
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # set while the tape records
         self._ref: weakref.ref[Tape] | None = None  # in `live`
-        # The blocks of the tapes that have recorded all calls of this tape.
+        # The blocks of the tapes that were open around all calls of this tape, and recorded them.
         self._around: frozenset[Scope] = frozenset()
 
     def __enter__(self) -> Self:
@@ -128,11 +129,11 @@ class Tape:
         )
 
     def watch(self, *tensors: Tensor) -> None:
-        """Record from now on only calls that depend on watched tensors. Writing to a watched tensor
-        raises.
+        """From now on, record only calls that depend on watched tensors. Writing to a watched
+        tensor raises an error.
 
         Raises:
-            DTypeError: not a tensor of a float dtype.
+            DTypeError: an argument is not a tensor of a float dtype.
         """
         for i, t in enumerate(tensors):
             _check(t, f"tensors[{i}]", "watch")
@@ -142,7 +143,8 @@ class Tape:
             record = record_of(t._storage)
             self._watched.add(record)
             self._leaves.setdefault(record, []).append(t)
-        for entry in self._entries:  # calls recorded before that depend on the tensors
+        # includes calls that were recorded before and depend on the tensors
+        for entry in self._entries:
             if isinstance(entry, Entry):
                 if any(p is not None and p.record in self._watched for p in entry.places):
                     self._watched |= {p.record for p in entry.outputs if p.flows}
@@ -162,7 +164,7 @@ class Tape:
             leave(scope)
 
     def clear(self) -> None:
-        """Forget all recorded calls; watched tensors stay watched."""
+        """Forget all recorded calls; the tape still watches its watched tensors."""
         self._entries = []
         self._known = set()
         self._missed.clear()
@@ -202,10 +204,10 @@ class Tape:
     ) -> Any:  # fmt: skip
         """The gradients of a loss with respect to tensors, each of the tensor's shape and dtype.
 
-        May be called inside the `with` or after it, any number of times, and inside
-        `Device.capture`. The gradients of all uses of a tensor are added. Its calls are recorded by
-        the tapes that were entered before this one and are still open. For all other tapes, this
-        one included, its results have no gradient.
+        You may call it inside the `with` block or after it, any number of times, and inside
+        `Device.capture`. The gradients of all uses of a tensor are added. The tapes that were
+        entered before this tape and are still open record its calls. For all other tapes, including
+        this tape, its results have no gradient.
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32, float16 or bfloat16.
@@ -214,11 +216,12 @@ class Tape:
                 value that the tensor had when the recording ended.
             seed: The gradient of the loss, a Tensor, array or number that repeats to its shape;
                 None means 1, for a loss of one element.
-            unused: For a source that the loss does not depend on: "error" raises, "zeros" gives
-                zeros, "none" gives None.
-            release: Forget each call once its rule has run, so that its memory is free for the rest
-                of the backward pass: a step needs less memory. The tape is clear afterwards, after
-                an error too, and under a byte budget the call is not refused before it runs.
+            unused: What to do for a source on which the loss does not depend: "error" raises an
+                error, "zeros" gives zeros, "none" gives None.
+            release: True forgets each call once its rule has run. Its memory is then free for the
+                rest of the backward pass, so a step needs less memory. The tape is empty
+                afterwards, even after an error. Under a byte budget, the call is not checked as a
+                whole before it runs.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.
@@ -229,7 +232,7 @@ class Tape:
                 source; or the loss depends on a source through a result of `gradient`.
             ArgumentError: the loss does not depend on a source; a loss of several elements without
                 seed.
-            DTypeError: an argument is no tensor of a float dtype.
+            DTypeError: an argument is not a tensor of a float dtype.
         """
         if not (isinstance(unused, str) and unused in ("error", "zeros", "none")):
             raise ArgumentError(
@@ -281,9 +284,9 @@ class Tape:
 
     @contextmanager
     def _backward(self) -> Iterator[None]:
-        """A block for the calls of a gradient: only the tapes around this one record them, if they
-        are open. Other tapes need no record, since rules write to new tensors. Rules compute in the
-        dtypes of the recorded call, so `autocast` has no effect."""
+        """A block for the calls of a gradient. Only open tapes around this tape record these calls.
+        Other tapes need no record, since rules write to new tensors. Rules compute in the dtypes of
+        the recorded call, so `autocast` has no effect."""
         scope = Scope("gradient", self._around.intersection(taping()))
         try:
             entered.set(scope)
@@ -336,7 +339,7 @@ class Tape:
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
         scalars: tuple[float, ...], serial: int,
     ) -> Entry | None:  # fmt: skip
-        """A call is about to be recorded."""
+        """Note that a call is about to be recorded."""
         records = [
             None if t is None else getattr(t._storage, "record", None) or record_of(t._storage)
             for t in tensors
@@ -385,20 +388,21 @@ class Tape:
                 )
 
     def done(self, entry: Entry) -> None:
-        """The call was recorded."""
+        """Note that the call was recorded."""
         entry.done = True
 
     def interrupted(self, entry: Entry) -> None:
-        """The call was interrupted, and it is not known whether it ran."""
+        """Note that the call was interrupted, and that it is not known whether it ran."""
         entry.done = False
 
     def drop(self, entry: Entry) -> None:
-        """The call was refused."""
+        """Note that the call was refused."""
         if self._entries and self._entries[-1] is entry:
             del self._entries[-1]
 
     def needs(self, t: Handle) -> bool:
-        """True if a gradient may go through the tensor: a copy on the host would lose it."""
+        """True if a gradient may go through the tensor, so that a copy on the host would lose the
+        gradient."""
         if paused(self) or t._layout.dtype.kind not in "fc":
             return False
         return self._watched is None or record_of(t._storage) in self._watched
@@ -406,15 +410,16 @@ class Tape:
     def written(
         self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
     ) -> None:
-        """Memory was written without a recorded call. Memory that no entry uses has no effect."""
+        """Note that memory was written without a recorded call. This matters only for memory that
+        an entry uses."""
         known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
             refusal = PROGRAM if program and not paused(self) else ""
             self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
 
     def derived(self, reads: Sequence[Bytes], writes: Iterable[StorageWindow]) -> None:
-        """`gradient` of a tape that is not around this one computed tensors from the memory
-        `reads`."""
+        """Note that `gradient` of a tape that is not around this tape computed tensors from the
+        memory `reads`."""
         if paused(self):
             return
         known = [*map(bytes_of, writes)]
@@ -434,7 +439,7 @@ _whole = whole(_released)
 
 
 def _tree(sources: Any) -> Any:
-    """Sources as a tree: an iterable that is no tree becomes a list."""
+    """The sources as a tree; an iterable that is not a tree becomes a list."""
     known = isinstance(sources, (Tensor, Mapping, list, tuple, str, bytes))
     if known or dataclasses.is_dataclass(sources) or not isinstance(sources, Iterable):
         return sources
@@ -458,7 +463,7 @@ def _check(t: object, name: str, op: str) -> None:
 
 
 def _own(found: list[Tensor], seed: Tensor, known: set[Record]) -> list[Tensor]:
-    """Contiguous gradients that share no memory with each other or with known tensors."""
+    """Make the gradients contiguous, sharing no memory with each other or with known tensors."""
     taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
     own = []
     for grad in found:
@@ -474,8 +479,8 @@ def _own(found: list[Tensor], seed: Tensor, known: set[Record]) -> list[Tensor]:
 
 
 def _as_source(grad: Tensor, source: Tensor) -> Tensor:
-    """The gradient of a complex source as complex numbers: with respect to the real parts, plus i
-    times that with respect to the imaginary parts."""
+    """The gradient of a complex source as complex numbers: the gradient of the real parts, plus i
+    times the gradient of the imaginary parts."""
     if source._layout.dtype.kind != "c" or grad._layout.dtype.kind == "c":
         return grad
     whole = grad if grad._offset % 8 == 0 else grad.copy()
@@ -488,7 +493,7 @@ def _window(t: Handle) -> StorageWindow:
 
 
 def _seed(loss: Tensor, seed: Any) -> Tensor:
-    """The gradient of the loss."""
+    """The gradient of the loss, made of `seed`."""
     if seed is None:
         if loss.size != 1:
             raise ArgumentError(

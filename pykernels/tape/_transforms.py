@@ -26,21 +26,24 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> 
         second = pk.grad(lambda x: pk.sum(pk.grad(f)(x)))(x)
 
     Args:
-        f: A function of Tensors, or trees of them (dicts, lists, tuples, dataclasses), to a Tensor
-            of one element, float32, float16 or bfloat16. Tensors that f reads without getting them
-            as arguments are constants, unless they share memory with arguments.
-        argnums: The positional arguments to differentiate by: an integer, or several.
+        f: A function of Tensors, or of trees of Tensors (dicts, lists, tuples, dataclasses). It
+            returns a Tensor of one element, float32, float16 or bfloat16. Tensors that f reads
+            without getting them as arguments are constants, unless they share memory with
+            arguments.
+        argnums: The positions of the arguments whose gradients are computed: an integer, or several
+            integers.
         has_aux: True if f returns a pair: the Tensor, and anything else.
 
     Returns:
         A function of the same arguments. It returns the gradient, in the shape of the argument (a
         tuple for several argnums); with has_aux a pair of the gradient and the second value of f.
-        The gradient by an argument that f does not depend on is zeros.
+        If f does not depend on an argument, its gradient is zeros.
 
     Raises:
-        ArgumentError: argnums names no positional argument of the call; f returns more than one
-            element, or no pair although has_aux is set.
-        DTypeError: f returns no Tensor, or a leaf of an argument is no Tensor of a float dtype.
+        ArgumentError: the call has no positional argument for argnums; f returns more than one
+            element; or has_aux is set and f does not return a pair.
+        DTypeError: f does not return a Tensor, or a leaf of an argument is not a Tensor of a float
+            dtype.
         TapeError: as Tape.gradient.
     """
     both = value_and_grad(f, argnums, has_aux)
@@ -96,9 +99,9 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         primals: Its arguments, with leaves of a float dtype.
 
     Returns:
-        The result of f, and a function. The function takes the gradient of a loss by that result, a
-        tree of the same shape, and returns a tuple with the gradient by each of the primals. It may
-        be called several times.
+        The result of f, and a function. The function takes the gradient of a loss with respect to
+        that result, a tree of the same shape, and returns a tuple with the gradient of each of the
+        primals. It may be called several times.
 
     Raises:
         ArgumentError, DTypeError, TapeError: as `grad`; or the gradient has another shape than the
@@ -114,11 +117,12 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """Compute f, and its derivative along the tangents, like jax.jvp.
 
-    It goes back through f twice: the backward pass is linear in its gradient, and the gradient of
-    this linear function is the derivative.
+    It goes back through f twice. The backward pass is a linear function of its gradient, and the
+    gradient of this linear function is the derivative.
 
     Args:
-        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
+        f: A function of Tensors, or of trees of Tensors, that returns a Tensor or a tree of
+            Tensors.
         primals: Its arguments, with leaves of a float dtype.
         tangents: For each primal, a tree of the same shape.
 
@@ -145,7 +149,8 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     It goes back through f once for each element of the result.
 
     Args:
-        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
+        f: A function of Tensors, or of trees of Tensors, that returns a Tensor or a tree of
+            Tensors.
         argnums: As for `grad`.
 
     Returns:
@@ -187,10 +192,11 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
-    """The product of the second derivatives of f at x with v, without the matrix.
+    """The product of the matrix of second derivatives of f at x and v, without computing the
+    matrix.
 
     Args:
-        f: A function of one Tensor, or a tree of them, to a Tensor of one element.
+        f: A function of one Tensor, or of a tree of Tensors, that returns a Tensor of one element.
         x: Its argument.
         v: A tree of the same shape.
 
@@ -205,8 +211,8 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums, op: str) -> tuple[list[Any], Any]:
-    """The arguments, and the arguments of argnums, whose leaves are copied to memory of their
-    own."""
+    """The arguments, and those among them that argnums names; the leaves of the latter are copied
+    to new memory."""
     several = not isinstance(argnums, int)
     numbers = [*argnums] if isinstance(argnums, Sequence) else [argnums]
     given = [*args]
@@ -258,7 +264,7 @@ def _results(y: Any, op: str) -> list[tuple[str, Any]]:
 
 
 def _pulled(tape: Tape, y: Any, sources: Any, cotangents: Any) -> tuple[Any, ...]:
-    """The gradients by the sources, from the gradients by y."""
+    """The gradients of the sources, from the gradients of y."""
     given = leaves(cotangents, "cotangents", "vjp")
     results = _results(y, "vjp")
     if len(given) != len(results):

@@ -1,4 +1,4 @@
-"""Trees of tensors: dicts, lists, tuples and dataclasses, one inside the other."""
+"""Trees of tensors: nested dicts, lists, tuples and dataclasses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_DEPTH = 64
 
 def leaves(tree: Any, name: str, op: str) -> list[tuple[str, Any]]:
     """The leaves of a tree in order, each with the expression by which a caller reaches it. None is
-    no leaf."""
+    not a leaf."""
     return [*_leaves(tree, name, op, MAX_DEPTH)]
 
 

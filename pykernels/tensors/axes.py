@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
-MOST_PARTS = 1 << 16  # each part is a view; more would take seconds
+MOST_PARTS = 1 << 16  # more parts than this would take seconds, because each part is a view
 
 
 def axis_of(op: str, axis: Any, ndim: int, name: str = "axis") -> int:
@@ -51,8 +51,8 @@ def axes_of(op: str, axis: Any, ndim: int, name: str = "axis") -> Ints:
 
 
 def along(axis: int, item: slice | None) -> tuple[Any, ...]:
-    """The index that takes `item` of one axis (None: a new axis there), and all elements of other
-    axes."""
+    """The index that has `item` for one axis (None makes a new axis there) and takes all elements
+    of the other axes."""
     return (*(slice(None),) * axis, item, ...)
 
 
@@ -162,7 +162,7 @@ def parts(x: Any, axis: int, cuts: list[int]) -> list[Any]:
 
 
 def diagonal_axes(x: Any, axis1: Any, axis2: Any) -> tuple[int, int]:
-    """Both axes from the front; they must differ."""
+    """Both axes, counted from the front; they must differ."""
     ndim = len(x.shape)
     a, b = axis_of("diagonal", axis1, ndim, "axis1"), axis_of("diagonal", axis2, ndim, "axis2")
     if a == b:

@@ -1,4 +1,4 @@
-"""Arguments of callers: shapes and arrays on the host."""
+"""Checks shapes and host arrays that callers pass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shape_of(shape: object) -> tuple[int, ...]:
         dims = shape
     else:
         dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    for n in dims:  # the usual case, five times faster than the code below
+    for n in dims:  # the usual case first: five times faster than the code below
         if type(n) is not int or n < 0:
             break
     else:
@@ -65,7 +65,7 @@ def as_array(values: Any, op: str) -> NDArray:
     """The result of `numpy.asarray`; ArgumentError if numpy cannot make an array."""
     try:
         return np.asarray(values)
-    except PyKernelsError:  # from a tensor in the list
+    except PyKernelsError:  # a tensor in the list raised this error
         raise
     except (TypeError, ValueError, RuntimeError) as e:
         raise ArgumentError(f"[{op}] numpy makes no array of {type_name(values)}: {e}") from None
@@ -123,8 +123,8 @@ def stacklevel() -> int:
 
 
 def _first_type(values: Any) -> type:
-    """The type of a Python number, or of the first number in lists; numpy's integer for ranges,
-    because they never became float32; else `object`."""
+    """The type of a Python number, or of the first number in nested lists; numpy's integer type for
+    a range; else `object`. A range counts as numpy's integers because it never became float32."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]
@@ -153,13 +153,14 @@ def _of_torch(t: Any, op: str) -> tuple[NDArray, bool]:
 
 def bytes_of(a: NDArray) -> memoryview:
     """The memory of a contiguous array."""
-    if a.dtype.kind == "V" or not a.size:  # memoryview lacks bfloat16 and empty casts
+    if a.dtype.kind == "V" or not a.size:  # memoryview cannot cast bfloat16 or an empty array
         return np.asarray(a).reshape(-1).view(np.uint8).data
     return a.data.cast("B")
 
 
 def packed_of(data: Any, count: int, what: str) -> NDArray:
-    """The bytes of `what`, which are `count`, from an object with a buffer or an array of uint8."""
+    """The `count` bytes of an object with a buffer, or of an array of uint8; errors call the object
+    `what`."""
     try:
         raw: NDArray = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
     except (TypeError, ValueError, BufferError):

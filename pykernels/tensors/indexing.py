@@ -34,15 +34,15 @@ __all__ = ["ArrayIndex", "assign", "has_arrays", "pick"]
 ArrayIndex: TypeAlias = TensorBase | NDArray | list[Any] | range
 T = TypeVar("T", bound=TensorBase)
 _ARRAYS = (TensorBase, np.ndarray, list, tuple, range, bool, np.bool_)
-_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})  # the types of most items
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})  # the types of items that make a view
 # Up to this size the host checks whether an index names a place twice.
 MOST_LOOKED_AT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Pick:
-    """An array in an index. It picks from `axis` of the view, which has this size. `sure`: all its
-    indices count from the front and are in range."""
+    """An array in an index. It picks from `axis` of the view; this axis has the size `size`.
+    `sure`: all indices count from the front and are in range."""
 
     index: NDArray | TensorBase
     size: int
@@ -52,8 +52,9 @@ class _Pick:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The elements that an index names: at `places` (n,), which have the shape `shape`, along
-    `axis` of `source`, or along `joined` axes from there on as one axis."""
+    """The elements that an index names. They are at `places` (n,) along `joined` axes of `source`
+    that begin at `axis` and count as one axis. `shape` is the shape that the places have in the
+    result."""
 
     source: Any
     axis: int
@@ -65,7 +66,7 @@ class _Picked:
 
     @property
     def merged(self) -> tuple[int, ...]:
-        """The shape of the source with the picked axes as one."""
+        """The shape of the source with the picked axes merged into one axis."""
         return self.around((math.prod(self.source.shape[self.axis : self.axis + self.joined]),))
 
     def around(self, middle: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,7 +130,7 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
     basic: list[Any] = []
     picks: list[_Pick] = []
     numbers = []  # positions of items that are arrays, or integers, which count as arrays
-    axis = at = 0  # axes of x, and of its view
+    axis = at = 0  # `axis` counts the axes of x, `at` the axes of its view
     for number, item in enumerate(items):
         count = _width(item)
         if isinstance(item, (TensorBase, np.ndarray)):
@@ -152,7 +153,7 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
     view = TensorBase.__getitem__(x, tuple(basic))
     together = numbers[-1] - numbers[0] == len(numbers) - 1
     first = picks[0].axis
-    if not together:  # then the picked axes come first
+    if not together:  # by numpy's rule, the picked axes then come first
         front = [p.axis for p in picks]
         view = view.transpose(*front, *(a for a in range(view.ndim) if a not in front))
         first = 0
@@ -173,7 +174,7 @@ def _items(op: str, index: Any) -> list[Any]:
         if isinstance(item, (list, tuple, range)):
             try:
                 item = np.asarray(item, None if np.size(item) else np.int64)
-            except ValueError as e:  # lists of several lengths
+            except ValueError as e:  # lists of different lengths
                 raise ArgumentError(f"[{op}] {item!r:.60} cannot be an index: {e}") from None
         if isinstance(item, (bool, np.bool_)):
             raise ArgumentError(f"[{op}] an index must be an integer, not {item!r}")
@@ -202,8 +203,8 @@ def _width(item: Any) -> int:
 
 
 def _parts(op: str, item: Any, sizes: tuple[int, ...]) -> list[tuple[Any, bool]]:
-    """An array as indices of one axis each, and True if they are in range, as the places of a mask
-    are."""
+    """An array as one array of indices for each axis that it covers, and True if all are in range
+    (as for a mask)."""
     if item.dtype != "bool":
         return [(item, False)]
     if item.shape != sizes:
@@ -234,7 +235,7 @@ def _from_front(op: str, p: _Pick) -> NDArray:
         raise IndexRangeError(
             f"[{op}] index {index[wrong][0]} is out of range for an axis of size {p.size}"
         )
-    found = index.astype(np.int64)  # int8 may not hold the size
+    found = index.astype(np.int64)  # int8, for example, may not hold the size
     return np.where(found < 0, found + p.size, found)
 
 
@@ -249,10 +250,11 @@ def _on_host(op: str, picks: list[_Pick]) -> NDArray:
 
 
 def _on_device(op: str, x: TensorBase, picks: list[_Pick]) -> Any:
-    """One index on the device. Indices out of range stay out of range, and the call that uses them
-    reports them.
+    """The arrays as one index on the device. Indices out of range stay out of range, and the call
+    that uses them reports them.
 
-    uint32 from 2^31 on is negative as int32, and out of range; it does not count from the end.
+    An index of uint32 from 2^31 on becomes a negative int32. It is out of range and does not count
+    from the end.
     """
     if len(picks) == 1:
         [p] = picks

@@ -99,7 +99,7 @@ class Window(NamedTuple):
     end: int
 
     def overlaps(self, other: Window) -> bool:
-        """True if both have a byte in common."""
+        """True if both windows have a byte in common."""
         return self.start < other.end and other.start < self.end
 
 
@@ -138,7 +138,7 @@ class View:
 
     @property
     def window(self) -> Window:
-        """Its bytes, counted from the origin."""
+        """The bytes of the view, counted from the origin."""
         lo, hi = extent(self.shape, self.strides, self.dtype.itemsize)
         return Window(self.offset + lo, self.offset + hi)
 
@@ -149,8 +149,8 @@ class View:
         )
 
     def vectorizable(self, n: int, axis: int = -1) -> bool:
-        """True if `n` neighbours along an axis may be read as one vector, wherever the first
-        lies."""
+        """True if any `n` neighbours along an axis may be read as one vector, whatever the position
+        of the first."""
         axis %= self.ndim
         return (
             self.shape[axis] % n == 0
@@ -226,9 +226,11 @@ def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
 
 
 def _cut(n: int, sizes: Iterable[int]) -> Ints:
-    """The axes, outermost first, that an axis of n becomes for views of these sizes along it.
+    """The axes (outermost first) into which an axis of n elements is cut, so that views of these
+    sizes can repeat along it.
 
-    A size between 1 and n repeats by modulo: the axes inside some cut have that size together.
+    A view with a size between 1 and n repeats by modulo: at one of the cuts, the axes inside it
+        have that size together.
     """
     inner = sorted({*sizes} - {1, n})
     if any(b % a for a, b in itertools.pairwise(inner)):
@@ -237,7 +239,7 @@ def _cut(n: int, sizes: Iterable[int]) -> Ints:
 
 
 def _along(cut: Ints, size: int, stride: int) -> Ints:
-    """The strides of a view along an axis that was cut: 0 where it repeats."""
+    """The strides of a view along an axis that was cut: 0 where the view repeats."""
     steps, inner = [], 1
     for n in reversed(cut):
         steps.append(stride * inner if inner < size else 0)
@@ -248,7 +250,7 @@ def _along(cut: Ints, size: int, stride: int) -> Ints:
 def repeated(
     shape: Ints, lead: int, views: Mapping[str, View], repeats: Collection[str]
 ) -> tuple[Ints, dict[str, View]]:
-    """`shape` and the views over it; views in `repeats` follow the rule of `repeats_to`.
+    """`shape`, and the views with that shape; views in `repeats` follow the rule of `repeats_to`.
 
     If a view repeats by modulo, an axis is cut for all views. Only the first `lead` axes can be
     cut.
@@ -383,7 +385,7 @@ class Rows(_Space):
         return all(v.vectorizable(n) for v in self.views.values())
 
     def columns_apart(self, name: str) -> bool:
-        """True if neighbouring columns lie further apart than neighbouring rows."""
+        """True if neighbouring columns lie further apart in memory than neighbouring rows."""
         *steps, col = (abs(s) for s in self.strides[name])
         return self.rows > 1 and self.cols > 1 and col > steps[0] > 0
 

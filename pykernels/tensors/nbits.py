@@ -18,7 +18,7 @@ _OP = "from_nbits"
 
 
 class Blocks(NamedTuple):
-    """The name of a type, and rows of its blocks."""
+    """The name of a type, and rows of blocks of this type."""
 
     type: str
     rows: NDArray  # uint8 (n, bytes of a row)
@@ -45,7 +45,7 @@ def blocks_of(
         parts = [np.repeat(v, 2 // v.shape[-1], -1).view(np.uint8) for v in both]
         return Blocks(f"nbits{bits}_16", _joined(n, *parts, pairs))
     record = halves[..., None].view(np.uint8)
-    if (z == 1 << (bits - 1)).all():  # ggml's types, which have fewer bytes
+    if (z == 1 << (bits - 1)).all():  # use one of ggml's types, which need fewer bytes
         return _of_ggml(bits, n, record, pairs)
     zero = np.stack([z.astype(np.uint8), np.zeros(z.shape, np.uint8)], -1)
     return Blocks(f"nbits{bits}", _joined(n, record, zero, pairs))
@@ -64,7 +64,7 @@ def _joined(n: int, *parts: NDArray) -> NDArray:
 
 
 def _checked(shape: tuple[int, ...], bits: int, block: int) -> tuple[int, int, int]:
-    """N, K and blocks of a row."""
+    """N, K and the number of blocks in a row."""
     if bits not in (4, 8):
         raise ArgumentError(f"[{_OP}] bits must be 4 or 8 but is {bits!r:.60}")
     if not isinstance(block, int) or block < 16 or block & (block - 1):
@@ -85,7 +85,7 @@ def _bytes(name: str, value: Any) -> NDArray:
 
 
 def _numbers(name: str, value: Any, n: int, count: int) -> NDArray:
-    """Numbers (n, count), one for each block."""
+    """One number for each block, (n, count)."""
     if not isinstance(value, np.ndarray):
         raise DTypeError(f"[{_OP}] {name} must be a numpy array but is {type_name(value)}")
     if value.dtype not in (np.float32, np.float16):
@@ -98,7 +98,7 @@ def _numbers(name: str, value: Any, n: int, count: int) -> NDArray:
 
 
 def _zeros(value: Any, n: int, count: int, bits: int) -> NDArray:
-    """The zero point of each block: packed as the numbers are, or floats."""
+    """The zero point of each block, from floats or from bytes that are packed like the numbers."""
     if value is None:
         return np.full((n, count), 1 << (bits - 1), np.float32)
     if isinstance(value, np.ndarray) and value.dtype != np.uint8:
@@ -113,7 +113,7 @@ def _zeros(value: Any, n: int, count: int, bits: int) -> NDArray:
 
 
 def _same(halves: NDArray, d: NDArray) -> bool:
-    """True if the halves equal the scales; NaN equals NaN."""
+    """True if the scales as halves equal the scales; NaN counts as equal to NaN."""
     return bool(((halves.astype(np.float32) == d) | np.isnan(d)).all())
 
 

@@ -25,7 +25,7 @@ def described(t: Any) -> str:
     computed.
 
     Raises:
-        IndexRangeError: as for any read.
+        IndexRangeError: a launch has found an index out of range, as for any read.
     """
     strided = "" if t.contiguous else f", strides {t.strides}"
     where = f", offset {t._offset}" if t._offset else ""
@@ -35,7 +35,7 @@ def described(t: Any) -> str:
         t._context.check()
         t._context.refuse("repr", "here")
         values = _values(t)
-    except IndexRangeError:  # the error is raised only once
+    except IndexRangeError:  # the second read succeeds, because the error is raised only once
         raise
     except PyKernelsError:
         return f"<{told}>"
@@ -53,7 +53,8 @@ def _values(t: Any) -> str:
     for n in t.shape:
         cut = n > 2 * edge
         pieces.append([slice(0, edge), slice(n - edge, n)] if cut else [slice(0, n)])
-        shown.append(2 * edge + 1 if cut else n)  # numpy does not print the middle
+        # one more element than numpy prints, so that numpy cuts the middle
+        shown.append(2 * edge + 1 if cut else n)
     corners = _host(t, pieces)
     whole = np.zeros(shown, corners.dtype)
     places = [[i for i in range(n) if n <= 2 * edge or i != edge] for n in shown]
@@ -62,7 +63,7 @@ def _values(t: Any) -> str:
 
 
 def _host(t: Any, pieces: list[list[slice]]) -> NDArray:
-    """Parts of a tensor, joined, by one read that no tape records."""
+    """Parts of a tensor, joined on the device and read at once; no tape records this."""
     dtype = DTYPES["uint16" if t.dtype == "bfloat16" else t.dtype]
     source = t._with(layout(t.shape, t.strides, dtype))
     if not (t.contiguous and all(len(parts) == 1 for parts in pieces)):

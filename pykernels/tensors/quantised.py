@@ -59,7 +59,7 @@ class QTensor:
 
     @classmethod
     def empty(cls, kind: BlockType, shape: tuple[int, ...], device: Device) -> QTensor:
-        """A tensor whose planes are not written yet, for functions that write them."""
+        """A QTensor whose planes are not written yet, for functions that write them."""
         made = object.__new__(cls)
         low, scales, high = planes("QTensor", kind, shape)
         made._kind, made._shape = kind, shape
@@ -72,7 +72,7 @@ class QTensor:
     def _of_planes(
         cls, kind: BlockType, shape: tuple[int, ...], planes: Sequence[Tensor]
     ) -> QTensor:
-        """A tensor of planes that exist: low, scales, and high if its type has this plane."""
+        """A QTensor of existing planes: low, scales, and high if the type has this plane."""
         made = object.__new__(cls)
         made._kind, made._shape = kind, shape
         made.low, made.scales, *high = planes
@@ -90,7 +90,7 @@ class QTensor:
 
         Raises:
             ArgumentError: no such type.
-            ShapeError: rows without whole blocks.
+            ShapeError: a row is not a whole number of blocks.
         """
         made = cls.empty(type_of("zeros", type), shape_of(shape), device_of(device))
         for plane in (made.low, made.scales, made.high):
@@ -117,9 +117,11 @@ class QTensor:
 
         Raises:
             ArgumentError: no such type.
-            ShapeError: rows without whole blocks, or another number of bytes than the shape has.
-            DTypeError: data without bytes.
-            ImportError: a type of the families IQ1, IQ2 or IQ3 without the package `gguf`.
+            ShapeError: a row is not a whole number of blocks, or the number of bytes does not fit
+                the shape.
+            DTypeError: data does not consist of bytes.
+            ImportError: a type of the families IQ1, IQ2 or IQ3 needs the package `gguf`, which is
+                not installed.
         """
         dims = shape_of(shape)
         if isinstance(type, str) and type.lower() in RAW:
@@ -136,11 +138,11 @@ class QTensor:
 
     @classmethod
     def from_float8(cls, data: NDArray, scales: NDArray, device: Device | None = None) -> QTensor:
-        """The tensor float8_e4m3 with the numbers data * scale, as checkpoints of DeepSeek have
-        them.
+        """A QTensor of the type float8_e4m3 with the numbers data * scale, from the arrays of
+        DeepSeek's checkpoints.
 
-        A block of it is a float32, the scale, and 128 bytes, the numbers of a row that it scales;
-        the last block of a row is filled with zeros.
+        A block is a float32 scale followed by 128 bytes, the numbers of one row that it scales. The
+        last block of a row is filled up with zeros.
 
         Args:
             data: uint8 or `ml_dtypes.float8_e4m3fn`, (n, k).
@@ -150,7 +152,7 @@ class QTensor:
 
         Raises:
             ShapeError: other shapes.
-            DTypeError: other dtypes, or no numpy arrays.
+            DTypeError: an array has another dtype, or is not a numpy array.
         """
         shape, blocks = _raw("float8_blocks", data, scales)
         return cls.from_bytes(blocks, shape, "float8_e4m3", device)
@@ -161,7 +163,7 @@ class QTensor:
 
         Raises:
             ArgumentError: an entry of another type; `pk.gguf.load` also reads plain types.
-            DTypeError: no such entry.
+            DTypeError: the argument is not an entry of a GGUFReader.
         """
         try:
             shape, kind = tuple([int(n) for n in reversed(tensor.shape)]), tensor.tensor_type.name
@@ -186,9 +188,10 @@ class QTensor:
     ) -> QTensor:
         """The tensor with the numbers (q - zero point) * scale of ONNX's MatMulNBits.
 
-        The type is the one with the fewest bytes that has these numbers: q4_0 or q8_0 without zero
-        points and with scales that are halves, nbits4 or nbits8 with zero points that are bytes,
-        else nbits4_16 or nbits8_16, with a scale and a zero point of float32 for each 16 numbers.
+        The type is the type with the fewest bytes that holds these numbers exactly. It is q4_0 or
+        q8_0 if there are no zero points and float16 holds all scales. It is nbits4 or nbits8 if the
+        zero points are bytes. Otherwise it is nbits4_16 or nbits8_16, with a float32 scale and a
+        float32 zero point for each 16 numbers.
 
         Args:
             data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
@@ -203,9 +206,9 @@ class QTensor:
             device: None is the default device.
 
         Raises:
-            ArgumentError: other bits, or another size of blocks.
-            ShapeError: another k, or other numbers of elements.
-            DTypeError: arrays of other dtypes.
+            ArgumentError: bits or block has another value.
+            ShapeError: k is not a multiple of 32, or an array has the wrong number of elements.
+            DTypeError: an array has another dtype.
         """
         dims = shape_of(shape)
         found = blocks_of(data, scales, zero_points, dims, bits, block)

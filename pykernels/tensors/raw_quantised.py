@@ -21,7 +21,7 @@ from .quantised import QTensor
 __all__ = ["RawQTensor", "entries", "float8_blocks", "made"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
-EDGE = 128  # rows, and numbers of a row, that share a scale of float8
+EDGE = 128  # a float8 scale belongs to this many rows, and to this many numbers of each
 
 _tables: WeakKeyDictionary[Device, dict[str, Tensor]] = WeakKeyDictionary()
 
@@ -37,7 +37,7 @@ class RawQTensor(QTensor):
     _table: Tensor | None
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is missing: the planes, which functions of other types ask for."""
+        """Called for missing attributes: the planes, which functions for other types ask for."""
         if name in ("low", "scales", "high", "_kind"):
             raise DTypeError(
                 f"[QTensor] {self.type} weights are only dequantised: pk.dequantize(q) gives their "
@@ -84,7 +84,7 @@ class RawQTensor(QTensor):
 
 
 def made(kind: RawType, shape: tuple[int, ...], data: Any, device: Device | None) -> RawQTensor:
-    """A tensor of the blocks of a file, as `QTensor.from_bytes`."""
+    """A QTensor of the blocks of a file; see `QTensor.from_bytes`."""
     rows, count = row_bytes("from_bytes", kind, shape), math.prod(shape[:-1])
     raw = packed_of(data, rows * count, f"{kind.name} {shape}")
     device = device_of(device)
@@ -102,7 +102,7 @@ def _of(
 
 
 def _table_of(kind: RawType, device: Device) -> Tensor | None:
-    """The table of a type, one time a device."""
+    """The table of a type, stored once on each device."""
     if not kind.words:
         return None
     own = _tables.setdefault(device, {})
@@ -131,7 +131,7 @@ def entries(kind: RawType) -> NDArray:
 
 
 def float8_blocks(data: Any, scales: Any) -> tuple[tuple[int, int], NDArray]:
-    """The shape of float8 weights, and their blocks: a scale and 128 numbers of a row."""
+    """The shape of float8 weights, and their blocks: each is a scale and 128 numbers of a row."""
     numbers, factors = _array("data", data), _array("scales", scales)
     if numbers.dtype.name == "float8_e4m3fn":
         numbers = numbers.view(np.uint8)

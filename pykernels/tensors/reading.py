@@ -22,7 +22,7 @@ class PendingRead:
     __slots__ = ("_error", "_lock", "_signal", "_source", "_steps", "_target")
 
     def __init__(self, source: Handle, steps: Iterator[Signal], target: NDArray) -> None:
-        self._source = source  # lives until the read is complete
+        self._source = source  # the source must live until the read is complete
         self._steps, self._target = steps, target
         self._lock = threading.Lock()
         self._error: BaseException | None = None

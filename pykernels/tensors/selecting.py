@@ -1,6 +1,6 @@
 """Elements and rows that an index tensor names, and the places of nonzero elements.
 
-Shared by `Tensor.__getitem__`, `__setitem__` and functions, which allocate their results.
+`Tensor.__getitem__`, `__setitem__` and functions that allocate their results use this module.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def put(x: TensorBase, mask: TensorBase, value: Any) -> None:
 
 
 def _put_rows(x: TensorBase, index: TensorBase, value: TensorBase) -> None:
-    """x[index] = value for an index (n,) that names no part of x along its first axis twice."""
+    """x[index] = value along the first axis of x; index is (n,) and has no number twice."""
     shape = (index.size, *x.shape[1:])
     if not expands_to(value.shape, shape):
         raise ShapeError(f"[setitem] value must broadcast to {shape} but has shape {value.shape}")
@@ -57,15 +57,14 @@ def _put_rows(x: TensorBase, index: TensorBase, value: TensorBase) -> None:
 
 
 def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
-    """x[mask] = value: the parts of x where a mask over its leading axes is True; reads their
-    number."""
+    """x[mask] = value, for a mask over the leading axes of x; reads the number of True elements."""
     _check_mask("setitem", x, mask)
     (places,) = nonzero(mask.reshape(-1), "setitem")
     shape = (mask.size, *x.shape[mask.ndim :])
     if reshaped_strides(x._layout, shape) is not None:
         _put_rows(x.reshape(shape), places, value)
         return
-    whole = x.copy()  # a copy, whose leading axes merge
+    whole = x.copy()  # the leading axes of a copy can be merged
     _put_rows(whole.reshape(shape), places, value)
     run(x._context.copy, (whole, x))
 
@@ -88,15 +87,15 @@ def _check_mask(op: str, x: TensorBase, mask: TensorBase) -> None:
 def select(
     kernel: Kernel, x: TensorBase, axis: int, index: TensorBase, result: TensorBase, check: bool
 ) -> None:
-    """The parts of x along an axis that an index (n,) names; `kernel` is get_rows, perhaps
-    renamed."""
+    """The parts of x that an index (n,) names along an axis; `kernel` is get_rows, perhaps under
+    another name."""
     src, dst = as_rows(x._layout, result._layout, axis)
     run(kernel, (x._with(src), index, result._with(dst)), options=(check,))
 
 
 @functools.lru_cache(maxsize=4096)
 def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
-    """Both layouts over the same axes (..., n, k), with `axis` second to last."""
+    """Both layouts with the same axes (..., n, k), in which `axis` is the second to last."""
     last = len(x.shape) - 1
     if axis == last:
         return _permuted(x, (*range(last + 1), None)), _permuted(result, (*range(last + 1), None))
@@ -108,7 +107,7 @@ def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
 
 
 def _joined(lay: Layout, axis: int) -> Layout | None:
-    """The axes behind `axis` as one axis, if that needs no copy."""
+    """The layout with the axes behind `axis` merged into one, if that needs no copy."""
     shape = (*lay.shape[: axis + 1], math.prod(lay.shape[axis + 1 :]))
     strides = reshaped_strides(lay, shape)
     return None if strides is None else layout(shape, strides, lay.dtype)
@@ -148,7 +147,8 @@ def nonzero_of_size(x: T, size: int, fill: int, op: str = "nonzero") -> tuple[T,
 
 
 def _offsets_of(x: T, op: str) -> T:
-    """The number of elements before each chunk that are not zero, and their total."""
+    """For each chunk, the number of nonzero elements before it; and the number of all nonzero
+    elements."""
     if x.ndim == 0:
         raise ShapeError(f"[{op}] a tensor without axes has no indices")
     offsets = x._fresh(contiguous_layout((cdiv(x.size, CHUNK) + 1,), DTYPES["int32"]))
@@ -158,7 +158,7 @@ def _offsets_of(x: T, op: str) -> T:
 
 @whole
 def selected(x: T, mask: TensorBase, op: str = "getitem") -> T:
-    """x[mask]: the parts of x where a mask over its leading axes is True; reads their number."""
+    """x[mask], for a mask over the leading axes of x; reads the number of True elements."""
     _check_mask(op, x, mask)
     rest = x.shape[mask.ndim :]
     (places,) = nonzero(mask.reshape(-1), op)

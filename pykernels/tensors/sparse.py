@@ -23,31 +23,31 @@ _PARTS = ("data", "indices", "indptr")
 class CSR:
     """A sparse matrix in compressed rows (scipy.sparse.csr_array), on a device.
 
-    Row i has the elements from indptr[i] up to indptr[i + 1] of data, in the columns that the same
-    elements of indices give. Columns may be in any order, and elements of one place add up. `a @ x`
-    multiplies by a dense vector or matrix; `pk.csr_matmul` says what it takes. `a.data`
-    (elements,), `a.indices` (elements,) and `a.indptr` (rows + 1,) are Tensors, and `a.shape` is
-    (rows, columns). Gradients of elements are those of `a.data`.
+    Row i has the elements data[indptr[i]:indptr[i + 1]], in the columns indices[indptr[i]:indptr[i
+    + 1]]. Columns may be in any order, and elements at the same place add up. `a @ x` multiplies by
+    a dense vector or matrix; `pk.csr_matmul` says what it takes. `a.data` (elements,), `a.indices`
+    (elements,) and `a.indptr` (rows + 1,) are Tensors, and `a.shape` is (rows, columns). The
+    gradient of the elements is the gradient of `a.data`.
 
-    Numpy arrays are checked here. Tensors are kept, not copied, and not read: an index out of range
-    is an IndexRangeError at the synchronisation after a product, and indptr must ascend from 0 to
-    the number of elements.
+    Numpy arrays are checked here. Tensors are neither copied nor read: for an index out of range,
+    the synchronisation after a product raises IndexRangeError, and you must make sure that indptr
+    ascends from 0 to the number of elements.
 
     Args:
         source: A CSR matrix or array of scipy.sparse, or any object with data, indices, indptr and
             shape. Or (data, indices, indptr), each a numpy array or a Tensor. data is float32 or
             float16; float64 in numpy arrays becomes float32. indices and indptr are integers, and
             int32 in Tensors.
-        shape: (rows, columns); None is the shape of the source. For three numpy arrays None is one
-            column more than the largest index.
-        device: Of numpy arrays; None is the default device.
+        shape: (rows, columns); None is the shape of the source. For three numpy arrays, None means
+            one column more than the largest index.
+        device: The device for numpy arrays; None is the default device.
 
     Raises:
         ShapeError: the arrays do not fit each other or the shape.
         IndexRangeError: an index outside of the columns; indptr does not ascend from 0 to the
             number of elements.
         DTypeError, ArgumentError: another dtype or another format, such as CSC.
-        LimitError: 2^31 or more rows, columns or elements.
+        LimitError: there are 2^31 or more rows, columns or elements.
     """
 
     __slots__ = ("_checked", "data", "indices", "indptr", "shape")
@@ -115,7 +115,7 @@ class CSR:
         return dense
 
     def __matmul__(self, x: Any) -> Any:
-        """A @ x, as `pk.csr_matmul`."""
+        """A @ x, computed by `pk.csr_matmul`."""
         return function("csr_matmul")(self, x)
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ def _shape(shape: Any) -> tuple[int, int]:
 
 
 def _host(data: NDArray, indices: NDArray, indptr: NDArray, *, columns: int) -> list[NDArray]:
-    """Numpy arrays as the device takes them, once they are checked."""
+    """Check numpy arrays, and convert them to what the device takes."""
     if data.dtype.name not in ("float32", "float16", "float64"):
         raise DTypeError(f"[CSR] data must be float32, float16 or float64 but is {data.dtype}")
     for name, a in (("indices", indices), ("indptr", indptr)):
@@ -177,7 +177,7 @@ def _host(data: NDArray, indices: NDArray, indptr: NDArray, *, columns: int) -> 
 
 
 def _tensors(data: Tensor, indices: Tensor, indptr: Tensor) -> None:
-    """Raise unless the tensors have dtypes and a device that products take."""
+    """Raise unless products take the tensors' dtypes and all tensors are on one device."""
     if data.dtype not in ("float32", "float16"):
         raise DTypeError(f"[CSR] data must be float32 or float16 but is {data.dtype}")
     for name, t in (("indices", indices), ("indptr", indptr)):

@@ -1,5 +1,5 @@
-"""Layouts of the same elements in another order or shape. They are cached, because views of the
-same layouts are often made again."""
+"""Layouts of the same elements in another order or shape. They are cached, because programs often
+make views of the same layouts again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]
 
 @functools.lru_cache(maxsize=16384)
 def transposed(lay: Layout, axes: tuple[int, ...]) -> Layout:
-    """The layout with its axes in another order; reversed without an order."""
+    """The layout with its axes in another order; without an order the axes are reversed."""
     n = len(lay.shape)
     order = axes or tuple(range(n))[::-1]
     if sorted(a + n if a < 0 else a for a in order) != list(range(n)):
@@ -45,7 +45,7 @@ def transposed(lay: Layout, axes: tuple[int, ...]) -> Layout:
 
 @functools.lru_cache(maxsize=16384)
 def reshaped(lay: Layout, sizes: tuple[int, ...]) -> tuple[Layout | None, tuple[int, ...]]:
-    """The layout of the same elements in a new shape, or None if they must be copied; and the new
+    """The layout of the same elements in a new shape (None if they must be copied), and the new
     shape."""
     dims = list(sizes)
     known = 1
@@ -81,8 +81,8 @@ def reshaped_strides(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | N
     """Strides of the new shape over the same memory, or None if a copy is needed."""
     if lay.size == 0 or lay.contiguous:
         return contiguous_strides(shape, lay.dtype.itemsize)
-    # Both shapes in lockstep: axes that make up the same number of elements form a group. Inside
-    # a group the old axes must follow one another in memory.
+    # The loop walks through both shapes together. Axes that make up the same number of elements
+    # form a group, and the old axes of a group must follow one another in memory.
     old = [(n, s) for n, s in zip(lay.shape, lay.strides, strict=True) if n != 1]
     strides: list[int] = []
     i = 0

@@ -16,7 +16,7 @@ from .host import type_name
 
 __all__ = ["Texels", "read_texture", "texels", "write_texture"]
 
-ROW = 256  # WebGPU: bytes_per_row of a copy is a multiple of it
+ROW = 256  # WebGPU requires that bytes_per_row of a copy is a multiple of this
 _FORMAT = re.compile(r"(r|rg|rgba|bgra)(8|16|32)(unorm|snorm|uint|sint|float)(-srgb)?")
 _KINDS = {"unorm": "uint", "snorm": "int", "uint": "uint", "sint": "int", "float": "float"}
 
@@ -27,12 +27,12 @@ class Texels(NamedTuple):
     shape: tuple[int, ...]
     dtype: DTypeName
     width: int
-    rows: int  # of all layers together
+    rows: int  # rows of all layers together
     row_bytes: int
 
 
 def texels(op: str, texture: Any, level: int) -> Texels:
-    """The texels of one mip level. Raises for textures that cannot be copied."""
+    """The texels of one mip level. Raises an error for a texture that cannot be copied."""
     try:
         dimension, fmt, levels = texture.dimension, texture.format, texture.mip_level_count
         width, height, depth = texture.size
@@ -114,7 +114,8 @@ def _rows(device: Any, found: Texels) -> Any:
 def _copy(
     context: Any, rows: Any, texture: Any, level: int, found: Texels, *, to_texture: bool
 ) -> None:
-    """One copy, in order with launches: launches recorded before it are submitted first."""
+    """Run one copy in order with launches: launches that were recorded before it are submitted
+    first."""
     buffer = rows.buffer
     layers, height = (1, *found.shape)[:2] if found.rows == found.shape[0] else found.shape[:2]
     pitch = rows.shape[1] * rows._layout.dtype.itemsize

@@ -88,7 +88,8 @@ class TensorBase(Operators, Interop):
 
     @property
     def buffer(self) -> Any:
-        """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared).
+        """The GPUBuffer that holds the tensor. It is larger than the tensor, because sizes are
+        rounded up and tensors share buffers.
 
         Recorded launches that use it are submitted first, and later launches at once, so that the
         caller's queue calls come after them. Each submit checks the buffer, because other code may
@@ -267,7 +268,7 @@ class TensorBase(Operators, Interop):
             if live:
                 written(self)
             if context.noted:
-                self._storage.checks = ()  # the host wrote it last
+                self._storage.checks = ()  # the host has written the tensor since
             context.transfers.upload(self._block, self._offset, data)
         else:
             lay = contiguous_layout(a.shape, self._layout.dtype)
@@ -290,10 +291,10 @@ class TensorBase(Operators, Interop):
                 ml_dtypes.
             ShapeError: `out` has another shape.
             ArgumentError: `out` is read-only or not contiguous.
-            BufferStateError: inside a capture; or the values do not exist yet, because a program
-                has not run or a pass has not ended.
-            IndexRangeError: as in `Device.sync`, or the values come from a call of any thread that
-                found an index out of range; then call again.
+            BufferStateError: the call is inside a capture; or the values do not exist yet, because
+                a program has not run or a pass has not ended.
+            IndexRangeError: as in `Device.sync`; or the values come from a call, of any thread,
+                that found an index out of range. A second call returns the values.
         """
         target = self._target(out)
         context = self._context
@@ -304,7 +305,7 @@ class TensorBase(Operators, Interop):
         return target
 
     def numpy_async(self, out: NDArray | None = None) -> Coroutine[Any, Any, NDArray]:
-        """`numpy` under asyncio: `await` it for the array, other tasks run meanwhile.
+        """`numpy` under asyncio: `await` returns the array, and other tasks run meanwhile.
 
         The copy is submitted at once, so the array has the tensor's values at the time of the call.
         (A tensor above 64 MiB is copied on the device first.) Cancelling the task leaves `out`
@@ -320,12 +321,13 @@ class TensorBase(Operators, Interop):
         device does not idle meanwhile. The copy is submitted at once, so the array has the tensor's
         values at the time of the call. (A tensor above 64 MiB is copied on the device first.) `out`
         is undefined until `result` returns. Arguments are those of `numpy`. Errors are also those
-        of `numpy`: of arguments here, of launches in `result`, for the caller of `numpy_later`.
+        of `numpy`: this method raises the errors of arguments, and `result` raises the errors of
+        launches of the caller of `numpy_later`.
         """
         return PendingRead(*self._submitted(out))
 
     def _submitted(self, out: NDArray | None) -> tuple[Self, Iterator[Signal], NDArray]:
-        """The tensor that is read, the rest of the read, and the array that it fills."""
+        """The tensor to read, the rest of the read, and the array that the read fills."""
         target = self._target(out)
         reader = self._context.caller(), checks_of(self._storage)
         source, nbytes, take = (self if self.nbytes <= READ_CHUNK else self.copy())._to_read(target)
@@ -391,7 +393,7 @@ class TensorBase(Operators, Interop):
 def _copy_strided(
     target: NDArray, offset: int, strides: tuple[int, ...], at: int, data: memoryview
 ) -> None:
-    # No variable keeps the memory, which is unmapped soon.
+    # No variable may keep this memory, because it is unmapped soon.
     np.copyto(target, np.ndarray(target.shape, target.dtype, data, offset, strides))
 
 

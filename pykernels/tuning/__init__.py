@@ -6,7 +6,7 @@ through `Caps.tuning`. With the same table, a call returns the same bits; anothe
 sum in another way. `PYKERNELS_TUNING` names a file of the user, or a shipped table; with "off",
 measured tables are ignored.
 
-A file contains its changes to another table, its `base`:
+A file contains the changes to another table, which it names as its `base`:
 
     base = "generic-large"
     [device]
@@ -49,7 +49,7 @@ _ROOT = "nvidia-h200"
 
 
 class Found(NamedTuple):
-    """The table of a device, and the reason for the choice."""
+    """The table of a device, and the reason why this table was chosen."""
 
     tuning: Tuning
     why: str
@@ -75,8 +75,8 @@ def for_adapter(
 
 
 def shipped(name: str, kind: str, workgroup_bytes: int = 0) -> Found:
-    """The shipped table whose conditions hold; of several such tables, the table with the most
-    conditions."""
+    """The shipped table whose conditions hold. If there are several such tables, it is the table
+    with the most conditions."""
     best, most, why = "generic-large", 0, "no table names this adapter"
     for table in TABLES:
         asked = _raw(table).get("match", {})
@@ -135,7 +135,7 @@ def named(name: str) -> Tuning:
 
 
 def as_data(tuning: Any) -> Any:
-    """A table as data for JSON."""
+    """The table as data for JSON."""
     if isinstance(tuning, Mapping):
         return {k: as_data(v) for k, v in tuning.items()}
     if isinstance(tuning, tuple):
@@ -185,7 +185,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
 
 
 def _complete(raw: dict[str, Any], file: str) -> dict[str, Any]:
-    """The values of a file over the values of its base."""
+    """The values of a file, merged over the values of its base."""
     own = {k: v for k, v in raw.items() if k not in ("base", "match", MARK)}
     base = raw.get("base")
     if base is None:

@@ -16,7 +16,7 @@ from .schema import Match, Tuning
 
 __all__ = ["matches", "merged", "section", "typed"]
 
-# Keys that are divisors, or must not be 0.
+# Keys that must not be 0, for example because they are divisors.
 _POSITIVE = (
     "units", "copy", "rate", "rates", "direct_rate", "resident", "most", "shortest",
     "shortest_rows", "cache_waves", "lane_splits", "side", "band_side", "room",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 __all__ = ["Adapter", "folder", "is_of", "path_of", "save", "table_name"]
 
 MARK = "measured"  # the section of a file that names its adapter
-OFF = ".off"  # suffix of a file that is ignored
+OFF = ".off"  # files with this suffix are ignored
 
 
 class Adapter(NamedTuple):
@@ -28,7 +28,8 @@ class Adapter(NamedTuple):
 
 def folder() -> Path:
     """The folder of the user's tables; it depends on the platform."""
-    home = Path(os.path.expanduser("~"))  # "~" if the user is unknown; that folder does not exist
+    # gives "~" if the user is unknown; a folder of that name does not exist
+    home = Path(os.path.expanduser("~"))
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     elif sys.platform == "darwin":
@@ -63,7 +64,8 @@ def is_of(data: Mapping[str, Any], adapter: Adapter) -> str:
 
 
 def save(path: Path, text: str) -> None:
-    """Write the file in one step: after an interrupt the old or the new file is complete."""
+    """Write the file in one step, so that after an interrupt either the old file or the new file is
+    complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:

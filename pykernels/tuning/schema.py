@@ -4,7 +4,8 @@ Units: rates are operations a second (a multiply-add is two), copies are bytes a
 seconds, lengths are elements of the summed axis. `units` counts multiprocessors, which run whole
 workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time of a
 wave with n workgroups on each multiprocessor, as a fraction of a full wave: the first entry is 0.0,
-the last is 1.0. `bodies` may be chosen, besides the smallest body, which is always allowed.
+the last is 1.0. `bodies` are the bodies that may be chosen; the smallest body is always allowed,
+too.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """The adapters that a table is for: one `[match]`, or several `[[match]]`, of which at least
-    one must hold with all its conditions. The table with the most conditions that hold is chosen,
-    or generic-large if no table matches.
+    """The adapters that a table is for: one `[match]`, or several `[[match]]`. All conditions of at
+    least one of them must hold. The table with the most conditions that hold is chosen, or
+    generic-large if no table matches.
     """
 
-    names: tuple[str, ...] = ()  # patterns; the device's name must contain one of them
+    # regular expressions; one of them must be found in the device's name
+    names: tuple[str, ...] = ()
     types: tuple[str, ...] = ()  # adapter types: DiscreteGPU, IntegratedGPU, CPU, ...
-    workgroup_bytes: int = 0  # upper limit of the bytes of workgroup memory
+    workgroup_bytes: int = 0  # the most bytes of workgroup memory that the adapter may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +42,13 @@ class Gemv:
     """Skinny products: few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
-    busy_rows: int  # `busy` for several rows, which hold more sums and whose splits cost more
+    # the same as `busy`, for several rows: they hold more sums, and their splits cost more
+    busy_rows: int
     shortest: int  # smallest length of a split
-    shortest_rows: int  # `shortest` if k does not run along the memory of the larger operand
+    # the same as `shortest`, if k does not run along the memory of the larger operand
+    shortest_rows: int
     most: int  # largest number of splits
-    lane_k: int  # the least k for each of the invocations that share a sum
+    lane_k: int  # smallest k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight invocations share a sum if k does not run along memory
     lane_groups: int  # from this number of workgroups on, no more invocations share a sum
 
@@ -69,8 +73,9 @@ class GemmTile:
     rate: float
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
-    short: int  # smallest length of a last split that is shorter than the others
-    uneven: float  # largest idle share of a wave if the last split is shorter than the others
+    short: int  # smallest length that the last split may have if it is shorter than the others
+    # largest share of a wave that may be idle if the last split is shorter than the others
+    uneven: float
     k_last: Mapping[str, float]  # cost of loading b with k last, as a share, by dtype ("f16")
     scalars: float  # cost of loading b with k last, without vectors, as a share
 
@@ -97,7 +102,7 @@ class Reduce:
 
 @dataclass(frozen=True, eq=False)
 class Int8:
-    """mul_mat_i8: products of bytes."""
+    """Products of bytes (mul_mat_i8)."""
 
     tiles: Mapping[str, Tile]
     rate: float
@@ -113,19 +118,21 @@ class Quant:
     fast_weights: int  # from this number of weights on, one row may be rounded to bytes
     few_least: int  # least rows of gemm_mma_quant_few, for rows without packed products
     few_most: int  # most rows of gemm_mma_quant_few
-    few_shortest: int  # smallest length of a split of gemm_mma_quant_few
-    mma_shortest: int  # the same of gemm_mma_quant with few rows
-    most: int  # largest number of splits of both
-    waves: int  # workgroups on each unit that keep the device busy
+    few_shortest: int  # smallest length of a split of K in gemm_mma_quant_few
+    mma_shortest: int  # smallest length of a split of gemm_mma_quant with few rows
+    most: int  # largest number of splits of both bodies
+    waves: int  # workgroups on each multiprocessor that keep the device busy
 
 
 @dataclass(frozen=True, eq=False)
 class Matmul:
-    bodies: tuple[str, ...]  # such as "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
+    # bodies that may be chosen, such as "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
+    bodies: tuple[str, ...]
     dispatch: float  # time of one more dispatch
-    mma_sum: float  # time of the sum over splits on matrix units, besides the time of its bytes
+    # time of the sum over splits on matrix units, in addition to the time of its bytes
+    mma_sum: float
     gemv_rows: int  # most rows for which gemv is chosen
-    gemv_area: int  # gemv needs at least so many columns (32 or more) times k, for each row
+    gemv_area: int  # gemv needs, for each row, at least this number of columns (32 or more) times k
     gemv_depth: int  # gemv needs a k above this number times rows minus 1
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
@@ -145,15 +152,17 @@ class Stem:
 
     channels: int  # most input channels of a group
     waves: int  # workgroups on each multiprocessor from which the larger tiles are used
-    yield_depth: int  # implicit_gemm_3x3 is better from this depth of a window on,
-    yield_pixels: int  # with at least this number of pixels
+    yield_depth: int  # implicit_gemm_3x3 is chosen for windows of at least this depth
+    yield_pixels: int  # and at least this number of pixels
 
 
 @dataclass(frozen=True, eq=False)
 class ImplicitGemm:
-    rates: Mapping[str, Mapping[str, float]]  # by tile and form of loading
+    rates: Mapping[str, Mapping[str, float]]  # rates, by tile and form of loading
     start_k: Mapping[str, int]  # cost of starting a workgroup, as a number of k, by form
-    busy_invocations: int  # per multiprocessor; with 1/n of them, work takes n^(1/4) times as long
+    # invocations that keep a multiprocessor busy; with 1/n of them, work takes n^(1/4) times as
+    # long
+    busy_invocations: int
     even_from: int  # workgroups on each multiprocessor from which the load is even
 
 
@@ -170,28 +179,31 @@ class Direct:
     """conv_direct."""
 
     rows: int  # most output channels of a group
-    depth: int  # largest depth of a window; with at least
-    pixels: int  # this number of pixels, the depth does not matter
+    depth: int  # largest depth of a window; if there are at least
+    pixels: int  # this many pixels, the depth does not matter
 
 
 @dataclass(frozen=True, eq=False)
 class Winograd:
-    """winograd_pack, products, winograd_output."""
+    """Winograd's convolutions: winograd_pack, products, winograd_output."""
 
-    gain: float  # chosen if its time is below this share of every other body's time; 0: never
+    # chosen if the predicted time is below this share of every other body's time; 0 means never
+    gain: float
     room: int  # most bytes of scratch memory
 
 
 @dataclass(frozen=True, eq=False)
 class ConvBackwardWeight:
-    bodies: tuple[str, ...]  # such as "64x64"
+    bodies: tuple[str, ...]  # tiles that may be chosen, such as "64x64"
     rates: Mapping[str, float]
     direct_rate: float  # the rate of conv_weight_direct
     direct_waves: int  # workgroups of conv_weight_direct that keep a multiprocessor busy
     waves: int  # most workgroups on each multiprocessor that splits may lead to
     shortest: int  # smallest length of a split
     start_k: int  # cost of starting a workgroup, as a number of k
-    busy_invocations: int  # per multiprocessor; with 1/n of them, work takes n^(1/2) times as long
+    # invocations that keep a multiprocessor busy; with 1/n of them, work takes n^(1/2) times as
+    # long
+    busy_invocations: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +213,15 @@ class ConvBackwardBias:
 
 @dataclass(frozen=True, eq=False)
 class Conv:
-    bodies: tuple[str, ...]  # such as "implicit_gemm/64x64"
+    bodies: tuple[str, ...]  # bodies that may be chosen, such as "implicit_gemm/64x64"
     dispatch: float  # time of one more dispatch
     fill: int  # workgroups that splits should lead to; 0: splits are chosen by predicted times
     shortest: int  # smallest length of a split
     most: int  # largest number of splits
-    pack_from: float  # operations below which repacked weights do not pay
-    product_pixels: int  # pixels of an image from which a 1 x 1 convolution is a product per image
+    pack_from: float  # with fewer operations than this, repacking weights does not save time
+    # if an image has at least this number of pixels, a 1 x 1 convolution is a product for each
+    # image
+    product_pixels: int
     conv_direct: Direct
     conv_stem: Stem
     winograd: Winograd
@@ -222,13 +236,14 @@ class Conv:
 
 @dataclass(frozen=True, eq=False)
 class Decode:
-    """flash_attn and attention_decode: few query rows."""
+    """The bodies flash_attn and attention_decode, for few query rows."""
 
     rows: int  # most query rows of all heads that share a KV head
     waves: int  # workgroups on each multiprocessor that keep the device busy
     shortest: int  # smallest length of a split
-    lanes16x2_splits: int  # splits from which workgroups of 256 invocations are faster,
-    lanes16x2_keys: int  # with at least this number of keys in each split
+    # workgroups of 256 invocations are faster with at least this number of splits
+    lanes16x2_splits: int
+    lanes16x2_keys: int  # and at least this number of keys in each split
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +257,7 @@ class AttentionTile:
     resident: int  # workgroups of the large tiles that run on a multiprocessor at the same time
     rate: float
     ends: float  # cost of beginning and ending a split, as a number of tiles
-    cache_waves: int  # waves of blocks whose keys stay in the cache
+    cache_waves: int  # how many waves of blocks have keys that stay in the cache
     alike: float  # least size of the last group of heads, as a share of the other groups
 
 
@@ -265,7 +280,7 @@ class AttentionBackward:
     bodies: tuple[str, ...]  # "128"
     room: int  # most elements of one matrix of a window
     side: int  # most queries and keys of a window
-    band_side: int  # `side` if a band hides keys
+    band_side: int  # the same as `side`, if a band hides keys
     least_tiles: int  # with fewer tiles of 128, the small tile is used
     least_side: int  # with up to this number of queries or keys, the small tile is used
     narrow_groups: int  # with fewer workgroups for a sum, its tiles have 64 columns
@@ -273,9 +288,10 @@ class AttentionBackward:
 
 @dataclass(frozen=True, eq=False)
 class AttentionProducts:
-    """Two products with attention_softmax between them."""
+    """Attention as two products with attention_softmax between them."""
 
-    gain: float  # chosen if its time is below this share of the large tile's; 0: never
+    # chosen if the predicted time is below this share of the large tile's time; 0 means never
+    gain: float
     room: int  # most bytes of the scores of a chunk
 
 
@@ -293,7 +309,8 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    transpose_lanes: int  # with more lanes on a row, columns that lie apart are transposed first
+    # if a row has more lanes than this, columns that lie apart are transposed first
+    transpose_lanes: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ def validate(
 
 # Lints that replace a compiler's message; they are dropped if the compiler reports the same fault.
 _STANDS_IN = {"PK007": "tint", "PK010": "naga", "PK011": "tint"}
-# Lints on limits that Tint's pipelines check as well; the lints report a more exact place.
+# Lints for limits that Tint's pipelines check as well; the lints report a more exact position.
 _OF_LIMITS = {"PK003", "PK004", "PK005", "PK012", "PK013"}
 _SHOWN = re.compile(r"^ *(\d+)(?: │|:\d)", re.MULTILINE)
 
@@ -103,7 +103,8 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
                     for n in errors.get((source, "naga"), ())
                     if n not in said and _same_fault(n, f)
                 ]:
-                    # Tint's place is kept: it is the operand, and naga's place is the statement.
+                    # Tint's position is kept, because Tint points at the operand, and naga at the
+                    # whole statement.
                     said[f] = replace(f, validator="naga, tint")
                     said.update(dict.fromkeys(twins))
     return [kept for f in findings if (kept := said.get(f, f)) is not None]
@@ -116,5 +117,5 @@ def _same_fault(naga: Finding, tint: Finding) -> bool:
 
 
 def _same_limit(lint: Finding, tint: Finding) -> bool:
-    """True if Tint's error on a pipeline names the number that the lint has counted."""
+    """True if Tint's error about a pipeline names the number that the lint has counted."""
     return "maximum" in tint.message and lint.message.split()[0] in re.findall(r"\d+", tint.message)

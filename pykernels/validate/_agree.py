@@ -45,7 +45,8 @@ _WORD = re.compile(r"\w+")
 def agree(
     sources: Sequence[Source], findings: Sequence[Finding], versions: Mapping[str, str]
 ) -> list[Finding]:
-    """The findings; a construct that one compiler lacks is no error if the other accepts the text.
+    """The findings, in which a construct that one compiler lacks is not an error if the other
+    compiler accepts the text.
 
     `versions` names the validators that ran. An unknown directive becomes a note, and an unknown
     construct a warning, because the text may have to run with both compilers.
@@ -118,6 +119,7 @@ def _line(source: Source, f: Finding) -> str:
 
 
 def _short(version: str) -> str:
-    """naga's major version; wgpudawn's first two numbers."""
+    """The part of a version that messages show: naga's major version, or the first two numbers of
+    wgpudawn's."""
     parts = version.split(".")
     return ".".join(parts[:2] if parts[0] == "0" else parts[:1])

@@ -16,12 +16,13 @@ from ._types import Finding, Source
 __all__ = ["TIMEOUT", "apart"]
 
 _WORKER = "pykernels.validate._pool"
-_MOST_SECONDS = 60  # time limit of a worker; Tint takes longer for some texts
+_MOST_SECONDS = 60  # seconds after which a worker is stopped; for some texts Tint would take longer
 TIMEOUT = "timeout"  # the code of a finding on a text that takes too long
 
 
 def apart(checker: Mapping[str, Any], sources: list[Source]) -> list[Finding]:
-    """Check in another process. A text that ends the process, or takes too long, gets an error."""
+    """Check texts in another process. A text that ends the process, or takes too long, gets an
+    error."""
     name = checker["name"]
     job = {"checker": dict(checker), "sources": [asdict(s) for s in sources]}
     code = ""
@@ -42,7 +43,7 @@ def apart(checker: Mapping[str, Any], sources: list[Source]) -> list[Finding]:
         why = detail = f"{name} took longer than {_MOST_SECONDS} s"
     if done is not None and done.returncode == 0:
         return [Finding(**fields) for fields in json.loads(done.stdout)]
-    if len(sources) == 1:  # this text kills the validator
+    if len(sources) == 1:  # this text alone ends the validator's process
         return [Finding(sources[0].name, 1, 1, "error", why, name, code, detail)]
     half = len(sources) // 2
     return [*apart(checker, sources[:half]), *apart(checker, sources[half:])]

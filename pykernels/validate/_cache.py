@@ -18,7 +18,7 @@ __all__ = ["Cache", "default_folder"]
 
 # The version of the entries: raise it if the same version of a validator gives new verdicts.
 _FORM = "4"
-# The most verdicts kept per validator; the oldest are dropped first.
+# The most verdicts that are kept for each validator; the oldest are dropped first.
 _MOST = 100_000
 
 
@@ -34,7 +34,7 @@ def default_folder() -> Path:
 
 
 class Cache:
-    """One file of verdicts for one validator with its version and options."""
+    """The verdicts of one validator, with its version and options, in one file."""
 
     def __init__(self, folder: Path, name: str, options: Sequence[str]) -> None:
         digest = hashlib.sha256("\0".join([_FORM, *options]).encode()).hexdigest()[:16]
@@ -55,7 +55,7 @@ class Cache:
             return None
         try:
             return [Finding(source.name, **fields) for fields in found]
-        except TypeError:  # written by another version
+        except TypeError:  # another version has written the file
             return None
 
     def put(self, source: Source, findings: Sequence[Finding]) -> None:

@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "lacking", "read_features"]
 
 _BGRA, _TIER_1, _TIER_2 = "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"
 FORMATS = (_BGRA, _TIER_1, _TIER_2)
-# Names in `enable` whose feature is not the same name with dashes.
+# For some names in `enable`, the feature; all other features have the same name with dashes.
 _OF_NAMES = {F16.word: F16.name}
 _FEATURES = {
     "bgra8unorm-storage", "clip-distances", "core-features-and-limits", "depth-clip-control",
@@ -66,7 +66,8 @@ def read_features(text: str) -> frozenset[str]:
 def lacking(sources: Sequence[Source], features: Collection[str] | None) -> list[Finding]:
     """An error for each feature that a text needs and the device lacks.
 
-    `features` are the device's features. None: the device has just those that the text enables.
+    `features` are the device's features. None means that the device has exactly the features that
+    the text enables.
     """
     found = []
     for source in sources:
@@ -93,7 +94,8 @@ def _needed(source: Source, enabled: bool) -> Iterator[tuple[str, str, int]]:
                     yield feature, f"enable {name}", m.start()
         for name in source.features:
             yield name, "this text", 0
-        if used := SUBGROUP.search(usage.code):  # naga's dialect has no directive for subgroups
+        # found by its functions, because naga's dialect has no directive for subgroups
+        if used := SUBGROUP.search(usage.code):
             yield "subgroups", used[0].rstrip("( "), used.start()
     for m in _STORAGE.finditer(usage.code):
         if feature := _of_format(m[1], m[2]):

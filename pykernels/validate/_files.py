@@ -40,7 +40,7 @@ _MOST_FUNCTIONS = 20_000
 # a Cargo.toml only.
 _LEAVE = {"node_modules", "__pycache__", "site-packages"}
 _FUNCTION = re.compile(r"\bfn\s")
-# Marks of templates, which are no WGSL; shader sources are often templates.
+# Marks of templates. Shader sources are often templates, which are not WGSL.
 _TEMPLATES = (
     ("jinja", re.compile(r"\{\{|\{%|\{\$|\{#|^[ \t]*\$\$", re.MULTILINE)),
     ("${}", re.compile(r"\$\{")),
@@ -110,9 +110,9 @@ def gather(
     """The texts of files and folders, each once, and the texts that cannot be checked.
 
     A folder stands for its ``*.wgsl`` files and ``-`` for `stdin`. Names that match a pattern of
-    `exclude` are skipped. Folders that are hidden, are links, or hold other people's files are
-    added to `left_out`. A file that cannot be read, or is too large, gets an error. ArgumentError
-    if a path does not exist.
+    `exclude` are skipped. Folders that are hidden, that are links, or that hold files of other
+    projects are skipped and added to `left_out`. A file that cannot be read, or is too large, gets
+    an error. ArgumentError if a path does not exist.
     """
     left_out = [] if left_out is None else left_out
     sources: list[Source] = []
@@ -213,7 +213,8 @@ def _matches(path: Path, patterns: Sequence[str]) -> bool:
     name = path.as_posix()
     return any(
         fnmatch.fnmatch(n, p)
-        for p in (Path(p).as_posix() for p in patterns)  # Path removes ./ and a / at the end
+        # Path removes a leading ./ and a trailing /
+        for p in (Path(p).as_posix() for p in patterns)
         for n in (name, path.name, *(f.as_posix() for f in path.parents))
     )
 
@@ -227,7 +228,7 @@ def templates(
     compiler is at a mark or inside it. Without compilers, every text with marks is a template.
     """
     errors: dict[str, dict[str, tuple[int, int]]] = {}
-    for f in findings:  # in the order of lines
+    for f in findings:  # findings are in the order of lines
         if f.severity == "error" and f.validator in _SPEAK and not f.code:
             errors.setdefault(f.source, {}).setdefault(f.validator, (f.line, f.column))
     skipped: list[Skipped] = []

@@ -1,9 +1,11 @@
-"""Lints on control flow: barriers in divergent code, and workgroup memory that is read too early.
+"""Lints for control flow: barriers in divergent code, and workgroup memory that is read before it
+is written.
 
 The walk uses statements, not types. A value counts as different between the invocations of a
 workgroup if its expression names a built-in that differs (``local_invocation_id`` and the like), or
-a variable that depends on one; values that come through a function's parameters or a pointer count
-as equal. So each finding is a mistake, but there may be others: only Tint's analysis finds all.
+a variable that depends on such a built-in; values that come through a function's parameters or a
+pointer count as equal. So each finding is a mistake, but there may be others: only Tint's analysis
+finds all.
 """
 
 from __future__ import annotations
@@ -35,16 +37,16 @@ _EQUAL = re.compile(r"\s*=(?!=)")
 _ATOMIC = re.compile(r"\batomic(Load|Add|Sub|Max|Min|And|Or|Xor)\s*\(\s*&$")
 _AND = re.compile(r"[\w)\]]\s*&$")
 _DECLARED = re.compile(r"\bvar\s*<\s*workgroup\s*>\s*$")
-_NEAR = 80  # characters in front of a name that are searched
+_NEAR = 80  # how many characters before a name are searched
 # Loops nested more deeply than this are walked once, not twice: each level doubles the work.
 _TWICE = 3
-# Uses of workgroup memory that are followed for all entry points together.
+# The most uses of workgroup memory that are followed, for all entry points together.
 _MOST_USES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Flaw:
-    code: str  # PK007 or PK008
+    code: str  # the code, PK007 or PK008
     line: int
     column: int
     message: str
@@ -54,15 +56,16 @@ class Flaw:
 class _Statement:
     """One statement: its own text, and blocks that may run after it."""
 
-    kind: str  # if, for, while, loop, switch, block, simple
+    kind: str  # one of if, for, while, loop, switch, block, simple
     at: int
-    start: int  # the index of `text`
-    text: str  # condition, header or the statement itself
+    start: int  # the index in the code at which `text` begins
+    text: str  # the condition, the header, or the statement itself
     blocks: list[list[_Statement]] = field(default_factory=list)
 
 
 def flaws(usage: Usage) -> Iterator[Flaw]:
-    """PK007 in every function, PK008 for every compute entry point; each flaw once."""
+    """Findings of PK007 in every function and of PK008 for every compute entry point, each flaw
+    once."""
     bodies: dict[str, list[_Statement]] = {}
     for name, f in usage.functions.items():
         memory, barrier = usage.touches(name)
@@ -71,7 +74,7 @@ def flaws(usage: Usage) -> Iterator[Flaw]:
                 bodies[name] = _parse(usage, *f.body)
             if barrier:
                 yield from _Divergence(usage, f).run(bodies[name])
-        except RecursionError:  # compilers refuse hundreds of nested blocks as well
+        except RecursionError:  # no findings: compilers refuse hundreds of nested blocks, too
             bodies.pop(name, None)
     uses = {name: list(_uses(usage, body)) for name, body in bodies.items()}
     yield from _first_uses(usage, uses)
@@ -152,12 +155,12 @@ class _Divergence:
     def __init__(self, usage: Usage, f: Function) -> None:
         self.usage = usage
         self.different, self.members = _different(usage, f)
-        self.changes: list[str] = []  # names that entered or left `different`
+        self.changes: list[str] = []  # names that were added to `different` or removed from it
         self.found: dict[int, tuple[str, str]] = {}
         # Why only some invocations reach the rest of the function or loop; "" if all reach it.
         self.left = ""
         self.left_loop = ""
-        self.switches = 0  # switches around this statement, inside the innermost loop
+        self.switches = 0  # the number of switches around this statement, inside the innermost loop
         self.loops = 0
 
     def run(self, body: list[_Statement]) -> Iterator[Flaw]:
@@ -169,7 +172,7 @@ class _Divergence:
         text = _UNIFORM.sub("0", text)
         if self.members and not self.members.isdisjoint(_MEMBER.findall(text)):
             return True
-        # _WORD skips members: a member with the name of a variable is a different value.
+        # _WORD skips members, because a member with the name of a variable is another value.
         return not self.different.isdisjoint(_WORD.findall(text))
 
     def change(self, name: str, differs: bool) -> None:
@@ -178,7 +181,8 @@ class _Divergence:
             self.changes.append(name)
 
     def changed(self, start: int) -> tuple[set[str], set[str]]:
-        """The names that differ now but not when `changes` had length `start`; and the reverse."""
+        """The names that differ now and did not when `changes` had length `start`, and the names of
+        which the reverse is true."""
         odd = {name for name, n in Counter(self.changes[start:]).items() if n % 2}
         return odd & self.different, odd - self.different
 
@@ -308,7 +312,7 @@ class _Use:
     kind: Literal["read", "write", "call"]
     name: str
     at: int
-    certain: bool  # True if each run of the function has this access or call
+    certain: bool  # True if every run of the function makes this access or call
 
 
 def _uses(usage: Usage, body: list[_Statement], certain: bool = True) -> Iterator[_Use]:
@@ -330,7 +334,7 @@ def _uses(usage: Usage, body: list[_Statement], certain: bool = True) -> Iterato
         # The right side of an assignment is read before the left side is written.
         yield from [*found["read"], *found["write"], *found["call"]]
         for b in s.blocks:
-            # A use in a branch is not certain: the branch may not run.
+            # A use in a branch is not certain, because the branch may not run.
             yield from list(_uses(usage, b, certain and s.kind not in ("if", "switch")))
 
 
@@ -340,7 +344,8 @@ def _first_uses(usage: Usage, uses: dict[str, list[_Use]]) -> Iterator[Flaw]:
     left = _MOST_USES
     for entry in (f.name for f in usage.functions.values() if f.compute and f.name in uses):
         done: set[str] = set()
-        called: set[tuple[str, bool]] = set()  # a second walk through a function finds nothing new
+        # skipped then, because a second walk through a function finds nothing new
+        called: set[tuple[str, bool]] = set()
         walk = [(iter(uses[entry]), True)]
         while walk and left:
             left -= 1
@@ -375,6 +380,6 @@ def _writes(usage: Usage, start: int, end: int) -> bool:
         return _ATOMIC.search(before) is None
     if _DECLARED.search(before):
         return False
-    while part := _PART.match(code, end):  # skip indices and members
+    while part := _PART.match(code, end):  # skips indices and members
         end = usage.ends[part.end() - 1] + 1 if part[1] else part.end()
     return _EQUAL.match(code, end) is not None

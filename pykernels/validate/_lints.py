@@ -37,8 +37,10 @@ CODES = {
     "PK013": "more bindings of a kind than declared",
     "PK014": "a fragment shader takes what its vertex shader does not give",
 }
-FLOW = frozenset({"PK007", "PK008"})  # walking every statement takes most of the time
-OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # rules of this project; other texts may differ
+# the lints that walk every statement, which takes most of the time
+FLOW = frozenset({"PK007", "PK008"})
+# rules of this project, which other texts need not follow
+OPINIONS = frozenset({"PK001", "PK002", "PK009"})
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
 ENABLE = re.compile(r"enable(?<!\wenable)\s+([^;]*)")
 _REQUIRES = re.compile(r"requires(?<!\wrequires)\s+([^;]*)")
@@ -77,8 +79,8 @@ class Lints:
         self.ignore = frozenset(ignore)
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
-        """The findings of all lints. If a source declares no limits, use beyond WebGPU's guaranteed
-        limits is a note."""
+        """The findings of all lints. If a source declares no limits, a use beyond WebGPU's
+        guaranteed limits is reported as a note."""
         findings = []
         for source in sources:
             silent = _suppressed(source.text)
@@ -136,8 +138,8 @@ def _found(
 
 
 def _overrides(usage: Usage) -> Iterator[_Found]:
-    """PK001 for an override that a workgroup's size or memory depends on, also through other
-    overrides; PK002 for every other override."""
+    """Findings of PK001 for overrides on which a workgroup's size or memory depends (also through
+    other overrides), and of PK002 for all other overrides."""
     values = {o.name: set(re.findall(r"[A-Za-z_]\w*", o.value)) for o in usage.overrides}
     sizes = " ".join(
         [f.attributes for f in usage.functions.values() if f.compute]
@@ -161,7 +163,7 @@ def _overrides(usage: Usage) -> Iterator[_Found]:
 
 def _half_vectors(usage: Usage) -> Iterator[_Found]:
     if _dialect(_enabled(usage)) == "tint":
-        return  # naga never sees this text
+        return  # no finding, because naga never gets this text
     for m in _BITCAST.finditer(usage.code):
         name = re.sub(r"\s", "", m[1])
         if _F16_VECTOR.fullmatch(usage.names.get(name, name)):
@@ -170,7 +172,8 @@ def _half_vectors(usage: Usage) -> Iterator[_Found]:
 
 
 def _grid(usage: Usage) -> Iterator[_Found]:
-    """PK009: a text with an unsized array, and an entry point that reads only x of the grid."""
+    """Findings of PK009: the text has an unsized array, and an entry point reads only x of the
+    grid."""
     if not any(r.kind == "storage" and _UNSIZED.fullmatch(r.type) for r in usage.resources):
         return
     for entry in usage.entry_points:
@@ -194,7 +197,8 @@ def _grid(usage: Usage) -> Iterator[_Found]:
 
 
 def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
-    """PK010 and PK011. A text that enables an extension of one compiler is in its dialect."""
+    """Findings of PK010 and PK011. A text that enables an extension of one compiler is written for
+    that compiler."""
     code = usage.code
     enabled = _enabled(usage)
     dialect = _dialect(enabled)
@@ -202,7 +206,7 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
         names = {name.strip() for name in m[1].split(",")}
         for name in sorted(names):
             if name.replace("_", "-") in features:
-                continue  # the text is known to be for one compiler
+                continue  # no finding, because the text is for one compiler only
             if name == "subgroups" or name.startswith("chromium_"):
                 yield _found(usage, "PK010", "note", m.start(), f"naga 29 has no enable {name}")
             elif name.startswith("wgpu_"):
@@ -247,12 +251,14 @@ def _for_naga_alone(usage: Usage, enabled: set[str]) -> Iterator[_Found]:
 
 
 def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
-    """PK003, PK004, PK005, PK012 and PK013, as code, severity, line, column and message.
+    """Findings of PK003, PK004, PK005, PK012 and PK013, as code, severity, line, column and
+    message.
 
-    Memory and bindings are counted for each entry point; in a text without one, all are counted.
+    Memory and bindings are counted for each entry point. In a text without entry points, all
+    declarations are counted.
     """
     found: list[_Found] = []
-    # Of entry points that reach the same declarations only the first is checked.
+    # If several entry points reach the same declarations, only the first of them is checked.
     reached = {usage.reach[item.name]: item.name for item in reversed(usage.entry_points)}
     entries = list(reversed(reached.values()))
     memory = [usage.shared(name) for name in entries] or [usage.workgroup]
@@ -266,7 +272,8 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
             if n is not None and n > limit:
                 message = f"{n} invocations along {axis}, {_DECLARED} {limit}"
                 found.append(("PK012", "error", item.line, item.column, message))
-        if len(found) == before:  # a workgroup that is too long also has too many invocations
+        # not reported twice: a workgroup that is too long also has too many invocations
+        if len(found) == before:
             what = f"invocations in a workgroup of {item.name}"
             found += _sum("PK004", what, [item], limits.max_invocations)
     used = [usage.used(name) for name in entries] or [usage.resources]
@@ -292,7 +299,7 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
 
 
 def _sum(code: str, what: str, items: Sequence[Item], limit: int) -> Iterator[_Found]:
-    """A finding at the item whose cost takes the total past the limit, and a finding for each
+    """A finding at the item with which the total cost exceeds the limit, and a finding for each
     unknown cost."""
     total, over = 0, None
     for item in items:

@@ -23,18 +23,19 @@ _OPTIONS = (
 )
 # GLSL ES 3.10 cannot query the number of a texture's levels, which clamping needs.
 _GLSL = ("--image-load-bounds-check-policy", "Unchecked")
-# A construct that a target cannot express, which is no error of the text.
+# The message for a construct that a target cannot express, which is not an error of the text.
 _BEYOND = re.compile(
     r"TEXTURE_EXTERNAL|selected version doesn't support Features|Capability Capabilities\("
     r"|^(?!.*panicked).*(?:not (?:supported|implemented)|n't supported|[Uu]nsupported)",
     re.DOTALL,
 )
-# A GLSL file has one entry point, and its suffix is the stage.
+# A GLSL file has one entry point, and its suffix names the stage.
 _STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
 _ENTRY = re.compile(
     r"@(compute|vertex|fragment)\b(?:\s*+@\w++(?:\s*+\([^()]*+\))?+)*+\s*+fn\s+(\w+)"
 )
-_CHUNK = 256  # texts per process: many, as a start is slow; below any limit on arguments
+# texts for each process: many, because a start is slow, but not more arguments than systems allow
+_CHUNK = 256
 _FAILED = "Validation failed for the following inputs:\n"
 _UNREADY = re.compile(r"the `(\w+)` (?:enable-|language )extension is not yet supported")
 _PLACE = re.compile(r"┌─ \S+?:(\d+):(\d+)")
@@ -47,7 +48,8 @@ class TranslationError(ShaderError):
 
 
 def find_naga() -> Naga | None:
-    """naga by PYKERNELS_NAGA, else the checkout's ``.tools/bin/naga``, else the naga on PATH.
+    """Find naga: the program that PYKERNELS_NAGA names, else the checkout's ``.tools/bin/naga``,
+    else naga on PATH.
 
     ArgumentError if PYKERNELS_NAGA is set and does not name a working naga.
     """
@@ -79,8 +81,8 @@ class Naga:
         self.version = done.stdout.split()[-1]
 
     def check(self, sources: Sequence[Source], targets: Sequence[Target] = ()) -> list[Finding]:
-        """The first error of each text, and a finding for each target that naga cannot translate a
-        valid text to.
+        """The first error of each text, and a finding for each target language into which naga
+        cannot translate a valid text.
 
         GLSL is left out for a text with ``enable f16``: naga cannot write f16 there. A text that
         enables a standard extension that naga recognises but does not support (``subgroups``) gets
@@ -172,8 +174,8 @@ class Naga:
     def _validate(self, folder: str, indices: range) -> dict[int, str]:
         """naga's report on each invalid text.
 
-        If a text makes naga crash, the process reports nothing on the other texts. So halves of the
-        texts are validated again, until the text is alone.
+        If a text makes naga crash, the process reports nothing about the other texts. So both
+        halves of the texts are validated again, until that text is alone.
         """
         done = self._run(folder, "--bulk-validate", *(f"{index}.wgsl" for index in indices))
         if done.returncode == 0:
@@ -192,12 +194,13 @@ class Naga:
     def _translate(
         self, folder: str, stem: str, targets: Sequence[Target], more: Sequence[str]
     ) -> dict[Target, str]:
-        """naga's report on each failed target. One process writes all targets; if it fails, each
-        target gets its own process."""
+        """naga's report for each target that failed. One process writes all targets; if it fails,
+        each target gets its own process."""
         if not targets:
             return {}
         if self._emit(folder, stem, targets, more) is None:
-            for to in targets:  # thousands of texts may be translated in this folder
+            # removed at once, because thousands of texts may be translated in this folder
+            for to in targets:
                 Path(folder, stem + _SUFFIX[to]).unlink()
             return {}
         errors: dict[Target, str | None] = {
@@ -225,7 +228,7 @@ class Naga:
 
     def _write(self, folder: str, stem: str, files: Sequence[str], *more: str) -> str | None:
         done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS, *more)
-        # naga ends with 0 when it skips an output, so look for the files.
+        # When naga skips an output it still exits with 0, so this looks for the files.
         written = [Path(folder, file) for file in files if Path(folder, file).is_file()]
         if done.returncode == 0 and len(written) == len(files):
             return None

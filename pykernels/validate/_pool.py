@@ -36,8 +36,8 @@ class Checker:
 
     name: str
     version: str
-    targets: tuple[Target, ...] = ()  # for naga
-    ignore: tuple[str, ...] = ()  # for lints
+    targets: tuple[Target, ...] = ()  # target languages, for naga
+    ignore: tuple[str, ...] = ()  # ignored codes, for lints
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class Checker:
         return (self.name, self.version, *self.targets, "", *self.ignore)
 
     def run(self, sources: Sequence[Source]) -> list[Finding]:
-        """Check in this process."""
+        """Check texts in this process."""
         if self.name == "lint":
             return Lints(self.ignore).check(sources)
         if self.name == "naga":
@@ -74,7 +74,7 @@ def check(
 def _start(
     pool: ThreadPoolExecutor, checker: Checker, sources: Sequence[Source], folder: Path | None
 ) -> tuple[Cache | None, list[Finding], list[Any]]:
-    """Cached findings, and the jobs that compute the others."""
+    """The cached findings, and the jobs that compute the other findings."""
     store = Cache(folder, checker.name, checker.options) if folder else None
     known: list[Finding] = []
     todo: list[Source] = []
@@ -84,7 +84,7 @@ def _start(
             todo.append(s)
         else:
             known += found
-    # naga-cli already runs in a separate process.
+    # naga needs no worker, because naga-cli already runs in a separate process.
     here = checker.name == "naga" or len(todo) < _FEW
     size = max(len(todo), 1) if here else _CHUNK
     run = _here if here else _elsewhere

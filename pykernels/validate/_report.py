@@ -27,11 +27,11 @@ class Report:
 
     findings: Sequence[Finding]
     skipped: Sequence[Skipped]
-    checked: int  # texts, including those that could not be checked, each with an error
-    validators: dict[str, str]  # name: version
-    texts: Mapping[str, str] = field(default_factory=dict)  # by the names of sources
-    known: int = 0  # findings of a baseline, which are left out
-    left_out: Sequence[str] = ()  # folders that were left out
+    checked: int  # the number of texts, including those that could not be checked
+    validators: dict[str, str]  # the version of each validator, by its name
+    texts: Mapping[str, str] = field(default_factory=dict)  # the texts, by the names of sources
+    known: int = 0  # the number of findings that the baseline has, and that are left out
+    left_out: Sequence[str] = ()  # folders whose files were not checked
 
     def summary(self) -> str:
         kinds = Counter(f.severity for f in self.findings)
@@ -94,7 +94,7 @@ def as_json(report: Report) -> str:
 
 
 def as_github(report: Report) -> str:
-    """Workflow commands: annotations on the lines of a pull request, and a summary."""
+    """GitHub's workflow commands: annotations on the lines of a pull request, and a summary."""
     lines = [
         f"::{_LEVELS[f.severity]} file={_property(f.source)},line={f.line},col={f.column},"
         f"title={_property(f'{f.validator} {f.code}'.strip())}::{_data(f.message)}"
@@ -108,7 +108,7 @@ def as_github(report: Report) -> str:
 
 
 def as_sarif(report: Report) -> str:
-    """SARIF 2.1.0, which GitHub's code scanning and editors read."""
+    """The findings as SARIF 2.1.0, which GitHub's code scanning and editors read."""
     rules = sorted({_rule(f) for f in report.findings})
     results = [
         {

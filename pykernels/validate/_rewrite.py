@@ -37,7 +37,7 @@ class Index:
     end: int
     line: int
     column: int
-    length: str  # an expression for the number of elements of the array
+    length: str  # an expression (WGSL) for the number of elements of the array
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Rewriting:
         return ""
 
     def free_binding(self) -> tuple[int, int]:
-        """The last group in use, and the binding after its last one."""
+        """The last group in use, and the first free binding of this group."""
         places = [(r.group, r.binding) for r in self.usage.resources]
         group, binding = max(places, default=(0, -1))
         return max(group, 0), binding + 1
@@ -122,17 +122,17 @@ class Rewriting:
         self._replaced.append((start, end, _one_line(text) + breaks))
 
     def original(self, start: int, end: int) -> str:
-        """A span of the original text, without comments, in one line."""
+        """A span of the original text without comments, as one line."""
         return " ".join(self.usage.code[start:end].split())
 
     def text(self) -> str:
-        """The text with all edits."""
+        """The text after all edits."""
         parts: list[str] = []
         at = 0
         spans = sorted(self._replaced)
         for start, end, new in spans:
             if start < at:
-                continue  # inside a span that is replaced as a whole
+                continue  # dropped, because it is inside a span that is replaced
             parts += [self._plain(at, start), new]
             at = end
         parts.append(self._plain(at, len(self._text) + 1))
@@ -185,7 +185,7 @@ class Rewriting:
 
 
 def _second(arguments: str) -> str:
-    """The text after the comma of `ELEMENT, COUNT`, "" without a comma."""
+    """The text after the comma of `ELEMENT, COUNT`; "" if there is no comma."""
     depth = 0
     for i, letter in enumerate(arguments):
         depth += (letter in "<([") - (letter in ">)]")

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 __all__ = ["Sizes", "arguments", "known"]
 
 _SIZES = re.compile(r"@workgroup_size\s*\(([^)]*)")
-_MEMBER = re.compile(r"\w+:(.+)")  # a member without attributes, which may change its size
+# a member without attributes, because attributes may change its size
+_MEMBER = re.compile(r"\w+:(.+)")
 _INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
 _ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")
 _COMMA = re.compile(r"[<>,]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# Expressions and types that are longer are not evaluated, nor integers of more than 64 bits.
+# Longer expressions and types are not evaluated, and neither are integers of more than 64 bits.
 _LONGEST = 1000
 _LARGEST = 2**63
 
@@ -32,7 +33,7 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def known(cost: Callable[[str], int], text: str) -> int | None:
-    """A cost, or None if it is unknown."""
+    """The cost, or None if it is unknown."""
     try:
         return cost(text)
     except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
@@ -82,7 +83,7 @@ class Sizes:
         """The value of a constant integer expression of literals, consts and operators."""
         waiting = self._unknown(text)
         opened: set[str] = set()
-        while waiting:  # names that a name needs are evaluated before it
+        while waiting:  # the names that a name depends on are evaluated first
             name = waiting[-1]
             more = self._unknown(self.names[name]) if name not in opened else []
             opened.add(name)
@@ -139,7 +140,8 @@ class Sizes:
 
     def _named(self, name: str) -> tuple[int, int]:
         if name not in self._layouts:
-            self._layouts[name] = None  # unknown so far, or a type that contains itself
+            # marks the size as unknown, also for a type that contains itself
+            self._layouts[name] = None
             self._layouts[name] = self._layout(self.names[name])
         found = self._layouts[name]
         if found is None:

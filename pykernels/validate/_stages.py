@@ -28,7 +28,8 @@ class Mismatch:
 
 
 def mismatches(usage: Usage) -> Iterator[Mismatch]:
-    """The first wrong input of each fragment shader that has a vertex shader in the text.
+    """For each fragment shader with a vertex shader in the same text, the first input that does not
+    fit.
 
     Two entry points belong together if each is the only one of its stage, or if their names are
     equal except for words such as ``vs``, ``frag`` and ``main``.
@@ -69,7 +70,7 @@ def _inputs(usage: Usage, f: Function) -> dict[int, str] | None:
 
 
 def _members(usage: Usage, parts: list[str]) -> dict[int, str] | None:
-    """Types by location; None if a part cannot be parsed."""
+    """The types by their locations; None if a part cannot be parsed."""
     found: dict[int, str] = {}
     known = structs(usage.code)
     for part in parts:

@@ -29,14 +29,14 @@ _FEATURES = (
     "dual-source-blending",
     "primitive-index",
     "implicit-device-synchronization",
-    # features that no text enables: `_features` reports the missing ones
+    # features without an `enable` directive; `_features` reports missing features of this kind
     *FORMATS,
     # features that exist only after `allow_experiments`
     SUBGROUP_MATRIX.name,
     "framebuffer-fetch",
 )
 _BACKEND = "WGPU_BACKEND_TYPE"
-# Tint recurses along calls: some larger texts overflow its stack, which ends the process.
+# Tint recurses along calls. Some texts larger than this overflow its stack, which ends the process.
 _MOST_HERE = 100_000
 _EXPERIMENT = re.compile(r"\benable\s[^;]*\bchromium_\w")
 _SUBGROUPS = f"{SUBGROUPS.enable} "
@@ -45,7 +45,7 @@ _WANTS_SUBGROUPS = re.compile(r"(without|requires enabling) extension 'subgroups
 _OVER_LIMITS = re.compile(r"maximum allowed|maximum per-stage limit|infringes limits")
 _HINT = re.compile(r"Did you mean ('[^'\n]*')\?")
 _CYCLE = "cyclic dependency found"
-_lock = threading.Lock()  # because the error scopes of a device are one stack
+_lock = threading.Lock()  # needed because the error scopes of a device form one stack
 
 
 def find_tint() -> Tint | None:
@@ -59,7 +59,7 @@ def find_tint() -> Tint | None:
 class Tint:
     """Tint as a validator.
 
-    Besides the text it checks each compute entry point as a pipeline on a device with WebGPU's
+    Besides the text, it checks a pipeline of each compute entry point on a device with WebGPU's
     default limits. A source that declares limits gets an error if it exceeds the default limits,
     unless it declares higher limits and uses them.
 
@@ -67,7 +67,8 @@ class Tint:
     warning and is checked with the directive added.
 
     Texts that enable Chrome's experiments (``chromium_…``) need ``allow_unsafe_apis``, a toggle of
-    the whole process. They are checked in separate processes, and all others without the toggle.
+    the whole process. These texts are checked in separate processes, and all other texts without
+    the toggle.
     """
 
     name = "tint"
@@ -79,7 +80,7 @@ class Tint:
         _null_device(os.getpid())
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
-        """All errors and warnings of each text, then of its pipelines.
+        """All errors and warnings of each text, followed by those of its pipelines.
 
         Large texts are checked in separate processes: see `check_here`.
         """
@@ -93,7 +94,7 @@ class Tint:
         return found + (apart(checker, experiments) if experiments else [])
 
     def check_here(self, sources: Sequence[Source]) -> list[Finding]:
-        """The same as `check`, in this process. A text that overflows Tint's stack ends it."""
+        """The same as `check`, but in this process, which ends if a text overflows Tint's stack."""
         with _lock:
             device = _null_device(os.getpid())
             return [finding for source in sources for finding in _check(device, source)]
@@ -157,7 +158,8 @@ def _check(device: Any, source: Source) -> Iterator[Finding]:
 def _compiled(device: Any, code: str) -> tuple[Any, Exception | None, list[Any]]:
     """A module, its error (None if it is valid), and the compiler's messages."""
     if code.lstrip().startswith("#version "):
-        code += "\n// @compute"  # else wgpudawn parses the text as GLSL, and raises
+        # without this, wgpudawn parses the text as GLSL, and raises an error
+        code += "\n// @compute"
     device.push_error_scope("validation")
     module = device.create_shader_module(code=code)
     error = device.pop_error_scope_async().sync_wait()
@@ -201,9 +203,9 @@ def _once_a_line(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings; of cycles that share a declaration only the first is kept.
+    """The findings, with only the first of several cycles that share a declaration.
 
-    Tint lists every cycle; a few functions that call each other have dozens.
+    Tint lists every cycle, and a few functions that call each other can have dozens.
     """
     seen: set[str] = set()
     for f in findings:
@@ -214,12 +216,12 @@ def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _pipelines(device: Any, source: Source, module: Any) -> Iterator[Finding]:
-    """The first error of a pipeline of each compute entry point."""
+    """The first error of the pipeline of each compute entry point."""
     usage = measure(source.text, source.overrides)
     if usage.unset(source.overrides):
-        return  # a pipeline needs values for these overrides
+        return  # skipped: a pipeline would need values for these overrides
     constants = usage.constants(source.overrides)
-    fixed = Limits()  # the limits of the null device
+    fixed = Limits()  # these are the limits of the null device
     more = source.limits and any(map(operator.gt, astuple(source.limits), astuple(fixed)))
     if more and any(over_limits(usage, fixed)):
         return

@@ -21,15 +21,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class Limits:
     """The limits that a shader declares as its needs; the defaults are those WebGPU guarantees."""
 
-    max_workgroup_storage: int = 16384  # bytes
-    max_invocations: int = 256  # per workgroup
-    max_storage_buffers: int = 8  # per stage
-    max_size_x: int = 256  # of a workgroup
+    max_workgroup_storage: int = 16384  # bytes of workgroup memory
+    max_invocations: int = 256  # invocations of a workgroup
+    max_storage_buffers: int = 8  # storage buffers of a shader stage
+    max_size_x: int = 256  # invocations of a workgroup along x
     max_size_y: int = 256
     max_size_z: int = 64
     max_bind_groups: int = 4
-    max_bindings: int = 1000  # per bind group: the binding numbers are below it
-    max_uniform_buffers: int = 12  # per stage
+    max_bindings: int = 1000  # bindings of a bind group; binding numbers are below this number
+    max_uniform_buffers: int = 12  # uniform buffers of a shader stage
     max_textures: int = 16
     max_samplers: int = 16
     max_storage_textures: int = 4
@@ -39,7 +39,8 @@ class Limits:
 class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
-    Without ``limits``, use beyond the guaranteed limits is a note. ``features`` are features that
+    Without ``limits``, a use beyond the guaranteed limits is reported as a note. ``features`` are
+    features that
     the compiler must enable: with ``subgroups``, Tint gets ``enable subgroups;`` in front.
     ``overrides`` are pairs of a name, or the number of an ``@id``, and a value ("64", "true"), for
     pipelines and translations; names that do not occur in the text are ignored.
@@ -54,16 +55,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Finding:
-    """One complaint about a source; ``line`` and ``column`` count from 1 (1, 1 if unknown)."""
+    """One finding about a source; ``line`` and ``column`` count from 1 (both are 1 if unknown)."""
 
     source: str
     line: int
     column: int
     severity: Severity
-    message: str  # one line
+    message: str  # a message of one line
     validator: str  # "naga", "tint", "naga, tint" if both report it, "lint", "features", or "file"
     code: str = ""  # a lint ("PK001"), a failed translation ("translate-msl"), "timeout", "lacks"
-    detail: str = ""  # everything that the validator said
+    detail: str = ""  # the whole output of the validator
 
     def __str__(self) -> str:
         label = f"{self.validator} {self.code}".rstrip()
@@ -71,8 +72,8 @@ class Finding:
         return printable(f"{where}: {self.severity}: {self.message} [{label}]")
 
 
-# For each validator, the feature of matrix units in the other compiler's dialect. The validator
-# cannot check texts with that feature.
+# For each validator, the other compiler's name for the feature of matrix units. The validator
+# cannot check texts that use this name.
 _UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 

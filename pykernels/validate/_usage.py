@@ -1,7 +1,7 @@
 """Finds what a WGSL text uses, from its module-scope declarations and the words of its functions.
 
 All functions here take linear time for any text, because programs or attackers may write shaders.
-So a pattern that may fail does not search beyond the declaration.
+So no pattern searches beyond the end of a declaration.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 from ._sizes import Sizes, arguments, known
 
-# `const(?<!\wconst)` matches the same as `\bconst`, several times faster: `re` searches directly
-# for the plain letters at the start of a pattern.
+# `const(?<!\wconst)` matches the same as `\bconst`, but several times faster, because `re` searches
+# directly for plain letters at the start of a pattern.
 _CONST = re.compile(r"const(?<!\wconst)\s+(\w+)([^;]*)")
 _ALIAS = re.compile(r"alias(?<!\walias)\s+(\w+)([^;]*)")
 _OVERRIDE = re.compile(r"override(?<!\woverride)\s+(\w+)([^;]*)")
@@ -53,7 +53,7 @@ class Item:
     cost: int | None
     line: int
     column: int
-    waits: str = ""  # the override without a value that keeps the cost unknown
+    waits: str = ""  # the override without a value because of which the cost is unknown
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Function:
 
     name: str
     attributes: str
-    at: int  # index of the attributes
+    at: int  # the index of the attributes in the code
     params: tuple[int, int]
-    body: tuple[int, int]  # inside the braces
+    body: tuple[int, int]  # the span inside the braces
 
     @property
     def compute(self) -> bool:
@@ -100,7 +100,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Usage:
-    """Costs of a text: bytes of each workgroup variable, invocations of each entry point."""
+    """What a text uses: the bytes of each workgroup variable, the invocations of each entry point,
+    and more."""
 
     code: str  # the text with its comments blanked
     ends: array[int]  # for each opening bracket, the index of its closing bracket
@@ -114,13 +115,13 @@ class Usage:
     functions: Mapping[str, Function]
 
     def constants(self, given: Iterable[tuple[str, str]]) -> dict[str, float]:
-        """The given values of the text's overrides, by their keys."""
+        """The values that are given for the text's overrides, by the overrides' keys."""
         values = dict(given)
         found = {o.key: values.get(o.name, values.get(o.key)) for o in self.overrides}
         return {key: number(value) for key, value in found.items() if value is not None}
 
     def unset(self, given: Iterable[tuple[str, str]] = ()) -> list[Override]:
-        """The overrides without a value, neither in the text nor given."""
+        """The overrides that have no value in the text and get none."""
         constants = self.constants(given)
         return [o for o in self.overrides if not o.value and o.key not in constants]
 
@@ -158,14 +159,14 @@ class Usage:
         return _picked(self.workgroup, self.reach[entry])
 
     def touches(self, function: str) -> tuple[bool, bool]:
-        """Whether a function, or a function that it calls, uses workgroup memory; and whether it
-        uses a barrier."""
+        """True if a function uses workgroup memory, and True if it uses a barrier; functions that
+        it calls count, too."""
         mask = self.reach[function]
         return bool(mask & ((1 << len(self.workgroup)) - 1)), bool(
             mask >> (len(self.workgroup) + len(self.resources))
         )
 
-    # Usage hashes by identity: it is made once per text.
+    # Usage is hashed by identity, because it is made once for each text.
     __hash__ = object.__hash__
 
 
@@ -184,7 +185,7 @@ def _reach(usage: Usage) -> Mapping[str, int]:
         words = {*_WORD.findall(usage.code, *f.body), *_WORD.findall(usage.code, *f.params)}
         found[f.name] = functools.reduce(operator.or_, (bits[w] for w in words if w in bits), 0)
         calls[f.name] = [w for w in words if w in usage.functions]
-    # Callees before callers; WGSL has no recursion.
+    # The functions in an order in which callees come before callers; WGSL has no recursion.
     done: set[str] = set()
     for first in usage.functions:
         waiting = [(first, iter(calls[first]))] if first not in done else []

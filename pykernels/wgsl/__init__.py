@@ -1,2 +1,2 @@
-"""Writes the head of a WGSL text, by pure Python code, for the build and at run time; reads the
-rows of operations and the installed texts."""
+"""Writes the head of a WGSL text in pure Python, for the build and at run time. Also reads the rows
+of operations and the installed texts."""

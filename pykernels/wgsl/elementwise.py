@@ -14,7 +14,7 @@ __all__ = ["Array", "Op", "Reference", "wide"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Reference: TypeAlias = Callable[..., Array]
-_TINY = 2.0**-126  # results below it may be flushed to zero
+_TINY = 2.0**-126  # results below this may be flushed to zero
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,15 @@ class Op:
     each input that is not a condition. `domain` is the range from which tests draw these inputs.
     `special` has inputs with their required results. `ulp` is the largest error in ULP of f32
     inside the domain, on every driver, before a result is rounded to a smaller dtype.
-    `operations` counts one element. `texts` has its WGSL for each class of dtypes, which calls
-    `helpers`; `gradients` is `gradient` in the language of expressions, for each input.
+    `operations` is the number of operations for one element. `texts` has its WGSL for each class of
+    dtypes, which calls `helpers`; `gradients` is `gradient` in the language of expressions, for
+    each input.
     """
 
     name: str
     inputs: tuple[str, ...]
     conditions: tuple[str, ...]  # the inputs that are always bool
-    dtypes: tuple[DTypeName, ...]  # of the other inputs
+    dtypes: tuple[DTypeName, ...]  # dtypes of the other inputs
     output: Literal["same", "bool"]
     params: Mapping[str, float]  # numbers of a call, with their defaults
     aliases: tuple[str, ...]
@@ -43,7 +44,7 @@ class Op:
     ulp: float
     special: tuple[tuple[float, ...], ...]
     operations: int
-    public: bool  # True: a kernel, not only a part of epilogues
+    public: bool  # True if the operation is a kernel, and not only a part of epilogues
     texts: Mapping[str, str]
     helpers: tuple[str, ...]
     gradients: Mapping[str, str]
@@ -59,5 +60,5 @@ class Op:
 
 
 def wide(x: Array) -> Array:
-    """Floats as float64; integers as they are, so that they wrap."""
+    """Floats as float64; integers stay unchanged, so that they wrap."""
     return x.astype(np.float64) if x.dtype.kind == "f" else x

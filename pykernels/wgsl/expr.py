@@ -23,7 +23,7 @@ _NODES = (
 
 
 class ExprError(ValueError):
-    """An expression that a spec may not contain."""
+    """A spec contains an expression that is not allowed."""
 
 
 def check(

@@ -1,8 +1,8 @@
 """The head of a variant: everything that depends on how tensors are bound and stored.
 
-It needs nothing but the standard library; codegen makes the shipped texts with it.
+It needs only the standard library; codegen makes the shipped texts with it.
 
-Params and bindings are written here only. The body sees named constants, `p` (Params), and per
+Only this module writes Params and bindings. The body sees named constants, `p` (Params), and per
 tensor `x_load(i)`, `dst_store(i, v)` and, by the index space, `x_index(i)` (nd), `x_row(r)` and
 `x_at(row, c)` (rows), or `x_batch(b)` and `x_at(batch, r, c)` (tiles). A tensor with named axes has
 their steps in Params: `p.x_hs` for the axis h. Tensors of any
@@ -45,7 +45,8 @@ _MATRIX_FEATURES = {
     "cooperative_matrix": (COOPERATIVE_MATRIX.name, SUBGROUPS.name),
 }
 _MATRIX_LINES = {
-    # Tint cannot prove that no subgroup diverges at a matrix operation; the texts ensure it.
+    # Tint cannot prove that no subgroup diverges at a matrix operation, but the texts make sure of
+    # it.
     "subgroup_matrix": (
         SUBGROUP_MATRIX.enable,
         "diagnostic(off, chromium.subgroup_matrix_uniformity);",
@@ -54,8 +55,8 @@ _MATRIX_LINES = {
 }
 
 
-# Each bit of a wrong number has its own word, whose higher bits are the position, counted down. So
-# the maximum is the bit of the first position, whatever the order of the invocations.
+# Each bit of a wrong number has its own word. The higher bits of the word are the position, counted
+# down, so the maximum over all invocations has the bit of the first position.
 _FAULT = f"""\
 fn fault_started(first: bool) {{
   if (first & (p.fault_slot != 0u)) {{ atomicAdd(&faults_mem[{STARTED}], 1u); }}
@@ -78,7 +79,7 @@ class ElementType:
     """The type of a tensor in its binding, and the type that the body computes with."""
 
     storage: str
-    value: str  # "" for a tensor bound as words
+    value: str  # the vector width, "" for a tensor that is bound as words
     size: int
 
 
@@ -133,7 +134,7 @@ def features(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
 
 
 def modes(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
-    """The binding modes of a variant: which of its windows may lie in one buffer."""
+    """The binding modes of a variant, which say which of its windows may lie in one buffer."""
     tensors = present(spec, axes)
     names = {t.name: t for t in tensors}
     out = ["read"]
@@ -151,7 +152,7 @@ def _alike(a: ElementType, b: ElementType) -> bool:
 
 
 def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and WGSL type of each member of Params, in order."""
+    """The name and WGSL type of each member of Params, in order."""
     out = [("groups", "u32")]
     levels: list[str] = []
     if spec.iterate != "none":
@@ -184,7 +185,7 @@ def _members(declared: Sequence[Param]) -> list[tuple[str, str]]:
 
 
 def head(spec: Interface, axes: Mapping[str, Any], mode: str) -> str:
-    """The text in front of the body, for one binding mode."""
+    """The text that precedes the body, for one binding mode."""
     tensors = present(spec, axes)
     lines = [F16.enable] if F16.name in features(spec, axes) else []
     lines += _MATRIX_LINES.get(spec.dialect(axes), ())
@@ -225,7 +226,7 @@ def _bindings(
     number = 0
     for t in tensors:
         if mode == "merged" and t.role == "in" and _alias_of(tensors, t.name):
-            continue  # read through the output's binding
+            continue  # this input is read through the output's binding
         write = t.role == "out" or (mode == "rw" and not t.readonly)
         access = "read_write" if write else "read"
         storage = element(spec, t, axes).storage
@@ -306,7 +307,8 @@ def _bool_access(t: TensorSpec, kind: ElementType, word: str) -> list[str]:
 
 
 def _index_function(name: str, tensor: str, levels: int) -> list[str]:
-    """Index of a tensor's element from a linear index, by dividing off one level at a time."""
+    """The index of a tensor's element from a linear index, which is divided by one level after the
+    other."""
     lines = [f"fn {name}(i: u32) -> u32 {{", "  var r = i;", f"  var o = p.{tensor}_off;"]
     for k in range(levels - 1):
         lines.append(f"  if (p.levels == {k + 1}u) {{ return o + r * p.{tensor}_s{k}; }}")

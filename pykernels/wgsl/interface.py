@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["CONFIG", "DIALECTS", "Axis", "Interface", "Param", "TensorSpec", "Value"]
 
 Value = str | int | bool
-CONFIG = "CFG"  # the name of a variant's configuration in templates and expressions
+CONFIG = "CFG"  # templates and expressions call a variant's configuration by this name
 # How texts use matrix units: in the syntax of Tint or of naga, or emulated for tests on devices
 # without matrix units. `kernels/lib/mma/` has the same macros for each.
 DIALECTS = ("subgroup_matrix", "cooperative_matrix", "emulated")
@@ -18,15 +18,15 @@ DIALECTS = ("subgroup_matrix", "cooperative_matrix", "emulated")
 
 @dataclass(frozen=True)
 class Axis:
-    """A choice that is made when a text is rendered."""
+    """An axis: a choice that is made when a text is rendered."""
 
     name: str
     values: tuple[Value, ...]
-    pick: str = ""  # "" when the plan gives it
+    pick: str = ""  # the expression that picks the value; "" if the plan gives it
     line: int = 1
-    configs: bool = False  # its values are the names of the configurations
-    ops: bool = False  # its values are the names of operations
-    mma: bool = False  # its values are the dialects of matrix units
+    configs: bool = False  # True if the values are the names of the configurations
+    ops: bool = False  # True if the values are the names of operations
+    mma: bool = False  # True if the values are the dialects of matrix units
 
     @property
     def type(self) -> str:
@@ -40,11 +40,11 @@ class TensorSpec:
     name: str
     role: str  # in | out
     dtype: str  # an axis, a short dtype name, or "*"
-    dtypes: tuple[str, ...]  # public names that are accepted
+    dtypes: tuple[str, ...]  # public names of the dtypes that are accepted
     same: str = ""  # tensors with the same word have one dtype
     doc: str = ""
     vec: str = ""
-    bind: str = ""  # expression over axes: the element type of the bound array
+    bind: str = ""  # an expression of axes: the element type of the bound array
     when: str = ""
     optional: bool = False
     readonly: bool = False
@@ -54,9 +54,10 @@ class TensorSpec:
     like: str = ""
     broadcast: str = ""
     index: bool = True
-    over: str = ""  # expression: the view that the index space uses, if not the tensor itself
-    expand: str = ""  # the tensor to whose shape this one repeats, by numpy's rule
-    axes: tuple[str, ...] = ()  # the names of its axes, one letter each
+    # an expression for the view that the index space uses, if it is not the tensor itself
+    over: str = ""
+    expand: str = ""  # the tensor to whose shape this tensor repeats, by numpy's rule
+    axes: tuple[str, ...] = ()  # the names of the tensor's axes, one letter each
     steps: tuple[str, ...] = ()  # tensors whose steps are members of Params
     line: int = 1  # where the spec declares it
 
@@ -71,37 +72,40 @@ class Param:
 
     name: str
     type: str
-    value: str = ""  # expression; "" with arg False: the plan gives it
+    value: str = ""  # an expression for the value; "" with arg False means that the plan gives it
     default: float | int | bool | None = None
-    arg: bool = False  # a scalar argument of the call
-    of: str = ""  # for bits: the tensor or dtype that gives the bit pattern
-    when: str = ""  # expression over axes; these params are the last, so no other param moves
+    arg: bool = False  # True for a scalar argument of the call
+    of: str = ""  # for kinds of bits, the tensor or dtype that decides the bit pattern
+    # an expression of axes: True if the param exists; such params are the last, so no other param
+    # moves
+    when: str = ""
     doc: str = ""
-    line: int = 1  # where the spec declares it
-    member: str = ""  # its member of Params, if the name in the call is another
-    fixed: bool = False  # always the default: not an argument of the call
+    line: int = 1  # the line on which the spec declares it
+    member: str = ""  # the member of Params, if its name differs from the name in the call
+    fixed: bool = False  # True if it always has its default and is not an argument of the call
 
     @property
     def fields(self) -> list[str]:
-        """Its members of Params."""
+        """The members of Params that hold this number."""
         name = self.member or self.name
         return [f"{name}_lo", f"{name}_hi"] if self.type == "bits" else [name]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """All that a head depends on, besides the values of the axes and the binding mode."""
+    """Everything that a head depends on, apart from the values of the axes and the binding mode."""
 
     name: str
     axes: tuple[Axis, ...] = ()
     tensors: tuple[TensorSpec, ...]
     params: tuple[Param, ...] = ()
     iterate: str = "none"
-    subgroups: str = ""  # expression over axes: True if subgroup operations are used
-    faults: bool = False  # each launch has a slot to report wrong numbers
+    subgroups: str = ""  # an expression of axes: True if subgroup operations are used
+    faults: bool = False  # True if each launch has a slot to report wrong numbers
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
-    fragments: str = ""  # expression over axes: the element type of matrix units' operands
-    levels: str = ""  # the axis with the number of levels of the index space, if that may be fewer
+    fragments: str = ""  # an expression of axes: the element type of matrix units' operands
+    # the axis that gives the number of levels of the index space, if it may be smaller
+    levels: str = ""
 
     def dialect(self, axes: Mapping[str, Any]) -> str:
         """The dialect in which a variant uses matrix units, "" if it uses none."""

@@ -1,5 +1,5 @@
-"""Operations as WGSL: texts in which V, U, I and B stand for the types of a value, its bits and
-conditions, so that one text serves every dtype of a class and vectors of any length."""
+"""Operations as WGSL texts. V, U, I and B stand for the types of a value, of its bits and of
+conditions, so one text serves every dtype of a class and vectors of any length."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `wgsl/BODY.json` has three tables: the distinct lines of all texts of a body; its pieces (heads and
 bodies, each once), as ranges of those lines; and for each text its two pieces and its features.
-A text is put together when it is asked for.
+A text is put together when it is needed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Texts(Mapping[str, Text]):
         return self._piece(self._texts[key].split()[1])
 
     def subset(self, keys: Collection[str]) -> tuple[list[str], list[str], dict[str, str]]:
-        """Lines, pieces and texts ("HEAD BODY") of these keys alone, numbered anew."""
+        """The lines, pieces and texts ("HEAD BODY") of these keys only, with new numbers."""
         pairs = {key: self._texts[key].split()[:2] for key in keys}
         numbers = sorted({int(n) for pair in pairs.values() for n in pair})
         spans = {n: [_span(s) for s in self._pieces[n].split()] for n in numbers}
@@ -110,7 +110,7 @@ _made: weakref.WeakValueDictionary[str, Made] = weakref.WeakValueDictionary()
 
 def add_texts(body: str, texts: Made) -> Made:
     """Register the texts of a body made at run time, unless the body is registered. The entry
-    lasts as long as somebody holds the returned object."""
+    exists as long as the returned object is referenced."""
     return _made.setdefault(body, texts)
 
 
@@ -175,7 +175,7 @@ def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
 
 
 def output_dtypes(kernel: Mapping[str, Any]) -> str:
-    """The dtypes of the output of an entry of the manifest, as text for people."""
+    """The dtypes of the output of a manifest entry, as text for people."""
     outputs = [accepted(tuple(t["dtypes"])) for t in kernel["tensors"] if t["role"] == "out"]
     most = max(outputs, key=len)
     return "any" if len(most) > 8 else ", ".join(most)

@@ -1,4 +1,4 @@
-"""Errors that a kernel finds on the device, and the page of words in which it reports them.
+"""The errors that a kernel finds on the device, and the page of words to which it writes them.
 
 A page is a buffer of zeros that launches share. Its words are the number of all faults and the
 number of started launches, and from `HEAD` on a slot for each launch: the number of its faults and
@@ -61,7 +61,7 @@ class Watch:
         return replace(self, step=step, first=first, sizes=sizes, whole=whole)
 
     def number(self, own: int) -> int:
-        """An element of `space`, by its number within the step."""
+        """The indices of an element of `space`, from its number within the step."""
         if not self.whole:
             return own
         at = _position(own, self.sizes)
@@ -71,7 +71,7 @@ class Watch:
         return found
 
     def position(self, number: int) -> tuple[int, ...]:
-        """The index of the argument's element that is repeated at element `number` of `space`."""
+        """The indices of the argument's element that stands at element `number` of `space`."""
         at = _position(number, self.space)[len(self.space) - len(self.shape) :]
         return tuple([i % n for i, n in zip(at, self.shape, strict=True)])
 

@@ -1,5 +1,6 @@
-"""Fewer and larger steps: batch norms and other factors by channel go into the weights in front of
-them, chains of elementwise operations into one expression, activations into epilogues."""
+"""Makes fewer and larger nodes. Batch norms and other factors by channel are merged into the
+weights of the node before them, a chain of elementwise operations becomes one expression, and
+activations become epilogues."""
 
 from __future__ import annotations
 

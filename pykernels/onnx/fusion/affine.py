@@ -1,4 +1,4 @@
-"""Factors and summands by channel, which go into the weights in front of them."""
+"""Merges factors and summands by channel into the weights of the node before them."""
 
 from __future__ import annotations
 
@@ -58,12 +58,13 @@ class Weights:
         return 1 - len(self.graph.shapes[node.outputs[0]])
 
     def _after(self, node: Node) -> Node | None:
-        """The only node that uses the result."""
+        """The only node that uses the result; None if there are several."""
         name = node.outputs[0]
         return self.users.get(name) if self.uses[name] == 1 else None
 
     def _parameters(self, node: Node) -> tuple[Array, Array]:
-        """Weights and bias in float64; for a batch norm, its factors and summands."""
+        """The weights and the bias of a node in float64; for a batch norm, its factors and
+        summands."""
         given = [self.graph.constants[n].astype(np.float64) for n in node.inputs[1:] if n]
         if node.op == "BatchNormalization":
             scale, bias, mean, variance = given
@@ -73,7 +74,8 @@ class Weights:
         return given[0], given[1] if len(given) > 1 else np.zeros(channels)
 
     def _affine(self, node: Node, source: str, axis: int) -> tuple[Array, Array] | None:
-        """The node as factors and summands by channel; None if it is anything else."""
+        """The factors and summands by channel that a node stands for; None if the node does
+        anything else."""
         graph = self.graph
         if node.op == "BatchNormalization":
             same = axis == 1 - len(graph.shapes[source]) and node.inputs[0] == source
@@ -103,7 +105,8 @@ class Weights:
             factors = scale[:, None]
         elif node.op == "Conv":
             factors = scale.reshape(-1, *[1] * (weight.ndim - 1))
-        elif node.op == "ConvTranspose":  # (C, O / groups, ...): a factor per group
+        elif node.op == "ConvTranspose":
+            # weights are (C, O / groups, ...), so factors are sorted by groups
             groups = node.attributes.get("group", 1)
             by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
             factors = by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))

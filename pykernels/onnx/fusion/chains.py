@@ -9,7 +9,7 @@ from ..operators.expressions import TENSORS, expression, is_elementwise, scalar
 
 __all__ = ["as_expression", "is_part", "join"]
 
-LONGEST = 600  # characters of an expression
+LONGEST = 600  # most characters of an expression
 
 
 def is_part(graph: Graph, node: Node) -> bool:
@@ -17,7 +17,7 @@ def is_part(graph: Graph, node: Node) -> bool:
 
 
 def as_expression(graph: Graph, node: Node) -> Node:
-    """The node as an expression over the tensors x0, x1 and so on."""
+    """The node as an expression of the tensors x0, x1 and so on."""
     tensors: list[str] = []
     texts: list[str] = []
     for name in node.inputs:
@@ -32,8 +32,9 @@ def as_expression(graph: Graph, node: Node) -> Node:
 
 def join(graph: Graph) -> list[Node]:
     """Join an expression into the expression that reads it, if nothing else reads its result."""
-    uses = graph.uses()  # number of nodes that read a value, plus one for an output
-    made: dict[str, Node] = {}  # expressions by their results
+    # for each value, the number of nodes that read it, plus one if it is an output
+    uses = graph.uses()
+    made: dict[str, Node] = {}  # the expression nodes, by the names of their results
     gone: set[str] = set()
     nodes: list[Node] = []
     for node in graph.nodes:

@@ -11,15 +11,16 @@ __all__ = ["add_epilogues"]
 
 
 def add_epilogues(graph: Graph) -> list[Node]:
-    """The nodes, with factors of operands and results, summands and activations as parts of
-    products."""
+    """The nodes, in which products have absorbed factors of operands and results, summands and
+    activations."""
     uses = graph.uses()
     made: dict[str, Node] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         before = _extended(graph, node, made, uses)
         if before is not None:
-            # At the place of this node, as its addend may be computed after the product.
+            # The product moves to the place of this node, because the summand may be computed after
+            # the product.
             nodes.remove(before)
             node = _merged(graph, before, node)
         elif node.op == "MatMul":

@@ -23,7 +23,8 @@ _NAMES: dict[str, Any] = {
 # The activations that products have as epilogues.
 _ACTIVATIONS = {"relu": "relu(x0)", "silu": "x0 * sigmoid(x0)", "gelu": "gelu(x0)",
                 "gelu_tanh": "gelu_tanh(x0)"}  # fmt: skip
-# Points where activations bend, and far points, because a bound may lie anywhere.
+# Points at which expressions are compared: near the bends of activations, and far away, because an
+# activation may have a bound anywhere.
 _FAR = 2.0 ** np.arange(3.125, 128)
 _POINTS = np.concatenate([-_FAR[::-1], np.linspace(-8, 8, 513), _FAR])
 
@@ -52,11 +53,13 @@ def factor(text: str) -> float | None:
 
 
 def _values(text: str) -> Array | None:
-    """The values at _POINTS; None for names or operators that no activation has."""
+    """The values of an expression at _POINTS; None if it has names or operators that no activation
+    has."""
     try:
         with np.errstate(all="ignore"):
             found = eval(text, {"__builtins__": {}}, {**_NAMES, "x0": _POINTS})
-    except (NameError, ValueError, TypeError):  # operators of truth values and shifts
+    except (NameError, ValueError, TypeError):
+        # the expression has operators of truth values, or shifts
         return None
     return np.broadcast_to(np.asarray(found, np.float64), _POINTS.shape)
 
@@ -91,7 +94,7 @@ def join_layer_norms(graph: Graph) -> list[Node]:
             last = after
         gone |= {id(n) for n in inner} - {id(last)}
         attributes = {"axis": -1, "epsilon": eps}
-        # At the place of the last part, all inputs have been computed.
+        # The new node stands at the place of the last part, where all inputs have been computed.
         found[id(last)] = Node("LayerNormalization", [x, *vectors], last.outputs, attributes)
     return [found.get(id(n), n) for n in graph.nodes if id(n) not in gone]
 
@@ -99,7 +102,7 @@ def join_layer_norms(graph: Graph) -> list[Node]:
 def _parts(
     graph: Graph, made: dict[str, Node], uses: dict[str, int], node: Node
 ) -> tuple[str, float, list[Node]] | None:
-    """The tensor that a division normalises, eps, and the nodes in front of that division."""
+    """The tensor that a division normalises, eps, and the nodes before that division."""
     inner: list[Node] = []
 
     def before(name: str, *ops: str, count: int = 1) -> Node | None:

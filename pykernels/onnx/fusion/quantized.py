@@ -18,14 +18,15 @@ class _Bytes(NamedTuple):
 
     value: str
     scale: str
-    zero: str  # "" if there is none
-    axis: int | None  # of scales, None for one scale
+    zero: str  # the name of the zero point, "" if there is none
+    axis: int | None  # the axis of the scales, None if there is one scale
 
 
 def join_products(graph: Graph) -> list[Node]:
-    """The nodes with QLinearConv, QLinearMatMul and QGemm in the place of a Conv, MatMul or Gemm of
-    dequantised bytes whose result is quantised, if a bias has the product of the other scales as
-    its scale. A Relu is removed, too, if the limits of the bytes have its effect."""
+    """The nodes, in which QLinearConv, QLinearMatMul or QGemm replaces a Conv, MatMul or Gemm that
+    stands between dequantised bytes and a quantised result. The scale of a bias must be the product
+    of the two operands' scales. A Relu is removed, too, if the limits of the bytes have its
+    effect."""
     made = {o: n for n in graph.nodes for o in n.outputs if o}
     uses = graph.uses()
     found: dict[int, Node] = {}
@@ -62,7 +63,7 @@ def _block(node: Node) -> bool:
 
 
 def _contains_relu(graph: Graph, node: Node) -> bool:
-    """True if the smallest integer of the type stands for 0, so a Relu changes nothing."""
+    """True if the smallest integer of the type means 0, so that a Relu changes nothing."""
     low = np.iinfo(graph.dtypes[node.outputs[0]]).min
     if len(node.inputs) < 3 or not node.inputs[2]:
         return low == 0
@@ -83,7 +84,8 @@ def _dequantized(graph: Graph, made: dict[str, Node], name: str) -> _Bytes | Non
 
 
 def _product(graph: Graph, made: dict[str, Node], inner: Node, last: Node) -> Node | None:
-    """The product of integers in the place of inner, with last's scale and zero point."""
+    """The product of integers that replaces the node `inner`, with the scale and zero point of
+    `last`."""
     if inner.op not in ("Conv", "MatMul", "Gemm"):
         return None
     a, b = (_dequantized(graph, made, n) for n in inner.inputs[:2])
@@ -124,7 +126,8 @@ def _has_one_scale(graph: Graph, last: Node) -> bool:
 
 
 def _fits(graph: Graph, a: _Bytes, b: _Bytes, bias: _Bytes) -> bool:
-    """True if a bias is of integers in units of the product, without a zero point."""
+    """True if a bias consists of integers without a zero point, and if its scale is the product of
+    the two operands' scales."""
     rows: list[Array] = []
     for name in (a.scale, b.scale, bias.scale):
         if name not in graph.constants:
@@ -139,7 +142,7 @@ def _fits(graph: Graph, a: _Bytes, b: _Bytes, bias: _Bytes) -> bool:
 
 
 def _no_zero(graph: Graph, like: str) -> str:
-    """A zero point of 0 with the dtype of a value."""
+    """The name of a zero point of 0 that has the dtype of a value."""
     dtype = graph.dtypes[like]
     name = f"zero point/{dtype.name}"
     graph.constants[name] = np.zeros((), dtype)

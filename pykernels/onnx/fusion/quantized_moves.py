@@ -1,5 +1,5 @@
-"""Dequantised values that are only moved: the bytes are moved in their place, so that products find
-the bytes of their operands, and quantised results, beside them."""
+"""Moves bytes in place of the dequantised values, if the values are only moved. A product then has
+the bytes of its operands directly before it, and the quantised result directly behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..graph import Graph, Node
 
 __all__ = ["move_bytes"]
 
-# Their first input is moved; other inputs are sizes, axes and indices.
+# Operations that move their first input; other inputs are sizes, axes and indices.
 _MOVES = frozenset((
     "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Expand", "Gather",
 ))  # fmt: skip
@@ -19,8 +19,9 @@ _BYTES = ("int8", "uint8")
 
 
 def move_bytes(graph: Graph) -> list[Node]:
-    """The nodes with each movement before the DequantizeLinear in front of it, or behind the
-    QuantizeLinear that follows it; a value that is quantised as it was before needs neither."""
+    """The nodes, in which each movement has changed places with the DequantizeLinear before it, or
+    with the QuantizeLinear behind it. Both are dropped for a value that is quantised again with the
+    same numbers."""
     nodes = _behind(graph, _before(graph, graph.nodes))
     return _without_round_trips(graph, nodes)
 
@@ -41,8 +42,8 @@ def _named(graph: Graph, name: str, shape: tuple[int, ...], like: str) -> str:
 
 
 def _before(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """A movement of a dequantised value as the dequantised movement. The other uses of the value
-    stay."""
+    """Replace the movement of a dequantised value by a movement of its bytes that is dequantised
+    afterwards. Other uses of the value stay."""
     made: dict[str, Node] = {}
     found: list[Node] = []
     for node in nodes:
@@ -67,7 +68,7 @@ def _before(graph: Graph, nodes: list[Node]) -> list[Node]:
 
 
 def _moved_constant(graph: Graph, node: Node, first: Node) -> list[Node]:
-    """The dequantised movement of constant bytes."""
+    """The movement of constant bytes, dequantised afterwards."""
     array, out = graph.constants[first.inputs[0]], node.outputs[0]
     if node.op == "Transpose":
         array = np.transpose(array, node.attributes.get("perm"))
@@ -79,7 +80,8 @@ def _moved_constant(graph: Graph, node: Node, first: Node) -> list[Node]:
 
 
 def _behind(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """A quantised movement as the movement of the quantised value, if nothing else uses it."""
+    """Replace a movement whose result is quantised by a movement of the quantised value, if nothing
+    else uses the result."""
     found = list(nodes)
     for node in [n for n in nodes if _per_tensor(graph, n, "QuantizeLinear")]:
         at = next(i for i, n in enumerate(found) if n is node)
@@ -113,7 +115,8 @@ def _behind(graph: Graph, nodes: list[Node]) -> list[Node]:
 
 
 def _without_round_trips(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """Without a QuantizeLinear that has the numbers of the DequantizeLinear in front of it."""
+    """The nodes without each QuantizeLinear that has the same scale and zero point as the
+    DequantizeLinear before it."""
     made = {o: n for n in nodes for o in n.outputs if o}
     same: dict[str, str] = {}
     kept: list[Node] = []
@@ -137,7 +140,7 @@ def _without_round_trips(graph: Graph, nodes: list[Node]) -> list[Node]:
 
 
 def _numbers(graph: Graph, node: Node) -> tuple[float | None, float | None]:
-    """The scale and the zero point, None for a number that is not known."""
+    """The scale and the zero point; None for one that is not a constant."""
     scale = graph.constants.get(node.inputs[1])
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     point = graph.constants.get(zero)

@@ -14,7 +14,7 @@ __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "d
 
 Causal: TypeAlias = "bool | Literal['top-left', 'bottom-right']"
 Window: TypeAlias = "tuple[int | None, int | None] | None"
-# The bound of a band that is open: no key reaches it.
+# The bound of a band that is open on one side; no key is that far away.
 OPEN = 1 << 30
 
 
@@ -55,7 +55,7 @@ class Band(NamedTuple):
         return self.low > -OPEN or self.highest < OPEN
 
     def of_queries(self, first: int) -> Band:
-        """The band of the queries from `first` on, counted from there."""
+        """The band of the queries from `first` on, with queries counted from `first`."""
         low = self.low + first if self.low > -OPEN else self.low
         high, top = (bound + first if bound < OPEN else bound for bound in (self.high, self.top))
         return Band(low, high, top)
@@ -105,7 +105,7 @@ def expect(op: str, name: str, view: View | None, shape: Ints) -> None:
 
 
 def band(op: str, d: Dims, causal: Causal, window: Window) -> Band:
-    """Causal and window as one band of keys around each query.
+    """The options causal and window as one band of keys around each query.
 
     Query i is at key p = i + T - S. causal: keys up to p ("top-left": up to i). window (left,
     right): keys from p - left to p + right; None is open.
@@ -156,7 +156,7 @@ def scale_of(op: str, d: Dims, scale: float | None) -> float:
 
 
 def number(op: str, name: str, value: float, *, least: float | None = 0.0) -> float:
-    """A finite number that is at least `least`; ArgumentError for anything else."""
+    """The number, if it is finite and at least `least`; ArgumentError for anything else."""
     try:
         found = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):

@@ -13,16 +13,17 @@ from .arguments import Band, Dims
 __all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
 
 LOG2E = 1.4426950408889634
-COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # columns of one workgroup
+COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # columns that one workgroup computes
 
 
 @dataclass(frozen=True)
 class Call:
     """One call: its tensors, sizes and rules.
 
-    `lse` is scratch if the caller did not ask for it. `mask` is broadcast to (B, H, S, T). If there
-    are `lengths` (B,), `band` is the band of a batch with all T keys. ALiBi slopes number the heads
-    from `first_head` on, and `alibi_heads` is computed from all heads of the caller's call.
+    `lse` is scratch if the caller did not ask for it. `mask` is broadcast to (B, H, S, T). If
+    `lengths` (B,) is given, `band` is the band of a batch that has all T keys. ALiBi slopes number
+    the heads from `first_head` on, and `alibi_heads` is computed from all heads of the caller's
+    call.
     """
 
     q: View
@@ -40,7 +41,7 @@ class Call:
     softcap: float
     alibi_heads: int
     first_head: int = 0
-    in_one_piece: bool = False  # no limit for the length of sums of matrix units
+    in_one_piece: bool = False  # True: matrix units may add a sum of any length in one piece
 
     def rules(self) -> dict[str, float]:
         """Params for the visible keys and the scales of logits."""
@@ -69,7 +70,8 @@ def combine(caps: Caps, partials: View, sums: View, c: Call) -> Step:
 
 
 def combine_tiles(caps: Caps, partials: View, sums: View, c: Call, before: int = 0) -> Step:
-    """Like `combine`, for few splits of many rows; only the rows of dst from `before` on."""
+    """Like `combine`, but for few splits of many rows, and only for the rows of dst from `before`
+    on."""
     rows = c.dims.batch * c.dims.heads * c.dims.queries - before
     width = partials.shape[partials.ndim - 1]
     return attention_combine_tiles.step(

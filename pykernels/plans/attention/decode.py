@@ -1,4 +1,5 @@
-"""flash_attn of few query rows, straight from q, k and v: bound by reading keys and values."""
+"""flash_attn of few query rows, which reads q, k and v without packing; its time is the time to
+read keys and values."""
 
 from __future__ import annotations
 
@@ -25,15 +26,15 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
     first_key, last_key = _ends(c)
-    # `unit` is the number of keys that a workgroup reads at a time. Blocks of `unit` keys go to the
-    # splits in turn; in the body flash_attn a split has neighbouring blocks.
+    # A workgroup reads `unit` keys at a time. Blocks of `unit` keys are dealt to the splits in
+    # turn; in the body flash_attn, a split has neighbouring blocks instead.
     unit, held = DIRECT.threads // DIRECT.LANES, DIRECT.ROWS
     most = DIRECT.KEYS // unit
     vectorized = in_vectors(c.k) and in_vectors(c.v)
     group = _lane_group(caps, d, last_key - first_key, splits) if vectorized else ""
     if group:
         lanes = CONFIGS[group]
-        loads = lanes.DEPTHS * item // 16  # loads of 16 bytes for one key
+        loads = lanes.DEPTHS * item // 16  # number of loads of 16 bytes for one key
         unit, held = lanes.threads // lanes.LANES * lanes.LOADS // loads, lanes.ROWS
         most = MAX_ROUNDS
         splits = cdiv(splits * NARROW.threads, lanes.threads)
@@ -63,7 +64,7 @@ def decode_blocks(
     blocks: tuple[View, View, View, View],
 ) -> list[Step] | None:  # fmt: skip
     """Like `decode`, for quantised keys and values without a mask: `blocks` are their planes of low
-    and scales, (B, Hkv, ...). None if heads are too deep."""
+    and scales, (B, Hkv, ...). Returns None if heads are too deep."""
     first_key, last_key = _ends(c)
     group = _lane_group(caps, c.dims, last_key - first_key, splits)
     if not group:
@@ -100,8 +101,8 @@ def _shares(
 
 
 def _ends(c: Call) -> tuple[int, int]:
-    """The first and last key that any query may see; with lengths, that any query may see for any
-    length."""
+    """The first and the last key that any query may see. If lengths are given, this holds for every
+    possible length."""
     d = c.dims
     first_key = max(0, min(c.band.low, d.keys))
     if c.lengths is not None:
@@ -112,8 +113,8 @@ def _ends(c: Call) -> tuple[int, int]:
 def _lane_group(caps: Caps, d: Dims, keys: int, splits: int) -> str:
     """The configuration of attention_decode; "" if the body flash_attn is needed.
 
-    256 invocations leave half as many splits to combine. That pays if there are several long
-    splits, and needs more workgroup memory than WebGPU promises.
+    With 256 invocations there are half as many splits to combine. This is faster if there are
+    several long splits, and it needs more workgroup memory than WebGPU promises.
     """
     depth = max(d.depth, d.value_depth)
     if depth > _reach("lanes32"):

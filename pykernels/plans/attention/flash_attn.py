@@ -1,5 +1,5 @@
-"""flash_attn: few rows straight from q, k and v; more rows in tiles, from q and k packed depth
-first."""
+"""flash_attn: few query rows read q, k and v without packing; more rows are computed in tiles, from
+q and k packed with the depth as the first axis."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ OP = "flash_attn"
 # that share a KV head.
 HEADS = {"q": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1}
 # The axes along which a call may be cut if a tensor is larger than one binding: batches, KV heads,
-# query heads of one KV head (after KV heads, because cutting these saves more), and queries.
+# query heads of one KV head, and queries. KV heads come before query heads, because cutting them
+# also cuts keys and values.
 AXES = (
     {"q": 0, "k": 0, "v": 0, "mask": 0, "lengths": 0, "lse": 0, "dst": 0},
     {"q": 1, "k": 1, "v": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1},
@@ -118,8 +119,8 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 
 
 def steps_of(caps: Caps, scratch: Scratch, call: Call, in_part: bool = False) -> list[Step]:
-    """The dispatches of a call whose tensors fit one binding each. `in_part`: it is a part of a
-    call, and few dispatches are left for it."""
+    """The dispatches of a call whose tensors fit one binding each. `in_part`: the call is a part of
+    a larger call, and may use only few dispatches."""
     d = call.dims
     if d.value_depth == 0:  # only lse is computed, so the values do not matter
         d = d._replace(value_depth=1)

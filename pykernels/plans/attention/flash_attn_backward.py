@@ -40,9 +40,9 @@ __all__ = ["choose", "plan"]
 OP = "flash_attn_backward"
 SCORES = flash_attn_backward_scores.CONFIGS
 SUMS = flash_attn_backward_sums.CONFIGS
-# The k of one stage of a tile; depths of panels are padded to multiples of it.
+# The depth of one stage of a tile; the depths of panels are padded to its multiples.
 DEEP = SCORES["tile32"].BK
-# Rows of a workgroup of `scores`, for each tile.
+# The rows that a workgroup of `scores` computes, for each tile.
 SCORE_ROWS = {c.BN: c.BM for c in SCORES.values()}
 
 
@@ -150,15 +150,16 @@ class _Call:
     d: Dims
     choice: AttentionGradChoice
     options: _Options
-    heads: int  # of the whole call
+    heads: int  # heads of the whole call
     first_head: int
 
 
 @dataclass(frozen=True)
 class _Panels:
-    """The inputs in f32, padded with zeros: lengths to whole tiles, depths to multiples of 16."""
+    """The inputs as f32, padded with zeros: the numbers of queries and keys to whole tiles, depths
+    to multiples of 16."""
 
-    stats: View  # (B * H, S, 2): lse and delta
+    stats: View  # (B * H, S, 2): the log-sum-exp of each row, and delta
     queries: View  # (B * H, D + Dv, S): q over do
     keys: View  # (B * Hkv, D + Dv, T): k over v
     q: View  # (B * H, S, D)
@@ -212,7 +213,7 @@ class _Panels:
 
 @dataclass(frozen=True)
 class _Window:
-    """Heads, queries and keys from `head`, `query` and `key` on; the sizes are whole tiles."""
+    """The part of a panel that begins at this head, query and key; its sizes are whole tiles."""
 
     head: int
     query: int
@@ -231,11 +232,11 @@ class _Window:
 class _Target:
     """The destination of one gradient's sums, and the panel whose rows are summed."""
 
-    dst: View  # the caller's, (B, heads, rows, cols)
+    dst: View  # the caller's output, (B, heads, rows, cols)
     partials: View  # (B, H, rows, cols in whole vectors), f32: dst itself if possible
     rows: View
-    matrix: str  # the window's matrix that multiplies the rows
-    started: set[tuple[int, int]]  # heads and rows that have a first sum
+    matrix: str  # name of the window's matrix that multiplies the rows
+    started: set[tuple[int, int]]  # heads and rows to which a first sum was written
 
     @property
     def over_queries(self) -> bool:
@@ -244,7 +245,7 @@ class _Target:
         return self.matrix != "grads_t"
 
     def finish(self, caps: Caps) -> list[Step]:
-        """Add the partial results of the query heads of each group to make dst."""
+        """Make dst: add the partial results of the query heads that share a KV head."""
         if self.partials.slot == self.dst.slot:
             return []
         group = self.partials.shape[1] // self.dst.shape[1]
@@ -256,7 +257,7 @@ class _Target:
 
 
 def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list[_Target]:
-    """The gradients among dv, dk and dq that have elements."""
+    """Those of the gradients dv, dk and dq that have elements."""
     d = call.d
     found = []
     sources = ((dv, panels.do, "weights"), (dk, panels.q, "grads"), (dq, panels.k, "grads_t"))
@@ -273,7 +274,7 @@ def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list
 def _windows(
     call: _Call, panels: _Panels, mask: View | None, targets: list[_Target]
 ) -> Iterator[Step]:
-    """Scores and sums, window by window; keys that no query sees get zeros."""
+    """The steps of scores and sums, window by window. Keys that no query sees get zeros."""
     choice, near = call.choice, call.options.near
     heads, _, queries = panels.queries.shape
     keys = panels.keys.shape[2]

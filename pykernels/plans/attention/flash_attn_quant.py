@@ -1,4 +1,4 @@
-"""flash_attn of keys and values in blocks: few rows straight from the blocks, more rows from
+"""flash_attn of quantised keys and values: few query rows read the blocks directly, more rows read
 dequantised keys and values."""
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def plan(
 
 
 def _as_numbers(q: View, shape: tuple[int, ...]) -> View:
-    """A stand-in for dequantised keys or values, by which shapes are checked."""
+    """A view that stands for dequantised keys or values when shapes are checked."""
     return q.with_layout(shape, (0,) * len(shape))
 
 
 def _by_head(
     name: str, kind: BlockType, shape: tuple[int, ...], low: View, scales: View
 ) -> tuple[View, View]:
-    """Planes as (B, Hkv, ...), checked."""
+    """Check planes, and return them as (B, Hkv, ...)."""
     wanted = planes(OP, kind, shape)
     found = []
     for part, view, want in (("low", low, wanted.low), ("scales", scales, wanted.scales)):
@@ -159,6 +159,6 @@ def _steps(caps: Caps, scratch: Scratch, call: Call, blocks: _Blocks) -> list[St
 
 
 def _batch(view: View, b: int) -> View:
-    """One batch, without its axis."""
+    """The view of one batch, without the batch axis."""
     one = view.with_layout(view.shape[1:], view.strides[1:])
     return replace(one, offset=view.offset + b * view.strides[0])

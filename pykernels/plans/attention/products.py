@@ -20,14 +20,14 @@ from .tiles import batches_of, heads_from
 
 __all__ = ["products"]
 
-WEIGHTS = 2.0**15  # times the weights are stored in halves, by attention_softmax
+WEIGHTS = 2.0**15  # attention_softmax multiplies weights that it stores as halves by this
 ROWS = {own.threads: name for name, own in attention_softmax.CONFIGS.items()}
 
 
 def products(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> list[Step]:
     """The dispatches of a call without a mask and lengths.
 
-    Each chunk has `queries` queries of some heads, and the keys that any of them may see.
+    Each chunk has `queries` queries of some heads, and all keys that any of these queries may see.
     """
     d = c.dims
     halves = all(x.dtype.name == "float16" for x in (c.q, c.k, c.v))
@@ -67,7 +67,7 @@ def _chunks(c: Call, queries: int) -> Iterator[tuple[int, Call]]:
 def _chunk(
     caps: Caps, scratch: Scratch, c: Call, near: Band, scores: View, weights: View | None
 ) -> list[Step]:
-    """The dispatches of one chunk, whose queries have the band `near` of all keys."""
+    """The dispatches of one chunk; `near` is the band of its queries among all keys."""
     d = c.dims
     first = min(max(near.low, 0), d.keys)
     last = max(min(near.highest + d.queries, d.keys), first)
@@ -116,14 +116,15 @@ def _widened(v: View, wide: int) -> View:
 
 
 def _part(v: View, axis: int, first: int, count: int) -> View:
-    """`count` places of an axis from `first` on."""
+    """The `count` indices of an axis from `first` on."""
     shape = (*v.shape[:axis], count, *v.shape[axis + 1 :])
     return replace(v, shape=shape, offset=v.offset + first * v.strides[axis])
 
 
 def _depth_first(caps: Caps, scratch: Scratch, k: View, width: int) -> tuple[View, list[Step]]:
-    """The keys as the large tiles of products read them, D before T: one copy for all chunks. The
-    keys themselves if they lie so, or if no binding holds the copy."""
+    """The keys in the layout that the large tiles of products read, D before T; all chunks share
+    one copy. The keys themselves are returned if they have this layout, or if no binding holds the
+    copy."""
     batch, heads, _, depth = k.shape
     name: DTypeName = k.dtype.name
     nbytes = batch * heads * depth * width * k.dtype.itemsize

@@ -54,7 +54,7 @@ BLOCKS = {
     key: (attention_tile.CONFIGS[name].BR, attention_tile.CONFIGS[name].BC)
     for key, name in CONFIGS.items()
 }
-# Invocations and bytes of a workgroup of the large tiles.
+# The invocations of a workgroup of the large tiles, and its bytes of workgroup memory.
 _LARGE = attention_tile.CONFIGS["large64"]
 LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
 # Rows of a workgroup of attention_decode, by which the workgroups of a call are counted.
@@ -65,10 +65,10 @@ BODIES = (DECODE, SMALL, LARGE, PRODUCTS, *(f"{MMA}/{tile}" for tile in mma.TILE
 
 
 class AttentionTail(NamedTuple):
-    """`blocks` workgroups at the end of a call whose keys are cut into `splits`.
+    """The tail: `blocks` workgroups at the end of a call, whose keys are cut into `splits`.
 
-    The first split has `long` tiles, the others have `short` tiles. Long splits begin the last wave
-    in place of whole blocks, short splits fill it.
+    The first split has `long` tiles, the others have `short` tiles. In the last wave, long splits
+    begin where whole blocks would, and short splits fill the rest.
     """
 
     blocks: int = 0
@@ -78,11 +78,11 @@ class AttentionTail(NamedTuple):
 
 
 class AttentionChoice(NamedTuple):
-    """DECODE, a tile, a tile of matrix units (MMA), or PRODUCTS, and the number of splits of the
-    keys: of all blocks, or of the blocks at the end.
+    """A choice: the body (DECODE, a tile, a tile of matrix units (MMA), or PRODUCTS), and the
+    number of splits of the keys, for all blocks or for the blocks at the end.
 
     `order`: the order of blocks that differ in length; None stands for the function `order`.
-    `queries`: of PRODUCTS, those of a chunk; 0 stands for all.
+    `queries`: the queries of a chunk of PRODUCTS; 0 means all queries.
     """
 
     body: str
@@ -96,8 +96,8 @@ def choose(
     caps: Caps, d: Dims, banded: bool = False, halves: bool = False, hidden: bool = False
 ) -> AttentionChoice:
     """The body and the splits for one call. `banded`: causality, a window or lengths hide keys;
-    `halves`: q, k and v are float16; `hidden`: a mask or lengths hide keys, so that products, which
-    multiply all values of a chunk, would meet values that do not count."""
+    `halves`: q, k and v are float16; `hidden`: a mask or lengths hide keys, so PRODUCTS is
+    excluded, because it would also multiply hidden values."""
     given = forced(caps, AttentionChoice, d, banded, halves, hidden)
     if given is not None and not (hidden and given.body == PRODUCTS):
         return given
@@ -131,7 +131,7 @@ def choose(
 def candidates(
     caps: Caps, d: Dims, banded: bool = False, halves: bool = False, hidden: bool = False
 ) -> list[Candidate]:
-    """All bodies, each with the reason why it is excluded, if it is; only PRODUCTS has a model."""
+    """All bodies, each with the reason if it is excluded. Only PRODUCTS has a model of its time."""
     chosen = choose(replace(caps, asked=None, forced=()), d, banded, halves, hidden)
     whys = {DECODE: "", SMALL: "", LARGE: ""}
     if LARGE not in caps.tuning.attention.bodies or not fits(caps, *LARGE_NEEDS):
@@ -154,7 +154,7 @@ def candidates(
 
 def _tile_seconds(t: Tuning, tile: str, d: Dims, splits: int, banded: bool) -> float:
     """The expected seconds of a tile, at the rate of the large tile: each block of columns computes
-    the scores again. A band is taken to hide half of the keys."""
+    the scores again. The estimate assumes that a band hides half of the keys."""
     own = t.attention.attention_tile
     depth = cdiv(d.depth, 16) * 16 + padded(d)
     operations = 2 * d.batch * d.heads * d.queries * d.keys * depth * cdiv(d.value_depth, WIDEST)
@@ -194,7 +194,7 @@ def _resident_workgroups(t: Tuning) -> int:
 def tail_of(
     t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int
 ) -> AttentionTail:
-    """The tail that saves most time, or no tail.
+    """The tail that saves the most time; no tail if none saves time.
 
     The call has `blocks` blocks of `tiles` tiles each, and `columns` blocks for the same rows.
     `seconds` is the time of one wave of tiles, `nbytes` the size of one block's result.
@@ -228,8 +228,8 @@ def tail_of(
 def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """The time until a tail is done, in tiles.
 
-    Short splits that can end before the long splits run beside them. The other short splits begin
-    afterwards, on the whole device.
+    The short splits that can end before the long splits do run beside them. The other short splits
+    begin afterwards, on the whole device.
     """
     long_end, short_end = long + ends, (tiles - long) / splits + ends
     each = int(long_end // short_end)
@@ -249,7 +249,7 @@ def tile_sizes(tile: str, d: Dims) -> tuple[int, int]:
 
 
 class RowBlocks(NamedTuple):
-    """Rows of one KV head as blocks: `pitch` rows for each of its query heads.
+    """Assigns the rows of one KV head to blocks; each of its query heads has `pitch` rows.
 
     Each head has `head_blocks` blocks of its own, or all heads share blocks (`head_blocks` is 1).
     """
@@ -268,8 +268,9 @@ def blocks_of(d: Dims, block_rows: int, banded: bool) -> RowBlocks:
 
 
 def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple[int, int]:
-    """The order of blocks that differ in length: the number of KV heads whose blocks form a group,
-    longest first, and the number of shortest blocks of each head (a quarter) that go last.
+    """The order of blocks that differ in length. The result is the number of KV heads whose blocks
+    form a group, longest first, and the number of shortest blocks of each head (a quarter) that
+    come last.
 
     A group of up to three waves of blocks keeps its keys in the cache of a large GPU. All groups
     have about the same size, because a much smaller last group would leave the device idle.
@@ -280,6 +281,6 @@ def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple
     if tile == SMALL or heads * each < cached:
         return heads, 0
     most = max(cached // each, 1)
-    # The last group, too, has at least `alike` times this size.
+    # The last group has at least `alike` times the size of the others.
     alike = [n for n in range(1, most + 1) if (heads - 1) % n + 1 >= own.alike * n]
     return alike[-1], blocks.head_blocks // 4

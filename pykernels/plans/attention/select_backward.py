@@ -12,7 +12,7 @@ from .arguments import Band, Dims
 
 __all__ = ["LARGE", "AttentionGradChoice", "choose"]
 
-# The tiles that a choice names by their side.
+# The tiles; a choice names a tile by its side.
 _SMALL = flash_attn_backward_sums.CONFIGS["tile32"]
 _LARGE = flash_attn_backward_sums.CONFIGS["tile128"]
 SMALL, LARGE = _SMALL.BM, _LARGE.BM
@@ -40,7 +40,8 @@ def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     large = large and min(d.queries, d.keys) > own.least_side and tiles >= own.least_tiles
     tile = LARGE if large else SMALL
     room = min(own.room, caps.max_binding // 4 - 64)
-    queries, keys = cdiv(d.queries, tile), cdiv(d.keys, tile)  # in tiles from here on
+    # from here on, sizes are counted in tiles
+    queries, keys = cdiv(d.queries, tile), cdiv(d.keys, tile)
     room //= tile * tile
     banded = near.low > 1 - d.queries or near.highest < d.keys - 1
     side = (own.band_side if banded else own.side) // tile
@@ -54,5 +55,6 @@ def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
 
 
 def _even(count: int, most: int) -> int:
-    """The size of equal pieces of `count`, as few as possible, none larger than `most`."""
+    """The size of the pieces when `count` is cut into as few equal pieces as possible, none larger
+    than `most`."""
     return cdiv(count, cdiv(count, most))

@@ -18,11 +18,11 @@ TILES = attention_mma.CONFIGS
 # `longest_sum` allows, because weights are rounded to halves, which adds 2^-11 to the bound
 # (docs/design/attention.md).
 LONGEST = 8.0
-EMULATED = "emulated"  # only for tests on software drivers, which need small tiles
+EMULATED = "emulated"  # this tile is only for tests on software drivers, which need small tiles
 
 
 def tile_of(caps: Caps, d: Dims) -> str:
-    """The tile for a call, "" if there is no tile."""
+    """The tile for a call; "" if no tile can compute it."""
     depth = max(d.depth, d.value_depth)
     tiles = [tile for tile in TILES if tile != EMULATED and may(caps, tile)]
     return next((tile for tile in tiles if depth <= TILES[tile].DEPTH), "")
@@ -44,5 +44,6 @@ def splits_of(t: Tuning, tile: str, d: Dims) -> int:
 
 
 def longest(tile: str, keys: int) -> int:
-    """Number of tiles of keys that fragments may sum before they restart."""
+    """The number of tiles of keys that fragments may add up before their sums are moved and restart
+    at 0."""
     return max(int(LONGEST * (math.sqrt(keys) + 4)) // TILES[tile].BC, 1)

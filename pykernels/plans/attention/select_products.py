@@ -14,19 +14,19 @@ from .arguments import Dims
 
 __all__ = ["ProductsCost", "heads_of", "on_units", "products_cost"]
 
-LEAST = 64  # queries of the smallest chunk
-MOST = 64  # chunks of a call
+LEAST = 64  # fewest queries of a chunk
+MOST = 64  # most chunks of a call
 
 
 class ProductsCost(NamedTuple):
-    """The expected seconds, and the queries of a chunk."""
+    """The expected seconds of a call, and the number of queries of a chunk."""
 
     seconds: float
     queries: int
 
 
 def on_units(caps: Caps, halves: bool) -> bool:
-    """True if matrix units multiply: then weights are halves."""
+    """True if matrix units compute the products; weights are then stored as halves."""
     return halves and caps.matrix is not None
 
 
@@ -53,9 +53,9 @@ def products_cost(caps: Caps, d: Dims, banded: bool, halves: bool) -> ProductsCo
 
 
 def _seconds(caps: Caps, d: Dims, queries: int, banded: bool, halves: bool) -> float:
-    """Keys are transposed once. Each chunk takes a product for the scores, the softmax, which
-    reads and writes them, and a product with the values. With a band, a chunk has half of the keys
-    and those of its own diagonal."""
+    """The model: keys are transposed once. Each chunk takes a product for the scores, a softmax
+    that reads and writes the scores, and a product with the values. With a band, a chunk is assumed
+    to have half of the keys, and the keys around its own diagonal."""
     t = caps.tuning
     chunks = cdiv(d.queries, queries)
     some = heads_of(caps, d, queries)
@@ -66,7 +66,7 @@ def _seconds(caps: Caps, d: Dims, queries: int, banded: bool, halves: bool) -> f
     item = 2 if units else 4
     scores = _product(caps, heads, queries, keys, d.depth, units)
     values = _product(caps, heads, queries, d.value_depth, keys, units)
-    moved = (4 + item) * heads * queries * keys  # between the three dispatches
+    moved = (4 + item) * heads * queries * keys  # bytes that pass between the three dispatches
     each = scores + values + 2 * moved / t.device.copy + 3 * t.attention.dispatch
     before = 0.0
     if not units:

@@ -1,4 +1,4 @@
-"""flash_attn of many query rows, in tiles: bound by multiply-adds."""
+"""flash_attn of many query rows, in tiles; its time is the time of the multiply-adds."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["batches_of", "heads_from", "tiles"]
 
 
 class _Part(NamedTuple):
-    """Workgroups of one dispatch, from `first_rank` on: `ranks` for each split of the keys, the
-    first split of `long` tiles and the others of `short`. `out` and `sums` begin at row
-    `rows_before` of dst."""
+    """The workgroups of one dispatch, from `first_rank` on. Each split of the keys has `ranks`
+    workgroups; the first split has `long` tiles, and the other splits have `short` tiles. `out` and
+    `sums` begin at row `rows_before` of dst."""
 
     first_rank: int
     ranks: int
@@ -119,7 +119,7 @@ def _with_tail(
     head = block // blocks.head_blocks if blocks.head_blocks > 1 else 0
     before = (matrix * d.group + head) * d.queries + (block - head * blocks.head_blocks) * tile_rows
     count = d.batch * d.heads * d.queries - before
-    # Rows of dst from `before` on, one after another.
+    # The rows of dst from `before` on, one after another.
     partials = scratch.empty((tail.splits, count, width), "float32")
     sums = scratch.empty((tail.splits, count), "float32")
     shape = (d.batch, d.heads, d.queries)
@@ -132,7 +132,8 @@ def _with_tail(
 
 
 def batches_of(d: Dims, some: int) -> list[tuple[int, int, int]]:
-    """For each dispatch its first KV head, its number of batches, and its KV heads of each batch.
+    """For each dispatch, its first KV head, its number of batches, and its number of KV heads in
+    each batch.
 
     A dispatch has up to `some` KV heads: whole batches, or heads of one batch.
     """
@@ -173,7 +174,8 @@ def _pack(
 
 
 def _direct(v: View) -> bool:
-    """True if tiles may read v in place, eight halves a load, or four for rows up to 64."""
+    """True if tiles may read v where it is, in loads of eight halves, or of four halves for rows of
+    up to 64."""
     return in_vectors(v, 8 if v.dtype.itemsize == 2 and v.shape[3] <= 64 else 16)
 
 

@@ -27,14 +27,15 @@ class Windows:
     x: View  # (N, groups, C, H, W)
     w: View  # (groups, O, C, KH, KW)
     bias: View | None  # (groups * O,)
-    residual: View | None  # as dst
+    residual: View | None  # with the axes of dst
     dst: View  # (N, groups, O, OH, OW)
     origin: tuple[int, int]
     stride: tuple[int, int]
     tap: tuple[int, int]
     activation: int
-    precision: str | None = None  # of the call, for products (1 x 1 taps) and Winograd's transforms
-    in_one_piece: bool = False  # do matrix units add all products of a window in one sum?
+    # the call's option, used by products (1 x 1 taps) and Winograd's transforms
+    precision: str | None = None
+    in_one_piece: bool = False  # True: matrix units add all products of a window in one sum
 
     @property
     def groups(self) -> int:
@@ -42,17 +43,17 @@ class Windows:
 
     @property
     def rows(self) -> int:
-        """Output channels of a group."""
+        """The number of output channels of a group."""
         return self.dst.shape[2]
 
     @property
     def pixels(self) -> int:
-        """The pixels of all images."""
+        """The number of output pixels of all images."""
         return self.dst.shape[0] * self.dst.shape[3] * self.dst.shape[4]
 
     @property
     def depth(self) -> int:
-        """Taps and channels of a window."""
+        """The number of products of a window: taps times channels."""
         return math.prod(self.w.shape[2:])
 
     @property
@@ -61,7 +62,7 @@ class Windows:
 
     @property
     def spread_bias(self) -> View | None:
-        """bias as a view with the axes of dst."""
+        """The bias as a view with the axes of dst."""
         if self.bias is None:
             return None
         step = self.bias.strides[0]
@@ -74,7 +75,7 @@ def bound(
     """The steps of a call, in parts if a tensor or a temporary is larger than one binding: some
     images, some groups of one image, or some output channels of one group.
 
-    `image` is the caller's name of x.
+    Errors call x `image`.
     """
     found = whole(caps, scratch, (c.x, c.w, c.bias, c.residual, c.dst), lambda: steps(c))
     if found is not None:

@@ -69,7 +69,7 @@ def plan(
             )
         over = channels_first(OP, "residual", residual.broadcast_to(shape), layout)
         residual = by_group(over, count, 1)
-    # A result of halves is rounded by more than what a sum in one piece loses.
+    # Rounding a float16 result costs more accuracy than adding the sum in one piece.
     in_one_piece = precision == "fast" or (precision is None and dst.dtype.name == "float16")
     call = Windows(
         x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias, residual=residual,

@@ -32,7 +32,7 @@ def plan(
         return [reduce_step(caps, scratch.empty((1,), "float32"), dst, 0)]
     dy, vec = _pixels(dy)
     item = dy.dtype.itemsize
-    # Neighbouring invocations read neighbours in memory.
+    # Neighbouring invocations read elements that are neighbours in memory.
     bits = min((channels - 1).bit_length(), 5) if dy.strides[-1] == item else 0
     across, step = cdiv(channels, 1 << bits), SUM.UNROLL * (SUM.threads >> bits)
     pixels = dy.size // channels

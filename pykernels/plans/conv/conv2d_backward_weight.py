@@ -82,7 +82,7 @@ def _call(
     dy: View, x: View, dst: View, stride: Pair, padding: Padding, dilation: Pair, groups: int,
     layout: str,
 ) -> Call:  # fmt: skip
-    """The arguments, checked, with the channels cut into groups."""
+    """Check the arguments, and cut their channels into groups."""
     if dst.ndim != 4:
         raise ShapeError(f"[{OP}] dst must have four axes but has shape {dst.shape}")
     rows, channels, kh, kw = dst.shape
@@ -123,12 +123,13 @@ def _channels_last(dst: View) -> View:
 
 
 def _target(scratch: Scratch, call: Call, splits: int) -> View:
-    """Partial sums, (splits, groups, rows, KH, KW, channels)."""
+    """Scratch for partial sums, (splits, groups, rows, KH, KW, channels)."""
     return scratch.empty((splits, *_channels_last(call.dst).shape), "float32")
 
 
 def _pixels(call: Call, each: int, ahead: int) -> dict[str, int]:
-    """The params of all bodies; from step to step the digits of a pixel advance by `ahead`."""
+    """The params that all bodies have; from one step to the next, the digits of a pixel's number
+    advance by `ahead`."""
     g, s = call.g, call.shape
     out_h, out_w = call.dy.shape[3:]
     return {
@@ -216,7 +217,8 @@ def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) 
     splits, each = split_k(s.pixels, choice.splits, own.BK)
     partials = _target(scratch, call, splits)
     channels = x.shape[5] * 2 // UNIT
-    x = x.with_layout((x.shape[0], *x.shape[2:]), (x.strides[0], *x.strides[2:]))  # one chunk
+    # the packed image has one chunk
+    x = x.with_layout((x.shape[0], *x.shape[2:]), (x.strides[0], *x.strides[2:]))
     cols = s.taps * channels * UNIT
     step = conv_weight_mma.step(
         caps, x, matrix.pixel_rows(dy),

@@ -45,7 +45,7 @@ class Geometry:
     dilation: tuple[int, int]
 
     def output(self, op: str, image: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of the output; ShapeError if there are none."""
+        """The numbers of rows and columns of the output; ShapeError if one of them is 0."""
         top, bottom, left, right = self.padding
         out = []
         for n, padding, k, s, d in zip(
@@ -64,7 +64,8 @@ class Geometry:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """Rows and columns from a window's first tap to its last, both counted."""
+        """The numbers of rows and columns from a window's first tap to its last tap, both
+        included."""
         (kh, kw), (dh, dw) = self.kernel, self.dilation
         return dh * (kh - 1) + 1, dw * (kw - 1) + 1
 
@@ -72,7 +73,8 @@ class Geometry:
 def transposed_size(
     op: str, image: tuple[int, int], g: Geometry, more: tuple[int, int]
 ) -> tuple[int, int]:
-    """Rows and columns of a transposed convolution's output; ShapeError if there are none."""
+    """The numbers of rows and columns of a transposed convolution's output; ShapeError if one of
+    them is 0."""
     for extra, s, d in zip(more, g.stride, g.dilation, strict=True):
         if extra >= max(s, d):
             raise ArgumentError(
@@ -102,7 +104,8 @@ def geometry(
 
 
 def pair(op: str, name: str, value: object, least: int) -> tuple[int, int]:
-    """One integer for both axes, or an integer for each, all at least `least`."""
+    """An argument that is one integer for both axes, or a pair of integers; each is at least
+    `least`."""
     given = value if isinstance(value, tuple) else (value, value)
     found = _integers(given, least)
     if found is None or len(found) != 2:

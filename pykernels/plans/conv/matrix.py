@@ -22,23 +22,25 @@ __all__ = [
     "PIXELS", "Image", "implicit_gemm", "is_halves", "mma_shape", "pixel_rows", "span", "units",
 ]  # fmt: skip
 
-WORDS = UNIT // 2  # of a unit
+WORDS = UNIT // 2  # words of a 16-byte unit
 BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # all tiles have this BK
 # Axes of packed images (groups, chunks, N, rows, columns, channels): PIXELS are the pixels of all
-# images. CHUNKS are the chunks of all taps of weights, which are packed as images of taps.
+# images. CHUNKS are the chunks of all taps of the weights. Weights are packed as if the taps were
+# the pixels of an image.
 PIXELS, CHUNKS = (2, 3, 4), (3, 4, 1)
 
 
 class Image(NamedTuple):
-    """An image (N, groups, C, H, W) of halves as matrix units read it: `size` rows and columns from
-    `first` on, zeros outside of the image, and zeros up to a multiple of `multiple` channels."""
+    """An image (N, groups, C, H, W) of halves, and the part that matrix units read: `size` rows and
+    columns from `first` on. Zeros stand outside of the image, and fill the channels up to a
+    multiple of `multiple`."""
 
     v: View
     first: tuple[int, int]
     size: tuple[int, int]
     multiple: int
-    even: Ints = ()  # axes of the result that must merge into one axis
-    chunk: int = 0  # channels of a chunk, if not all of a pixel
+    even: Ints = ()  # the axes of the result that must merge into one axis
+    chunk: int = 0  # channels of a chunk, if a chunk does not have all channels of a pixel
 
 
 def is_halves(*views: View) -> bool:
@@ -54,8 +56,9 @@ def span(
 
 
 def units(caps: Caps, scratch: Scratch, *images: Image) -> tuple[list[View], list[Step]]:
-    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, without a
-    copy if it has this layout; and the step that packs the other images, at most two."""
+    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, and the
+    steps that pack images. An image that has this layout is not copied; one step packs up to two
+    images."""
     own = [_as_it_is(image) for image in images]
     packed = [image for image, v in zip(images, own, strict=True) if v is None]
     if not packed:
@@ -107,7 +110,7 @@ def _as_it_is(image: Image) -> View | None:
 
 
 def _merged(v: View, axes: Ints) -> tuple[Ints, Ints]:
-    """Sizes and strides of these axes after they are merged into as few as possible."""
+    """The sizes and strides of these axes, after merging them into as few axes as possible."""
     strides = tuple(v.strides[a] for a in axes)
     size, (steps,) = merge_axes(tuple(v.shape[a] for a in axes), [strides])
     return size, steps
@@ -148,13 +151,15 @@ def lies_so(v: View, first: tuple[int, int], size: tuple[int, int], multiple: in
 
 
 def pixel_rows(v: View) -> View:
-    """Units as (groups, pixels of all images, channels); their pixels lie at equal steps."""
+    """The units as a view (groups, pixels of all images, channels); the pixels must lie at equal
+    steps."""
     size, step = _merged(v, PIXELS)
     return v.with_layout((v.shape[0], size[0], v.shape[5]), (v.strides[0], step[0], 4))
 
 
 def thinned(c: Windows) -> Windows:
-    """Windows of one tap without the pixels that their stride skips, so that none is packed."""
+    """For windows of one tap, the image without the pixels that the stride skips, so that only
+    pixels in use are packed."""
     out = c.dst.shape[3:]
     last = [c.origin[a] + (out[a] - 1) * c.stride[a] for a in (0, 1)]
     inside = all(c.origin[a] >= 0 and last[a] < c.x.shape[3 + a] for a in (0, 1))
@@ -191,7 +196,7 @@ def _span(c: Windows) -> tuple[int, int]:
 
 
 def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: int) -> list[Step]:
-    """implicit_gemm_mma: `tile` is its configuration."""
+    """The step of implicit_gemm_mma; `tile` is its configuration."""
     assert caps.matrix is not None
     c, own = thinned(c), implicit_gemm_mma.CONFIGS[tile]
     kernel = (c.w.shape[3], c.w.shape[4])
@@ -226,7 +231,8 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
 
 
 def _flat(v: View) -> tuple[View, bool]:
-    """The view, with a plane as one row if its pixels lie evenly; True if 4 pixels are a vector."""
+    """The view, in which a plane is one row if its pixels lie at equal steps; and True if 4 pixels
+    form a vector."""
     size, (step,) = merge_axes(v.shape[4:], [v.strides[4:]])
     if len(size) == 1:
         v = v.with_layout((*v.shape[:4], 1, size[0]), (*v.strides[:4], 0, step[0]))

@@ -33,8 +33,8 @@ class _Phase(NamedTuple):
     pixels: int
     first_tap: int
     taps: int
-    row: int  # row of x at the last tap of the first pixel
-    step: int  # rows of x back from one tap to the next
+    row: int  # the row of x under the last tap of the first pixel
+    step: int  # how many rows of x lie between one tap and the next
 
 
 def by_phases(
@@ -43,8 +43,8 @@ def by_phases(
 ) -> list[Step]:  # fmt: skip
     """dst[n, g, o, y, x'] = activation(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
 
-    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW); `image` is the
-    caller's name for x.
+    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW); errors call x
+    `image`.
     """
     if dst.size == 0:
         return []
@@ -66,7 +66,7 @@ def _steps(caps: Caps, scratch: Scratch, whole: Windows, g: Geometry) -> list[St
         return [_few_outputs(caps, whole, g)]
     found: list[Step] = []
     if sum(p.pixels for p in rows) < dst.shape[3] or sum(p.pixels for p in cols) < dst.shape[4]:
-        # A residue has no tap: all of dst is first set to the epilogue of 0.
+        # If a residue has no tap, all of dst is first set to the epilogue of 0.
         found.append(reduce(caps, scratch.empty((1,), "float32"), whole, 0))
     for row, col in itertools.product(rows, cols):
         part = Windows(
@@ -105,7 +105,7 @@ def _taps(v: View, axis: int, p: _Phase, g: Geometry) -> View:
 
 
 def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
-    """`count` elements of an axis, `step` apart."""
+    """The view of `count` elements of an axis, `step` apart."""
     shape, strides = list(v.shape), list(v.strides)
     shape[axis], strides[axis] = count, v.strides[axis] * step
     return replace(
@@ -134,12 +134,13 @@ def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
 
 
 def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
-    """conv_few_outputs: all residues in one dispatch."""
+    """The step of conv_few_outputs, which computes all residues in one dispatch."""
     images, _, _, out_h, out_w = c.dst.shape
     name = FEW_OUTPUTS[g.kernel]
     own = conv_few_outputs.CONFIGS[name]
     across, row_blocks = cdiv(out_w, 8 * own.SX), cdiv(out_h, 2 * own.SY)
-    back = g.kernel[0] // 2 - 1  # pixels of x before the pixel where two pixels of dst lie
+    # how many pixels of x the window reaches back from the pixel that two pixels of dst share
+    back = g.kernel[0] // 2 - 1
     dv = 4 if c.dst.vectorizable(4, 4) else 1
     return conv_few_outputs.step(
         caps, c.x, c.w, c.bias, c.dst, KERNEL=name, DV=dv,

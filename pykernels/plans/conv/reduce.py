@@ -8,14 +8,15 @@ from pykernels.tensors.layout import View
 
 __all__ = ["reduce_step"]
 
-LANES = 2048  # invocations that keep one multiprocessor busy
+LANES = 2048  # as many invocations keep one multiprocessor busy
 SPLITS = 4  # splits that one invocation loads at a time
 
 
 def reduce_step(
     caps: Caps, partials: View, dst: View, splits: int, taps: int = 1, channels: int = 1
 ) -> Step:
-    """conv_splitk_reduce: partials are (splits, rows, taps, channels), dst (rows, channels, taps).
+    """The step of conv_splitk_reduce; partials are (splits, rows, taps, channels), dst is (rows,
+    channels, taps).
 
     If there are few elements, several invocations share the splits of an element.
     """

@@ -51,12 +51,12 @@ BODIES = (
 
 
 class ConvShape(NamedTuple):
-    """The shape that a choice depends on: a product for each group."""
+    """The facts that a choice depends on. Each group is a product of this shape."""
 
     groups: int
     rows: int  # output channels of a group
-    pixels: int  # of all images
-    depth: int  # taps and channels of a window
+    pixels: int  # output pixels of all images
+    depth: int  # number of products of a window: taps times channels
     forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
     fits_3x3: bool = False  # True if implicit_gemm_3x3 can compute the call
     fits_stem: bool = False  # True if conv_stem can compute the call
@@ -66,7 +66,7 @@ class ConvShape(NamedTuple):
 
 
 class ConvChoice(NamedTuple):
-    """A body, with its tile as in TILES, and the number of splits of its sums.
+    """A body (with its tile, in the form of TILES) and the number of splits of its sums.
 
     `pack`: True repacks weights that need no repacking; None repacks them if that pays.
     """
@@ -120,8 +120,8 @@ def choose(caps: Caps, s: ConvShape) -> ConvChoice:
 
 
 def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
-    """All bodies, with the expected seconds in their best number of splits, or why they are
-    excluded."""
+    """All bodies, each with the expected seconds for its best number of splits, or with the reason
+    why it is excluded."""
     t = caps.tuning.conv
     few = "" if s.fits_few_outputs else "more outputs, or another window"
     deep = "" if s.depth < MAX_ROUNDS else f"sums of {MAX_ROUNDS} or more"
@@ -142,7 +142,7 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             continue
         most = max(1, min(s.depth // t.shortest, t.most))
         seconds, splits = min((_seconds(caps.tuning, s, body, n), n) for n in range(1, most + 1))
-        # A table that fills the device by a rule has no rates.
+        # A table that gives a rule for filling the device has no measured rates.
         found.append(Candidate(ConvChoice(body, splits), None if t.fill else seconds))
     by_units = costs(caps, s.mma, False) if s.mma is not None else []
     for body in MMA_TILES:
@@ -206,7 +206,7 @@ def _tiles(s: ConvShape, body: str) -> int:
 
 
 def _seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
-    """An estimate of one call without the repacking."""
+    """The estimated seconds of one call, without repacking."""
     work = (_seconds_3x3 if body in TILES_3X3 else _tile_seconds)(t, s, body, splits)
     if splits == 1:
         return work
@@ -215,7 +215,7 @@ def _seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
 
 
 def _tile_seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
-    """Seconds of the tiles: a multiprocessor is slower with few workgroups."""
+    """The seconds of the tiles; a multiprocessor is slower if it has few workgroups."""
     tile = TILES[body]
     own, units = t.conv.implicit_gemm, t.device.units
     form = s.forms[list(TILES).index(body)]
@@ -227,7 +227,7 @@ def _tile_seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
 
 
 def _seconds_3x3(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
-    """Seconds of the tiles, in whole waves of workgroups and the rest."""
+    """The seconds of the tiles: of the whole waves of workgroups, and of the rest."""
     tile = TILES_3X3[body]
     own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
     groups = _tiles(s, body) * splits

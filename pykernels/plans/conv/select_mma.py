@@ -19,18 +19,18 @@ TILES_WEIGHT = {f"conv_weight_mma/{name}": tile for name, tile in conv_weight_mm
 
 
 class MmaShape(NamedTuple):
-    """A product for each group, of operands that are packed first: dst is groups x rows x cols."""
+    """The product of each group; its operands are packed first. dst is groups x rows x cols."""
 
     groups: int
     rows: int
     cols: int
-    depth: int  # with the zeros that pad channels
-    packed: int  # bytes
+    depth: int  # including the zeros that pad channels
+    packed: int  # bytes of the packed operands
     sums: int  # weights or elements of dst
 
 
 class MmaCost(NamedTuple):
-    """Seconds, splits of K, and the body with its tile."""
+    """The expected seconds, the splits of K, and the body with its tile."""
 
     seconds: float
     splits: int
@@ -53,7 +53,7 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
             for n in splits_of(table, s.depth):
                 if n > 1 and n * nbytes > caps.max_binding:
                     continue
-                if by_weight:  # a sum of the splits follows even if there is one split
+                if by_weight:  # the sum over splits runs even if there is one split
                     work = seconds(t, table, size, tiles * n, cdiv(s.depth, n), 1, nbytes)
                     work += splitk_seconds(nbytes, n, t.conv.dispatch, copy)
                 else:

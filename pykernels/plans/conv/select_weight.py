@@ -17,7 +17,7 @@ from .select_mma import MmaShape, costs
 __all__ = ["BK", "CHUNK", "DIRECT", "TILES", "WeightGradChoice", "WeightGradShape", "choose"]
 
 DIRECT = "conv_weight_direct"
-TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
+TILES = tile_body.CONFIGS  # BM output channels, and BN weights of each channel
 SMALLEST = "32x32"
 BK = TILES[SMALLEST].BK  # all tiles have this BK
 CHUNK = conv_weight_direct.CONFIGS["taps9"]
@@ -30,7 +30,7 @@ class WeightGradShape(NamedTuple):
     rows: int  # output channels of a group
     channels: int  # input channels of a group
     taps: int
-    pixels: int  # of dy, all images
+    pixels: int  # pixels of dy in all images
     mma: MmaShape | None = None  # the size of the product, if matrix units can compute it
 
     @property
@@ -39,7 +39,8 @@ class WeightGradShape(NamedTuple):
 
 
 class WeightGradChoice(NamedTuple):
-    """DIRECT, one of TILES or one of TILES_WEIGHT; and the number of splits of the pixels."""
+    """A choice: the body (DIRECT, one of TILES or one of TILES_WEIGHT), and the number of splits of
+    the pixels."""
 
     body: str
     splits: int = 1
@@ -92,7 +93,8 @@ def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
 
 
 def _seconds(t: Tuning, s: WeightGradShape, tile: str, splits: int) -> float:
-    """An estimate: a multiprocessor works through its workgroups, and is slower if they are few."""
+    """The estimated seconds. A multiprocessor works through its workgroups, and is slower if it has
+    few."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
     each = cdiv(_tiles(s, tile) * splits, units)

@@ -19,18 +19,18 @@ class WinogradShape(NamedTuple):
     images: int
     channels: int
     rows: int  # output channels
-    height: int  # of dst
+    height: int  # rows of dst
     width: int
-    nbytes: int  # of x, w and dst
+    nbytes: int  # bytes of x, w and dst
     channels_last: bool  # True if channels lie closer in dst than pixels
     asked: bool  # True if the call accepts the errors of the transforms
 
 
 class WinogradSizes(NamedTuple):
-    """The products of a call, and the bytes of the tensors that they read and write."""
+    """The products of a call, and the bytes of the tensors that these products read and write."""
 
     products: int
-    tiles: int  # of M x M pixels
+    tiles: int  # number of tiles of M x M pixels
     padded_tiles: int
     padded_rows: int
     image: int
@@ -39,7 +39,7 @@ class WinogradSizes(NamedTuple):
 
 
 class WinogradCost(NamedTuple):
-    """Seconds, the number of splits (always 1), and the body with its tile."""
+    """The expected seconds, the number of splits (always 1), and the body with its tile."""
 
     seconds: float
     splits: int
@@ -67,8 +67,8 @@ def fits(caps: Caps, s: WinogradShape, body: str) -> bool:
 
 
 def costs(caps: Caps, s: WinogradShape) -> list[WinogradCost]:
-    """The expected time of each tile: of the bytes of the transforms, and of the operations of the
-    product, or of its bytes if these take longer."""
+    """The expected time of each tile: the time of the transforms' bytes, plus the time of the
+    product's operations, or of its bytes if they take longer."""
     t = caps.tuning
     found = []
     for body in TILES:

@@ -43,12 +43,13 @@ def elements(v: View, vec: int = 1) -> Ints:
 
 
 def u32(v: int) -> int:
-    """The word that stands for v in arithmetic modulo 2^32."""
+    """v as a word, in arithmetic modulo 2^32."""
     return v & 0xFFFFFFFF
 
 
 def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
-    """The sum of the splits, and the epilogue. The partials have the axes of `_by_steps`."""
+    """The step that adds the splits and applies the epilogue. The partials have the axes of
+    `_by_steps`."""
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
     residual = c.residual and reorder(c.residual, order)
@@ -61,7 +62,7 @@ def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
 
 
 def _by_steps(v: View) -> Ints:
-    """The axes of a view from the largest step to the smallest."""
+    """The axes of a view, sorted from the largest step to the smallest."""
     return tuple(sorted(range(v.ndim), key=lambda a: -abs(v.strides[a])))
 
 
@@ -72,8 +73,8 @@ def implicit_gemm(
     caps: Caps, scratch: Scratch, c: Windows, tile: str, form: tuple[str, int],
     splits: int, native: Weights | None,
 ) -> list[Step]:  # fmt: skip
-    """implicit_gemm: `tile` is its configuration; `form` is the form of its loads and their vector
-    width."""
+    """The step of implicit_gemm; `tile` is its configuration, and `form` is the form of its loads
+    and their vector width."""
     own, (load, vec) = gemm_body.CONFIGS[tile], form
     splits, each = _split(caps, c, c.depth, splits, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
@@ -95,7 +96,8 @@ def implicit_gemm(
 def implicit_gemm_3x3(
     caps: Caps, scratch: Scratch, c: Windows, tile: str, vec: int, splits: int
 ) -> list[Step]:
-    """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
+    """The step of implicit_gemm_3x3, for 3 x 3 taps that keep the width; a vector of the image has
+    `vec` pixels."""
     own = gemm_3x3_body.CONFIGS[tile]
     channels = c.w.shape[2]
     splits, each = _split(caps, c, channels, splits, 1)
@@ -114,21 +116,22 @@ def implicit_gemm_3x3(
 
 
 def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split:
-    """The number of splits, at most as many as one binding holds, and the length of each."""
+    """The number of splits (at most as many as one binding holds), and the length of each split."""
     return split_k(length, min(splits, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
 
 
 class Target(NamedTuple):
     """The target of sums: dst, or scratch for partial sums and the step that adds them."""
 
-    out: View  # axes of dst, after the axis of splits
+    out: View  # the axes of dst after an axis of splits
     bias: View | None  # the bias that the body adds
-    epilogue: dict[str, int]  # params of the body
+    epilogue: dict[str, int]  # the epilogue's params of the body
     after: list[Step]
 
 
 def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool = False) -> Target:
-    """`direct`: the body has texts for any dst. A residual is added when sums are complete."""
+    """`direct`: the body has texts for every layout of dst. A residual is added only to complete
+    sums."""
     direct = direct or c.x.dtype.itemsize <= c.dst.dtype.itemsize
     if splits == 1 and direct and c.residual is None:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
@@ -141,12 +144,13 @@ def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool =
 
 
 def _unsplit(t: Target) -> View:
-    """The target of a body without splits: dst, with its own axes."""
+    """The target of a body without splits: dst with its own axes."""
     return t.out.with_layout(t.out.shape[1:], t.out.strides[1:])
 
 
 def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
-    """The digits of k: radixes, steps of the index, the row and the column; and BK in digits."""
+    """The digits of k: their radixes, and the steps of the index, the row and the column for each;
+    and BK written in these digits."""
     _, _, c_s, h_s, w_s = elements(c.x, vec)
     (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
     digits = {
@@ -167,7 +171,8 @@ def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
 def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     """A copy of the weights in this order of k."""
     groups, rows, channels, kh, kw = w.shape
-    # Digits of k: count, step in the weights, step in rows of the copy; the smallest step first.
+    # For each digit of k: its count, its step in the weights, and its step in rows of the copy; the
+    # smallest step comes first.
     counts = {"c": channels, "i": kh, "j": kw}
     digits, below = [], 1
     for d in reversed(order):
@@ -184,7 +189,7 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
 
 
 def stem(caps: Caps, scratch: Scratch, c: Windows, name: str) -> list[Step]:
-    """conv_stem: `name` is its configuration."""
+    """The step of conv_stem; `name` is its configuration."""
     own = conv_stem.CONFIGS[name]
     t = target(caps, scratch, c, 1)
     out = _unsplit(t)
@@ -221,7 +226,8 @@ def stem_config(c: Windows, rows: int) -> str:
 
 
 def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
-    """conv_depthwise: one channel in each group, 3 x 3 taps; no steps if it does not support c."""
+    """The steps of conv_depthwise, for one channel in each group and 3 x 3 taps; no steps if it
+    does not support c."""
     if c.w.shape[1:] != (1, 1, 3, 3) or c.stride != (1, 1) or c.tap != (1, 1):
         return []
     last = c.x.vectorizable(4, 1) and c.dst.vectorizable(4, 1)
@@ -231,7 +237,7 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     w = c.w
     before: list[Step] = []
     if last:
-        # One group that has all channels: rows of taps in vectors of channels.
+        # All channels as one group: rows of taps, in vectors of channels.
         g_s, o_s, *others = w.strides
         whole = w.with_layout((1, w.shape[0], *w.shape[2:]), (o_s, g_s, *others))
         packed, _, _, before = _packed(caps, scratch, whole, "cij")
@@ -249,7 +255,7 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def direct(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
-    """conv_direct: sums straight from the image."""
+    """The step of conv_direct, whose sums read the image directly."""
     three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
     last = c.dst.shape[1] > 1 and abs(c.dst.strides[1]) < abs(c.dst.strides[4])
     t = target(caps, scratch, c, 1, direct=True)

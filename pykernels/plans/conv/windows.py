@@ -32,7 +32,7 @@ def shape_of(caps: Caps, c: Windows) -> ConvShape:
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
-    stem = STEM_TILES[STEM]  # at least half of the area of its blocks must be pixels
+    stem = STEM_TILES[STEM]  # at least half of the area of conv_stem's blocks must be pixels
     block = stem.PIXEL_ROWS * stem.PIXEL_COLS
     blocks = cdiv(height, stem.PIXEL_ROWS) * cdiv(width, stem.PIXEL_COLS)
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
@@ -94,7 +94,7 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
     keep = (0, 1) if len(lead) == 2 else (1,)
 
     def matrix(v: View, step: Ints) -> View:
-        """An image as (lead, pixels, channels)."""
+        """The view of an image as (lead, pixels, channels)."""
         strides = (*(v.strides[a] for a in keep), step[0], v.strides[2])
         return v.with_layout((*lead, size[0], v.shape[2]), strides)
 
@@ -110,7 +110,7 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
     x, dst, *more = [matrix(v, step) for v, step in zip(views, each, strict=True)]
     precision, halves = c.precision, {c.x.dtype.name, c.w.dtype.name} == {"float16"}
     if precision == "fast" and not (caps.matrix and halves):
-        precision = None  # no operand of a convolution is rounded
+        precision = None  # because no operand of a convolution may be rounded
     return mul_mat.plan(caps, scratch, w, x, bias, more[0] if more else None, dst, name, precision)
 
 
@@ -124,7 +124,7 @@ def _merged(shape: Ints, views: list[View], axes: Ints) -> tuple[Ints, list[Ints
 def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
     """The form in which a tile loads the image, and its vector width: see implicit_gemm.wgsl."""
     tile = TILES[body]
-    n = 4 * tile.BN // tile.threads  # k that one invocation loads
+    n = 4 * tile.BN // tile.threads  # how many k one invocation loads
     if native or c.w.shape[2] % BK:
         return "any", 1
     return ("vec", n) if c.x.vectorizable(n, 2) else ("taps", 1)
@@ -149,7 +149,8 @@ def _vectors_3x3(c: Windows) -> int:
 
 
 def _native(caps: Caps, c: Windows) -> Weights | None:
-    """The weights without repacking, if their k have one stride and repacking would not pay."""
+    """The weights without repacking, if k has a single stride in them and repacking would not save
+    time; else None."""
     if packs(caps, c.operations) or c.w.dtype.name not in ("float32", c.x.dtype.name):
         return None
     for order in ("cij", "ijc"):

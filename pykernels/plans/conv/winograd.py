@@ -1,5 +1,5 @@
-"""Convolutions of 3 x 3 taps by Winograd: transforms of image and weights, products, and the
-transform back.
+"""Convolutions of 3 x 3 taps by Winograd's method: transforms of image and weights, products, and
+the transform back.
 
 A tile of M x M pixels needs (M + 2)^2 products for each pair of channels instead of 9 M^2.
 """
@@ -35,7 +35,7 @@ def shape_of(caps: Caps, c: Windows) -> WinogradShape | None:
 
 
 def winograd(caps: Caps, scratch: Scratch, c: Windows, s: WinogradShape, body: str) -> list[Step]:
-    """Three dispatches at least: `body` is one of TILES."""
+    """The steps, at least three dispatches; `body` is one of TILES."""
     m, own = TILES[body], sizes(s, body)
     down, across = cdiv(s.height, m), cdiv(s.width, m)
     x, w, dst = _of_one_group(c.x), _weights(c.w), _of_one_group(c.dst)

@@ -19,8 +19,8 @@ from .tiles import block_sides, tile_sides
 
 __all__ = ["plan"]
 
-SHORTEST = 32  # least bytes of rows that lanes share
-LONG = 64  # a tile pays from this side on, even if the other side is short
+SHORTEST = 32  # fewest bytes of a row that lanes share
+LONG = 64  # a tile saves time if one side has at least this length, even if the other side is short
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
@@ -60,8 +60,8 @@ def _check(src: View, dst: View) -> None:
 
 
 def _of_real(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
-    """Real numbers as complex numbers, through a temporary in the shape of dst unless they have
-    its shape and are float32."""
+    """Copies real numbers to complex numbers. Unless src is float32 and has the shape of dst, it is
+    first copied to a temporary that is."""
     if src.dtype.name == "float32" and src.shape == dst.shape:
         return pairs.plan(caps, scratch, src, None, dst)
     real = scratch.empty(dst.shape, "float32")
@@ -81,8 +81,8 @@ def _contiguous(caps: Caps, src: View, dst: View) -> list[Step]:
 
 
 def _same_shape(src: View, dst: View) -> tuple[View, View] | None:
-    """Both views over one shape. If the copy reshapes, this is a common refinement of their
-    shapes; None if they have no common refinement."""
+    """Both views with the same shape. If the copy reshapes, this shape refines both of their
+    shapes; None if there is no such shape."""
     if src.shape == dst.shape:
         return src, dst
     if src.contiguous:
@@ -96,7 +96,8 @@ def _same_shape(src: View, dst: View) -> tuple[View, View] | None:
 
 
 def _refine(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The coarsest shape that both a and b arise from by merging neighbouring axes, if any."""
+    """The shape with the fewest axes from which merging neighbouring axes gives a, and also b; None
+    if there is none."""
 
     def cuts(shape: tuple[int, ...]) -> set[int]:
         return {math.prod(shape[i:]) for i in range(len(shape) + 1)}
@@ -129,7 +130,8 @@ def _split(caps: Caps, src: View, dst: View) -> list[tuple[View, View]]:
 
 def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     dims, (s_steps, d_steps) = merge_axes(src.shape, [src.strides, dst.strides])
-    # Axes in the order of the destination's steps: neighbouring invocations write neighbours.
+    # The axes in the order of the destination's steps, so that neighbouring invocations write
+    # neighbouring elements.
     order = sorted(range(len(dims)), key=lambda a: (-abs(d_steps[a]), -abs(s_steps[a])))
     dims, (s_steps, d_steps) = merge_axes(
         tuple(dims[a] for a in order),
@@ -139,7 +141,8 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
     if src.dtype == dst.dtype:
         wide, wide_dst = runs(src, dst)
-        if src.ndim > 1 and wide.shape[-1] == 1:  # longer runs are not transposed
+        # True if runs have one element; longer runs are not transposed
+        if src.ndim > 1 and wide.shape[-1] == 1:
             src, dst = _without_last(wide), _without_last(wide_dst)
             kinds = {"src_kind": 0, "dst_kind": 0}
     tile = _tile_axis(src, dst, caps.tuning.copy.tile_side)
@@ -173,8 +176,8 @@ def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step
 
 
 def _tile_axis(src: View, dst: View, least: int) -> int | None:
-    """The axis along which src is contiguous, if dst is contiguous along its last axis, and both
-    axes have size `least` or more, or one of them is long."""
+    """The axis along which src is contiguous. There is a result only if dst is contiguous along its
+    last axis, and if both axes have size `least` or more, or one of them is long."""
     last = dst.ndim - 1
     item_s, item_d = src.dtype.itemsize, dst.dtype.itemsize
     if "int64" in (src.dtype.name, dst.dtype.name) and src.dtype != dst.dtype:
@@ -193,7 +196,7 @@ def _block(src: View, dst: View) -> int:
     """The side of blocks whose rows are vectors in src and in dst, of 16 bytes if possible; 0 if
     there are no such blocks."""
     size = src.dtype.itemsize
-    # Stores of rows of fewer than 8 elements fill sectors only in part.
+    # If a row has fewer than 8 elements, its store fills a memory sector only in part.
     if src.dtype != dst.dtype or size not in (2, 4) or dst.shape[-1] < 8:
         return 0
     fits = (n for n in (16 // size, 4) if src.vectorizable(n, -2) and dst.vectorizable(n, -1))
@@ -209,7 +212,7 @@ def _in_rows(src: View, dst: View) -> bool:
         item <= 4
         and src.strides[-1] == dst.strides[-1] == item
         and src.shape[-1] * item >= SHORTEST
-        and max(spans) < 1 << 31  # bytes are counted
+        and max(spans) < 1 << 31  # the bytes must have 32-bit numbers
         and src.ndim <= 6
     )
 
@@ -230,7 +233,7 @@ def _bytes(view: View) -> View:
 
 
 def _last_two(view: View, axis: int) -> View:
-    """The view with `axis` moved next to the last one."""
+    """The view with `axis` moved to the place before the last axis."""
     order = [a for a in range(view.ndim) if a not in (axis, view.ndim - 1)]
     order += [axis, view.ndim - 1]
     return view.with_layout(

@@ -14,7 +14,8 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
-    """One dispatch, more if a tensor is larger than one binding; none for an empty dst."""
+    """The steps: one dispatch, or more if a tensor is larger than one binding; none for an empty
+    dst."""
     return each_part(caps, (src, dst), _step) if dst.size else []
 
 

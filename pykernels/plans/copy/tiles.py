@@ -22,8 +22,9 @@ class Sides(NamedTuple):
 
 
 def tile_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
-    """A tile of 2^bits elements of a matrix: few of them idle, then as square as possible, with no
-    side below 16 unless the matrix is that small."""
+    """The sides of a tile of 2^bits elements of a matrix. First, few elements lie outside of the
+    matrix; then the tile is as square as possible. No side is below 16, unless the matrix is
+    smaller."""
     tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
     cols = max(
         range(min(4, wide), bits - min(4, tall) + 1),
@@ -55,8 +56,8 @@ def _used(size: int, side: int) -> int:
 
 
 def _permuted(rows: int, cols: int, banks: int) -> Sides:
-    """Neighbours along rows lie in neighbouring banks; the shifts do the same for neighbours along
-    columns."""
+    """Neighbours along a row lie in neighbouring banks. The shifts put neighbours along a column
+    into different banks, too."""
     if rows >= banks:
         return Sides(rows, cols, max(banks - cols, 0), 0)
     return Sides(rows, cols, 0, banks - rows)

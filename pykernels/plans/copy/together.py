@@ -14,7 +14,7 @@ from pykernels.wgsl.texts import Text, add_texts
 
 __all__ = ["MOST", "Copies", "copies"]
 
-MOST = 20  # tensors of a launch, limited by the size of its params
+MOST = 20  # most tensors of a launch, limited by the size of its params
 _MAIN = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -26,7 +26,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 class Copies:
     """The kernel that copies `count` tensors of float32, each in one piece, into windows of dst.
 
-    The option `starts` has the first element of each window. Elements are moved as words.
+    The option `starts` has the first element of each window in dst. Elements are copied as words.
     """
 
     def __init__(self, count: int) -> None:
@@ -53,7 +53,8 @@ class Copies:
             options=("starts",),
             source=self,
         )
-        self._texts = add_texts(self._body.name, self)  # an equal kernel's texts, if any
+        # shares the texts of an equal kernel, if there is one
+        self._texts = add_texts(self._body.name, self)
 
     def plan(self, caps: Caps, scratch: Scratch, *given: Any) -> list[Step]:
         """One dispatch; the caller must make sure that each tensor fits one binding."""

@@ -1,8 +1,9 @@
 """The gradient of an expression, or of its sum, as another expression, by the chain rule and the
 gradient texts of the operations (the rows of OPS).
 
-It has the inputs of the expression, by their names, and DY and Y: the gradient of the result, and
-the result. Numbers become inputs too, so that equal parts of the gradient are computed once.
+Its inputs are the inputs of the expression, by their names, and two more: DY, the gradient of the
+    result, and Y, the result. Numbers become inputs too, so that equal parts of the gradient are
+    computed once.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ __all__ = [
     "tree_of",
 ]  # fmt: skip
 
-DY, Y, SHARE = "#dy", "#y", "#share"  # names that a caller cannot give
-ZERO = "0.0 * dy"  # the text of rows whose gradient is zero at each point
+DY, Y, SHARE = "#dy", "#y", "#share"  # no name that a caller gives can be one of these
+ZERO = "0.0 * dy"  # rows whose gradient is zero everywhere have this text
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
     """The expression of a kernel: `names` maps the inputs to its arguments, `scalars` are its
-    numbers in order. `dy` is the gradient of `root`, `y` its value, or None for reductions, for
-    which that is not an input."""
+    numbers in order. `dy` is the gradient of `root`, and `y` is its value. For reductions `y` is
+    None, because the value of `root` is not an input."""
 
     root: Typed
     names: Mapping[str, str]
@@ -79,13 +80,14 @@ def tree_of(kernel: Kernel) -> Tree:
 
 
 def _of_its_own(name: str) -> str:
-    """The name of an input. If the kernel computes a gradient, it may be DY, Y or the name of a
-    number, and is changed: the next gradient has its own inputs of these names."""
+    """The name of an input. If the kernel itself computes a gradient, its inputs may be DY, Y or
+    the name of a number. Such a name is changed, because the next gradient has inputs of its own
+    with these names."""
     return f"#{name}" if name.startswith("#") else name
 
 
 def _renamed(t: Typed) -> Typed:
-    """A tree whose inputs are renamed."""
+    """The tree with its inputs renamed."""
     return dataclasses.replace(t, node=_with_names(t.node), args=tuple(map(_renamed, t.args)))
 
 
@@ -114,7 +116,7 @@ def derived(kernel: Kernel, name: str) -> Derived:
 
 @functools.lru_cache(maxsize=4096)
 def expression_of(root: Node) -> Expression:
-    """A tree without numbers as an expression."""
+    """An expression made of a tree that has no numbers."""
     inputs: dict[str, None] = {}
     _inputs(root, inputs)
     return Expression(root, tuple(inputs), ())
@@ -123,8 +125,8 @@ def expression_of(root: Node) -> Expression:
 def _follow(
     t: Typed, dy: Node, y: Node | None, name: str, terms: list[Node], constants: dict[str, float]
 ) -> None:  # fmt: skip
-    """Append to `terms` the gradient that reaches the input `name` through a node; `y` is the
-    node's value if that is an input."""
+    """Append to `terms` the gradient that reaches the input `name` through a node. `y` is the
+    node's value, if it is an input."""
     node = t.node
     if t.kind != "f32" or isinstance(node, Number):
         return
@@ -145,7 +147,8 @@ def _follow(
         local = parse(row.name, text)
         whole = {"dy": dy, "y": named(node), **values, **numbers}
         if y is not None and not any(i in local.inputs for i in row.inputs):
-            whole["y"] = y  # the text reads no input of the row, so the tape keeps none
+            # the gradient's text reads no input of the row, so the tape keeps no input
+            whole["y"] = y
         _follow(a, _put(local.root, local.numbers, whole, constants), None, name, terms, constants)
 
 
@@ -157,7 +160,8 @@ def depends(t: Typed, name: str) -> bool:
 
 
 def named(node: Node) -> Node:
-    """The node with its numbers as inputs, named `#n` and the index of the number in the text."""
+    """The node with its numbers as inputs; the input for the number of index n in the text is named
+    `#n`."""
     if isinstance(node, Number):
         return Input(f"#n{node.index}")
     if isinstance(node, Call):
@@ -168,7 +172,7 @@ def named(node: Node) -> Node:
 def _put(
     node: Node, numbers: tuple[float, ...], values: Mapping[str, Node], constants: dict[str, float]
 ) -> Node:  # fmt: skip
-    """A row's text with nodes in place of its names."""
+    """A row's text, with nodes in place of its names."""
     if isinstance(node, Number):
         value = numbers[node.index]
         constants[f"#{value!r}"] = value

@@ -17,7 +17,7 @@ from .text import Scalar, functions, scalars, value
 
 __all__ = ["Inputs", "stored_dtypes"]
 
-MAX_INPUTS = 7  # with the output, the storage bindings that every device has
+MAX_INPUTS = 7  # together with the output, as many storage bindings as every device has
 _FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
 _MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
 
@@ -27,13 +27,14 @@ class Inputs:
     """The inputs of a typed expression: tensors with their storage types, and numbers."""
 
     root: Typed
-    tensors: Mapping[str, str]  # the caller's name: a short dtype
+    tensors: Mapping[str, str]  # the short dtype of each tensor, by the caller's name
     scalars: tuple[Scalar, ...]
 
     @staticmethod
     def of(op: str, root: Typed, tensors: Mapping[str, str]) -> Inputs:
-        """The inputs for tensors, each stored in its `native` dtype; LimitError for too many."""
-        most = MAX_INPUTS - bool(exponents(root))  # the page of faults is a binding too
+        """The inputs for tensors, each stored in its `native` dtype; LimitError if there are too
+        many."""
+        most = MAX_INPUTS - bool(exponents(root))  # one less if the page of faults takes a binding
         if len(tensors) > most:
             raise LimitError(
                 f"[{op}] an expression reads at most {most} tensors but has {len(tensors)}"
@@ -62,10 +63,11 @@ class Inputs:
         return tuple([Param(m, k, arg=True) for m, k in zip(self.members, kinds, strict=True)])
 
     def axes(self, x: str) -> list[Axis]:
-        """The axes of one tensor: its storage type if that may change, and its vector width."""
+        """The axes of one tensor in the text: its storage type, if that may change, and its vector
+        width."""
         number = x.removeprefix("x")
         found = [Axis(f"V_{number}", (1, 4))]
-        if self.shorts[x] == "f16":  # as f32 if the device has no f16
+        if self.shorts[x] == "f16":  # on a device without f16, the tensor is bound as f32
             found = [Axis(f"T_{number}", ("f16", "f32")), *found]
         return found
 
@@ -110,7 +112,7 @@ class Inputs:
 
 
 def stored_dtypes(short: str) -> Any:
-    """The dtypes of tensors with this storage type; f16 computes as f32 if the device has no
-    f16."""
+    """The dtypes of tensors with this storage type; on a device without f16, float16 tensors are
+    stored as f32."""
     name = next(d.name for d in DTYPES.values() if d.short == short)
     return (name, "float32") if short == "f16" else (name,)

@@ -55,12 +55,13 @@ class Call:
 Node = Input | Number | Call
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # hashed in the keys of calls
+# calls use it in their keys, so it is hashed by identity
+@dataclass(frozen=True, slots=True, eq=False)
 class Expression:
     """A parsed text. Texts that differ only in their numbers have equal `root`s."""
 
     root: Node
-    inputs: tuple[str, ...]  # in the order in which they appear
+    inputs: tuple[str, ...]  # the names of the inputs, in the order in which they appear
     numbers: tuple[float, ...]
 
 
@@ -76,7 +77,8 @@ def parse(op: str, text: str) -> Expression:
     """The expression of a text.
 
     Raises:
-        ArgumentError, which is a ValueError: the text is no expression. The error shows the place.
+        ArgumentError, which is a ValueError: the text is not an expression. The error shows the
+            position of the mistake.
     """
     return _Parser(op, text).parsed()
 
@@ -100,7 +102,8 @@ class _Parser:
             tree = ast.parse(self._text.strip(), mode="eval")
         except SyntaxError as e:
             self._fail(e.msg, (e.lineno or 1, (e.offset or 1) - 1))
-        except (ValueError, RecursionError, MemoryError) as e:  # NUL bytes, or too deep
+        except (ValueError, RecursionError, MemoryError) as e:
+            # the text has NUL bytes, or is nested too deeply
             raise ArgumentError(f"[{self._op}] the expression cannot be parsed: {e}") from None
         root = self._node(tree.body)
         return Expression(root, tuple(self._inputs), tuple(self._numbers))
@@ -169,7 +172,8 @@ class _Parser:
         return self._apply(node, _OPERATORS[type(node.op)], [value])
 
     def _check_row(self, node: ast.expr, count: int) -> None:
-        """Limits chains of operations, which are nested too: x < y < z is (x < y) and (y < z)."""
+        """This also limits chains of comparisons, which become nested operations: x < y < z is (x <
+        y) and (y < z)."""
         if count > MAX_DEPTH:
             self._wrong(node, f"more than {MAX_DEPTH} operations in a row")
 

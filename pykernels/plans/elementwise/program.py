@@ -27,7 +27,7 @@ from .tiles import TILE, Tiling, tiling
 __all__ = ["Program"]
 
 WORKGROUP = 256
-LEVELS = (2, 4, 6)  # of an index space; fewer levels leave room for other params
+LEVELS = (2, 4, 6)  # levels of an index space; fewer levels leave room for other params
 _START = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
@@ -40,7 +40,7 @@ _TILE = """\
   let c0 = g % tiles_c * SIDEu; g = g / tiles_c;
   let r0 = g % tiles_r * SIDEu; g = g / tiles_r;
   let first = (g / p.t_between) * (p.t_step * p.t_outer) + (g % p.t_between) * p.t_inner;"""
-# Reports negative exponents of integers; `number` is the number of the first element.
+# The WGSL that reports negative exponents of integers; `number` is the number of the first element.
 _EXPONENTS = {
     1: """\
 fn refuse_negative(b: i32, number: u32) {
@@ -72,7 +72,7 @@ class Program:
         self._inputs = Inputs.of(name, root, tensors)
         self.scalars, self.limits = self._inputs.scalars, limits(root)
         self._watches = bool(exponents(root))
-        self.dtype: DTypeName = strong(root.dtype)  # of the result
+        self.dtype: DTypeName = strong(root.dtype)  # the dtype of the result
         shorts = self._inputs.shorts
         self._shorts = shorts | {"dst": _stored(root)}
         may = dict(zip(shorts, tensors, strict=True))
@@ -109,7 +109,8 @@ class Program:
             operations=functools.partial(_operations, operations(root)),
             source=self,
         )
-        self._texts = add_texts(self._body.name, self)  # an equal program's texts, if any
+        # shares the texts of an equal program, if there is one
+        self._texts = add_texts(self._body.name, self)
 
     def _described(self, name: str) -> Interface:
         """The interface of the text: for each tensor, axes of dtype, vector width and reading."""
@@ -149,11 +150,11 @@ class Program:
     # -- a call -----------------------------------------------------------------------------------
 
     def plan(self, caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
-        """A dispatch for each part."""
+        """The steps: one dispatch for each part."""
         return each_part(caps, views, self.step, self._levels)
 
     def step(self, caps: Caps, views: Sequence[View]) -> Step:
-        """A single dispatch; the axes are in the order of the output's memory."""
+        """The step of a single dispatch; the axes are in the order of the output's memory."""
         named = dict(zip(self._shorts, views, strict=True))
         inputs = [x for x in named if x != "dst"]
         it = Nd(views[-1].shape, named, inputs)
@@ -177,7 +178,8 @@ class Program:
         self, body: Body, it: Nd, widths: Mapping[str, int], elems: Mapping[str, int], groups: int,
         tiles: Tiling | None = None,
     ) -> Step:  # fmt: skip
-        """`widths` are the elements of a vector, `elems` the bytes from an index to the next."""
+        """`widths` has the elements of a vector of each tensor, and `elems` the bytes from one
+        index to the next."""
         levels = next(n for n in LEVELS if n >= it.levels)
         bound = []
         for x, view in it.views.items():

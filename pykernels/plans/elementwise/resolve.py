@@ -33,8 +33,9 @@ class Typed:
     """A node with its type: `dtype` as promotion sees it, `kind` as WGSL computes it."""
 
     node: Node
-    dtype: str  # a name, or the mark of a number that adapts to the dtype of others
-    kind: str  # f32, i32, u32 or bool
+    # the name of a dtype, or the mark of a number that adapts to the dtype of other operands
+    dtype: str
+    kind: str  # the WGSL type f32, i32, u32 or bool
     args: tuple[Typed, ...] = ()
 
 
@@ -54,7 +55,8 @@ def computed(dtype: str) -> str:
 
 
 def native(dtype: str) -> DTypeName:
-    """The dtype that a kernel reads and writes in place of a dtype; often the same."""
+    """The dtype that a kernel reads and writes instead of this dtype; it is often the same
+    dtype."""
     if dtype in _NATIVE:
         return dtype  # type: ignore[return-value]
     return "float32" if dtype == "bfloat16" else "int32"
@@ -72,7 +74,7 @@ def resolve(op: str, node: Node, operands: Mapping[str, str]) -> Typed:
         if node.name not in operands:
             raise ArgumentError(f"[{op}] {node.name} is not given")
         dtype = operands[node.name]
-        if dtype == "int64":  # computed in 32 bits
+        if dtype == "int64":  # int64 is computed in 32 bits
             dtype = "int32"
         return Typed(node, dtype, computed(dtype))
     if isinstance(node, Number):
@@ -104,8 +106,8 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
 
 
 class Limit(NamedTuple):
-    """A number in the text, or an input by its name, that must be in a range; `otherwise` is the
-    message for numbers outside of it."""
+    """A number of the text or an input (by its name) that must be in a range; `otherwise` is the
+    message for a number outside of the range."""
 
     source: str | int
     low: float
@@ -123,8 +125,8 @@ def narrowed(t: Typed) -> str:
 
 def limits(root: Typed) -> tuple[Limit, ...]:
     """The numbers that are combined with integers of up to 16 bits: they must fit, because results
-    wrap. Comparisons compute in 32 bits, so any number fits. Also the exponents of integers,
-    which must not be negative."""
+    wrap. Comparisons compute in 32 bits, so any number fits. The exponents of integers are
+    included, because they must not be negative."""
     found = [limit for a in root.args for limit in limits(a)]
     name = root.node.name if isinstance(root.node, Call) else ""
     if name == "pow" and root.kind != "f32":
@@ -177,7 +179,7 @@ def _given(
 
 
 def converted(typed: Typed, kind: str) -> Typed:
-    """The node in this type: a number gets the type itself, other nodes get a conversion."""
+    """The node in this type: a number takes the type, and other nodes are converted to it."""
     if typed.kind == kind:
         return typed
     if typed.dtype.startswith("weak ") and not isinstance(typed.node, Call):

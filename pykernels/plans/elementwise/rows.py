@@ -33,7 +33,8 @@ def plan_of(name: str, step: Callable[..., Step]) -> Plan:
     def plan(caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
         if caps.built_only:
             return [step(caps, *views, OP=name)]
-        if name == "pow" and views[-1].dtype.kind == "i":  # the program reports negative exponents
+        # the program for the expression reports negative exponents
+        if name == "pow" and views[-1].dtype.kind == "i":
             return each_part(caps, views, made)
         return each_part(caps, views, one)
 

@@ -13,9 +13,10 @@ from .resolve import Typed, narrowed
 
 __all__ = ["Scalar", "functions", "operations", "scalars", "value"]
 
-# A number of the kernel: the name of an input or the index of a number in the text; its type.
+# A number of the kernel: the name of an input, or the index of a number in the text; and its type.
 Scalar = tuple[str | int, str]
-# Conversions to another type. Drivers assume that no value is NaN, so bits are compared.
+# The WGSL of conversions to another type. They compare bits, because drivers assume that no value
+# is NaN.
 _CASTS = {
     ("f32", "i32"): "select(I(clamp(x, V(-2147483648.0f), V(2147483520.0f))), "
     "select(I(), I(2147483647), x >= V(2147483648.0f)), "
@@ -40,7 +41,7 @@ _NAN = "(bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u)"
 
 
 def scalars(root: Typed) -> tuple[Scalar, ...]:
-    """The numbers that reach the kernel, each in the types that it is used in."""
+    """The numbers that the kernel takes, each in every type in which it is used."""
     found: dict[Scalar, None] = {}
     for t in _walk(root):
         if isinstance(t.node, Call):
@@ -51,7 +52,7 @@ def scalars(root: Typed) -> tuple[Scalar, ...]:
 
 
 def operations(root: Typed) -> int:
-    """Operations of one element."""
+    """The number of operations for one element."""
     calls = [t.node.name for t in _walk(root) if isinstance(t.node, Call)]
     return sum(OPS[name].operations if name in OPS else 1 for name in calls)
 
@@ -144,5 +145,5 @@ def _cast(x: str, source: str, target: str, vec: int) -> str:
 
 
 def _of_value(text: str, x: str, kind: str, vec: int) -> str:
-    """The text for values of this type, with the expression `x` for its x."""
+    """The row's text for values of this type, in which `x` stands for its x."""
     return re.sub(r"\bx\b", x, typed(text, kind, vec))

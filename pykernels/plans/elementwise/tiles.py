@@ -18,7 +18,7 @@ from pykernels.tensors.layout import Ints, Nd, View
 __all__ = ["TILE", "Tiling", "tiling"]
 
 TILE = {4: 64, 1: 32}  # elements along each level, by the side of a block
-MIN = 16  # a shorter level would leave tiles mostly empty
+MIN = 16  # with a shorter level, tiles would be mostly empty
 # How a block of 4 x 4 is read: vectors along the output ("row"), vectors along the other level
 # ("col"), one element for the whole block ("one"); "" if it cannot be read in one of these ways.
 Reads = Literal["row", "col", "one", ""]
@@ -30,7 +30,8 @@ class Tiling:
 
     block: int
     reads: dict[str, Reads]  # how each tensor is read; empty for blocks of one element
-    sizes: Ints  # sizes of the two levels and of the levels between; then the other level's steps
+    # the sizes of the two levels and of the levels between them, then the steps of the other level
+    sizes: Ints
     steps: Ints  # the step of each tensor along the other level, in elements
     groups: int
 
@@ -59,7 +60,7 @@ def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
 
 
 def _worth(it: Nd, other: int) -> bool:
-    """True if a tensor lies along the other level and not along the first."""
+    """True if a tensor's elements are neighbours along the other level, and not along the first."""
     return any(s[other] == 1 and abs(s[0]) > 1 for s in it.strides.values())
 
 

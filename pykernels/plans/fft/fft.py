@@ -16,12 +16,13 @@ from .lengths import MIXED, Layout, convolution, factors, layout, radices
 __all__ = ["plan"]
 
 CONJUGATE_READ, MULTIPLY_READ, CONJUGATE, MULTIPLY, CONJUGATE_AFTER, HALF = 1, 2, 4, 8, 16, 32
-# The configuration of 2048 with four neighbouring columns, which fill a sector of 32 bytes.
+# The configuration for length 2048 with four neighbouring columns, which fill a memory sector of 32
+# bytes.
 WIDE = fft_tile.CONFIGS["n2048wide"]
 
 
 class Ends(NamedTuple):
-    """What happens before and after a transform: flags of the first and the last pass, places of
+    """What passes do before and after a transform: flags of the first and the last pass, places of
     factors in the table, the number of elements that are read, and the scale."""
 
     first: int
@@ -36,12 +37,12 @@ def plan(
     caps: Caps, scratch: Scratch, x: View, table: View, dst: View, length: int = 1,
     inverse: bool = False, scale: float = 1.0,
 ) -> list[Step]:  # fmt: skip
-    """The passes of a transform, part by part if the tensors are large."""
+    """The passes of a transform, in parts if the tensors are large."""
     _check(x, table, dst, length)
     if dst.size == 0:
         return []
     views, size = {"x": x, "dst": dst}, convolution(length)
-    if size or len(factors(length)) > 1:  # what lies between passes must fit a binding, too
+    if size or len(factors(length)) > 1:  # the temporaries between passes must fit a binding, too
         rows = (*dst.shape[:-1], size or length)
         views["middle"] = dst.with_layout(rows, contiguous_strides(rows, 8), DTYPES["complex64"])
     found: list[Step] = []
@@ -104,7 +105,8 @@ def _passes(
     caps: Caps, scratch: Scratch, x: View, table: View, dst: View, size: int, length: int,
     where: Layout, ends: Ends,
 ) -> list[Step]:  # fmt: skip
-    """The passes of one transform of `size` elements; `length` is that of the row that x begins."""
+    """The passes of one transform of `size` elements; x is the beginning of rows of `length`
+    elements."""
     parts = factors(size)
     rows = (*dst.shape[:-1], size)
     spare = [scratch.empty(rows, "complex64") for _ in range(min(len(parts) - 1, 2))]

@@ -8,16 +8,18 @@ from pykernels.errors import LimitError
 
 __all__ = ["MIXED", "TILE", "Layout", "Outer", "convolution", "factors", "layout", "radices"]
 
-TILE = 4096  # largest power of two of a pass
-TILE_OF_SEVERAL = 2048  # the same for one of several passes, so that a workgroup has neighbours
-MIXED = 1024  # largest other factor
+TILE = 4096  # largest power of two that one pass transforms
+# the same for one of several passes, because there a workgroup also needs neighbouring columns
+TILE_OF_SEVERAL = 2048
+MIXED = 1024  # largest other length that one pass transforms
 MOST = 1 << 30
 # Radices of the stages of fft_mixed, in their order.
 _RADICES = (8, 4, 2, 7, 5, 3)
 
 
 class Outer(NamedTuple):
-    """Places of the factors of w^m: table[coarse + (m >> bits)] * table[fine + low bits of m]."""
+    """The places of the factors of w^m in the table: w^m = table[coarse + (m >> bits)] * table[fine
+    + low bits of m]."""
 
     fine: int
     coarse: int
@@ -25,11 +27,11 @@ class Outer(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The parts of the table of a length: the powers of w of each factor, the two factors of the
-    powers of the whole length if there are several passes, and for a convolution the factors of x
-    and of the spectrum."""
+    """The parts of a length's table. It has the powers of w for the length of each pass. With
+    several passes it has the two factors of the powers of the whole length. For a convolution it
+    has the factors of x and of the spectrum."""
 
-    inner: tuple[tuple[int, int], ...]  # factor, place
+    inner: tuple[tuple[int, int], ...]  # pairs of a factor and its place in the table
     outer: Outer
     chirp: int
     spectrum: int
@@ -45,14 +47,15 @@ def is_smooth(n: int) -> bool:
 
 
 def convolution(length: int) -> int:
-    """The power of two that a length is convolved with, 0 for a length of small factors."""
+    """The power of two as which a length is convolved; 0 for a length whose prime factors are
+    small."""
     if is_smooth(length):
         return 0
     return 1 << (2 * length - 2).bit_length()
 
 
 def factors(length: int) -> tuple[int, ...]:
-    """The factor of each pass; small factors only."""
+    """The length that each pass transforms, for a length whose prime factors are small."""
     if length > MOST:
         raise LimitError(f"[fft] length must be at most {MOST} but is {length}")
     if _fits(length, TILE):

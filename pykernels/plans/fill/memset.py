@@ -18,7 +18,7 @@ __all__ = ["plan"]
 def plan(
     caps: Caps, scratch: Scratch, dst: View, offset: int = 0, size: int | None = None
 ) -> list[Step]:
-    """Fill bytes of a contiguous view, or all elements of a strided view."""
+    """The steps that fill the bytes of a contiguous view, or all elements of a strided view."""
     try:
         offset, size = operator.index(offset), None if size is None else operator.index(size)
     except TypeError:

@@ -63,7 +63,7 @@ def plan(caps: Caps, scratch: Scratch, a: View, dst: View) -> list[Step]:
 
 
 def _small(caps: Caps, a: View, dst: View) -> list[Step]:
-    """Matrices of up to 64 rows, each by one workgroup."""
+    """The steps for matrices of up to 64 rows, each factored by one workgroup."""
     size = min(n for n in SIZES if n >= dst.shape[-1])
     axes = [{"a": axis, "dst": axis} for axis in range(dst.ndim - 2)]
     found = [
@@ -75,13 +75,14 @@ def _small(caps: Caps, a: View, dst: View) -> list[Step]:
 
 
 def _with(step: Step, scalar: float) -> Step:
-    """A step of another kernel with its scalar argument; cholesky has none of its own."""
+    """A step of another kernel, with a value for that kernel's scalar, because cholesky has no
+    scalar arguments."""
     count = len(step.body.args)
     return replace(step, scalars=(scalar,) * count) if count else step
 
 
 def _block(v: View, row: int, rows: int, col: int, cols: int) -> View:
-    """These rows and columns of every matrix."""
+    """The view of these rows and columns of every matrix."""
     offset = v.offset + row * v.strides[-2] + col * v.strides[-1]
     return replace(v, shape=(*v.shape[:-2], rows, cols), offset=offset)
 

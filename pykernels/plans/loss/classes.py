@@ -1,4 +1,5 @@
-"""Rows, their targets, and their assignment to invocations, for all losses of classes."""
+"""What all losses of classes share: rows, their targets, and the assignment of rows to
+invocations."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ __all__ = [
     "parts_of_rows", "take",
 ]  # fmt: skip
 
-THREADS = 256  # of a workgroup
+THREADS = 256  # invocations of a workgroup
 # If rows lie next to each other, at least this number of neighbouring rows is read together.
 NEIGHBOURS = 32
 
@@ -54,12 +55,13 @@ def check_classes(op: str, x: View, target: View, weight: View | None, name: str
 
 
 def column(v: View) -> View:
-    """One number for each row as rows of one column."""
+    """A view of one number for each row, with a last axis of size 1."""
     return v.with_layout((*v.shape, 1), (*v.strides, 0))
 
 
 class Numbers(NamedTuple):
-    """The two words of ignore_index, the share that a target keeps, and the share of each class."""
+    """The options as numbers: the two words of ignore_index, the share that the target class keeps,
+    and the share of each class."""
 
     ignore_lo: int
     ignore_hi: int
@@ -90,7 +92,8 @@ class RowPart(NamedTuple):
 def parts_of_rows(
     caps: Caps, scratch: Scratch, views: dict[str, View], watch: Watch | None
 ) -> tuple[list[Step], list[RowPart], list[Step]]:
-    """Copies before, fitting parts, and copies after, of views (..., n) over the same rows.
+    """Cut views (..., n) with the same rows into parts that bindings hold. Returns the steps of
+    copies before them, the parts, and the steps of copies after them.
 
     `watch` numbers the rows of all parts: `target` is a column with one element for each row.
     """
@@ -107,7 +110,7 @@ def parts_of_rows(
 
 
 class Taken(NamedTuple):
-    """The assignment of rows: the lanes of a row, and True if neighbouring lanes read neighbouring
+    """How rows are assigned: the lanes of a row, and True if neighbouring lanes read neighbouring
     rows."""
 
     vec: int
@@ -120,8 +123,8 @@ class Taken(NamedTuple):
 
 
 def take(x: View, others: Sequence[View], batch: int) -> Taken:
-    """The lanes for rows of x, so that each lane reads `batch` vectors if there are enough lanes;
-    `others` have the same columns."""
+    """The number of lanes for a row of x. Each lane reads `batch` vectors, if there are enough
+    lanes; `others` are views with the same columns."""
     apart = Rows(x.shape, {"x": x}).columns_apart("x")
     vec = 4 if all(v.vectorizable(4) for v in (x, *others)) else 1
     vectors = x.shape[-1] // vec

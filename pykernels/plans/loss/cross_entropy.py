@@ -29,9 +29,9 @@ from .total import check_outputs, delivered, total
 __all__ = ["CrossEntropyChoice", "choose", "plan"]
 
 BATCH = cross_entropy_rows.CONFIGS["batch8"].N
-WORDS = 6  # of the state of a piece
-ROUNDS = 8  # least rounds of a piece, so that the cost of its state is small
-MOST_ROUNDS = 4096  # of one invocation
+WORDS = 6  # words of the state of a piece
+ROUNDS = 8  # fewest rounds of a piece, so that the cost of its state is relatively small
+MOST_ROUNDS = 4096  # most rounds of one invocation
 
 
 class CrossEntropyChoice(NamedTuple):
@@ -41,7 +41,8 @@ class CrossEntropyChoice(NamedTuple):
 
 
 def choose(caps: Caps, groups: int, rounds: int) -> CrossEntropyChoice:
-    """Pieces of a row of `rounds` rounds: more if `groups` workgroups leave half a device idle."""
+    """The number of pieces of a row of `rounds` rounds; it is larger if `groups` workgroups would
+    leave half of the device idle."""
     given = forced(caps, CrossEntropyChoice, groups, rounds)
     if given is not None:
         return CrossEntropyChoice(min(given.pieces, rounds))
@@ -104,7 +105,7 @@ def _rows(
     weight: View | None,
     numbers: Numbers,
 ) -> list[Step]:
-    """The losses of the rows of a part."""
+    """The steps that compute the losses of a part's rows."""
     x, target, dst, stats = (part.views.get(n) for n in ("x", "target", "dst", "stats"))
     assert x is not None and target is not None and dst is not None
     probs = target.dtype.kind == "f"
@@ -117,7 +118,7 @@ def _rows(
     states = dst
     if pieces > 1:
         states = scratch.empty((*x.shape[:-1], WORDS * pieces), "float32")
-    # A missing output is bound too, to scratch that no input uses.
+    # A missing output needs a binding, too: scratch that no input uses.
     own = stats if pieces == 1 else None
     has_stats = int(own is not None)
     if own is None:

@@ -12,7 +12,8 @@ from pykernels.tensors.layout import View
 
 __all__ = ["check_outputs", "delivered", "total"]
 
-# The terms of a workgroup: a lane adds at most 64 one after the other, so its sum is precise.
+# The terms that a workgroup adds: at most 64 for each lane, one after the other, so that its sum is
+# precise.
 TERMS = 64 * body.CONFIGS["terms"].threads
 
 
@@ -62,7 +63,7 @@ def total(
         count = losses.shape[0]
         room = scratch.empty((cdiv(count, TERMS), 2), "float32")
         most = max((caps.max_binding - 2 * caps.alignment) // (8 * TERMS), 1)
-        for first in range(0, room.shape[0], most):  # pieces that one binding holds
+        for first in range(0, room.shape[0], most):  # as many pieces at a time as one binding holds
             pieces = min(most, room.shape[0] - first)
             some = narrow(losses, 0, first * TERMS, min(pieces * TERMS, count - first * TERMS))
             sums_of = narrow(room, 0, first, pieces)

@@ -16,7 +16,8 @@ __all__ = ["Operand", "halves"]
 
 
 class Operand(NamedTuple):
-    """Words of two halves: the view, whether k is its row, and the steps that make it."""
+    """An operand as words of two halves: the view, True if k is the axis of its rows, and the steps
+    that make the view."""
 
     view: View
     k_rows: bool
@@ -24,8 +25,8 @@ class Operand(NamedTuple):
 
 
 def halves(caps: Caps, scratch: Scratch, v: View, k_rows: bool = False) -> Operand:
-    """An operand as gemm_mma reads it, with k as its row if `k_rows`. It is copied if units of
-    eight halves cannot be read."""
+    """An operand in the form that gemm_mma reads; if `k_rows`, k is the axis of its rows. The
+    operand is copied if it has no units of eight halves."""
     k_last = v.vectorizable(UNIT) and not k_rows
     if v.dtype.itemsize == 2 and (k_last or transposed(v).vectorizable(UNIT)):
         return Operand(words(v if k_last else transposed(v)), not k_last, [])

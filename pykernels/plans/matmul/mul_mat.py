@@ -58,10 +58,11 @@ from .sums import spread, summed, target
 
 __all__ = ["choose", "plan"]
 
-ALONG_K = 2  # k in a vector of an operand with k last
-BK = TILES["mul_mat/32"].BK  # of all mul_mat tiles; gemm_tile takes two smaller tiles in turn
-# precision="fast": pairs (least, n). For K >= least, sums of 16 n products are made in f16. The
-# more such sums there are, the smaller is the effect of their errors.
+ALONG_K = 2  # k of one vector, for an operand with k as its last axis
+# the BK of all mul_mat tiles; gemm_tile alternates between two smaller stages
+BK = TILES["mul_mat/32"].BK
+# For precision="fast", pairs (least, n): if K >= least, 16 n products at a time are summed in f16.
+# If there are more of these sums, their errors have a smaller effect.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
 
 
@@ -92,7 +93,8 @@ def plan(
         return _bound(
             caps, scratch, p, lambda part: [summed(caps, scratch.empty((1,), "float32"), part, 0)]
         )
-    # One order of each pair of operands is enough: f16 first; dst contiguous along its last axis.
+    # Operands may be exchanged, so texts exist for one order only: f16 comes first, and dst is
+    # contiguous along its last axis.
     mixed = p.a.dtype != p.b.dtype
     if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else contiguous_rows(transposed(p.dst)):
         p = p.swapped()
@@ -118,14 +120,14 @@ def _bound(
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> list[Step]:
-    usual, alike = p, p.a.dtype == p.b.dtype  # the order that all tiles have texts for
+    usual, alike = p, p.a.dtype == p.b.dtype  # for this order of operands all tiles have texts
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     narrow = min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols
     if narrow or (alike and few_columns(caps, p.shape._replace(halves=half))):
         p = p.swapped()
     split = not half and (precision == "split" or SPLIT_UNASKED)
-    # Rounding a result to float16 costs more than summing in one piece.
+    # Rounding a result to float16 costs more accuracy than adding the sum in one piece.
     whole_sums = fast or (half and precision is None and p.dst.dtype.name == "float16")
     longest = 0 if whole_sums else longest_slice(p.shape.depth)
     shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, longest=longest)
@@ -136,7 +138,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
         return split_product(caps, scratch, p, choice, longest)
     splits = min(choice.splits, max(caps.max_binding // (4 * p.dst.size), 1))
     if levels(p) >= Tiles.LEVELS:
-        splits = 1  # the splits are one more axis
+        splits = 1  # splits would need one more axis
     if splits != choice.splits:
         choice = choice._replace(splits=splits, each=0)
     if choice.body == "gemv":
@@ -150,7 +152,8 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
 
 
 def _load(v: View) -> tuple[View, int, bool]:
-    """The load of an operand by a tile: the view, its vector width, and True if k is the row."""
+    """How a tile loads an operand: the view, its vector width, and True if k is the axis of its
+    rows."""
     if v.vectorizable(ALONG_K):
         return v, ALONG_K, False
     if transposed(v).vectorizable(4):
@@ -159,7 +162,7 @@ def _load(v: View) -> tuple[View, int, bool]:
 
 
 def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
-    """Up to eight rows of one operand; the other operand is read once."""
+    """The steps for up to eight rows of one operand; the other operand is read once."""
     before: list[Step] = []
     if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows are converted to f32
         p, before = _small_copy(caps, scratch, p, "float32")
@@ -229,8 +232,9 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
 
 
 def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """A large product. Its first operand must have k as the row; its second may also have k last.
-    Other operands are copied; the second operand is copied only if that costs little."""
+    """A large product. Its first operand must have k as the axis of rows; in its second operand, k
+    may also be the last axis. Other operands are copied; the second operand is copied only if that
+    costs little."""
     s, t = p.shape, caps.tuning
     own = t.matmul.gemm_tile
     seconds = 2 * s.batches * s.rows * s.cols * s.depth / own.rate
@@ -256,7 +260,8 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
 
     if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
         p = p.swapped()
-        if choice.tail.rows:  # the tail was counted in rows of the other operand
+        # here the operands are exchanged, and the tail was counted in rows of the other operand
+        if choice.tail.rows:
             choice = choose(caps, p.shape)
     if cost_of_a(p.a) == math.inf:
         return _tiled(caps, scratch, p, "mul_mat/64", choice.splits)
@@ -287,13 +292,13 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
 
 
 def _first_vector(v: View) -> int:
-    """Columns of one vector of a large product's first operand: 16 bytes."""
+    """The columns in one vector of a large product's first operand, which has 16 bytes."""
     return 16 // v.dtype.itemsize
 
 
 def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """A large product in packed f16. Operands that are not f16 with k as the row are copied
-    first."""
+    """The steps of a large product in packed f16. An operand is copied first unless it is f16 and
+    has k as the axis of its rows."""
     a, before = _halves(caps, scratch, p.a, 8)
     b, more = _halves(caps, scratch, p.b, 4)
     words, _ = _vectors(a)
@@ -325,8 +330,8 @@ def _in_parts(
     caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice,
     step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The product of whole tiles, then of the tail, which fills the last wave of the whole tiles
-    (it writes to scratch, so it does not wait for them), then the sums."""
+    """The steps: the product of whole tiles, then of the tail, then the sums. The tail fills the
+    last wave of the whole tiles; it writes to scratch, so it does not wait for them."""
     rows, tile_rows = p.shape.rows, TILES[GEMM].BM
     tail_row = min(max(cdiv(rows, tile_rows) - choice.tail.rows, 0) * tile_rows, rows)
     steps: list[Step] = []
@@ -347,7 +352,7 @@ def _gemm_mma(
 ) -> list[Step]:
     """A product of halves on matrix units, in slices of at most `longest` k (0: of any length)."""
     assert caps.matrix is not None
-    if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # the splits are one more axis
+    if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # splits would need one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
         return [step for part in parts for step in _gemm_mma(caps, scratch, part, choice, longest)]
     tile = tile_of(choice.body)
@@ -368,7 +373,8 @@ def _gemm_mma(
 
 
 def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[Step]]:
-    """The operand in f16 with k as the row, rows of vectors of n; and the steps that copy it."""
+    """The operand in f16, with k as the axis of its rows, in rows of vectors of n; and the steps
+    that copy it."""
     if v.dtype.name == "float16" and transposed(v).vectorizable(n):
         return transposed(v), []
     if v.dtype.name == "float16" or contiguous_rows(transposed(v)):
@@ -382,5 +388,6 @@ def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[S
 def _packed(
     caps: Caps, scratch: Scratch, v: View, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
-    """A copy with k as the row, rows of whole vectors; and the steps that make it."""
+    """A copy with k as the axis of its rows, in rows of whole vectors; and the steps that make the
+    copy."""
     return padded(caps, scratch, transposed(v), 8, name)  # 8: for vectors of halves

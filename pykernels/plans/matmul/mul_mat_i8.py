@@ -39,7 +39,8 @@ __all__ = ["choose", "plan"]
 
 if TYPE_CHECKING:
     # The views of a product by name: a, b, dst, a_scale, b_scale and bias. The last three may be
-    # missing; if given, they repeat to dst. All views have the leading axes of dst.
+    # missing; the ones that are given repeat to the shape of dst. All views have the leading axes
+    # of dst.
     Views = dict[str, View]
 
 
@@ -152,7 +153,7 @@ def _shape(views: Views) -> GemmShape:
 
 
 def _steps(caps: Caps, scratch: Scratch, views: Views) -> list[Step]:
-    """One product, for views with at most MAX_BATCH_AXES batch axes."""
+    """The steps of one product, for views with at most MAX_BATCH_AXES batch axes."""
     s = _shape(views)
     if s.depth == 0:
         return [_reduce(caps, scratch.empty((1,), "int32"), views, 0)]
@@ -162,7 +163,7 @@ def _steps(caps: Caps, scratch: Scratch, views: Views) -> list[Step]:
     body, splits = choose(caps, s, views["a"].dtype.name == "int8")
     splits = min(splits, max(caps.max_binding // (4 * views["dst"].size), 1))
     if len(merge_axes(views["dst"].shape[:-2], _batch_strides(views))[0]) >= Tiles.LEVELS:
-        splits = 1  # the splits are one more axis
+        splits = 1  # splits would need one more axis
     if body == GEMV:
         return _gemv(caps, scratch, views, s, splits)
     if body.startswith(MMA):
@@ -175,7 +176,7 @@ def _batch_strides(views: Views) -> list[Ints]:
 
 
 def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int) -> list[Step]:
-    """Up to eight rows of one operand; the other operand is read once."""
+    """The steps for up to eight rows of one operand; the other operand is read once."""
     load = gemv_load(views["a"])
     a = transposed(views["a"]) if load == ROWS_RUN else views["a"]
     b = views["b"]
@@ -232,7 +233,7 @@ def _tiled(
 def _gemm_mma(
     caps: Caps, scratch: Scratch, views: Views, s: GemmShape, body: str, splits: int
 ) -> list[Step]:
-    """The product on matrix units; both operands are read in units along k."""
+    """The steps of the product on matrix units; both operands are read in 16-byte units along k."""
     assert caps.matrix is not None
     before: list[Step] = []
     operands: Views = {}
@@ -273,7 +274,7 @@ def _reduce(caps: Caps, partials: View, views: Views, splits: int) -> Step:
 
 
 def _spread(v: View, out: View) -> View:
-    """The view with an axis of splits like `out`, along which it repeats."""
+    """The view with an axis of splits, as `out` has; the view repeats along this axis."""
     if out.ndim == v.ndim:
         return v
     return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))

@@ -61,14 +61,15 @@ class Weights:
     low: View
     scales: View
     high: View | None
-    given: tuple[View, View, View | None] | None = None  # the caller's views
+    given: tuple[View, View, View | None] | None = None  # the caller's views of b, dst and bias
 
     @property
     def planes(self) -> list[View]:
         return [v for v in (self.low, self.scales, self.high) if v is not None]
 
     def columns(self, first: int, count: int) -> Weights:
-        """Some rows of the weights, which are columns of the product, in whole groups of four."""
+        """Some rows of the weights, in whole groups of four. The rows are columns of the
+        product."""
         size = cdiv(count, 4) * 4
         if first == 0 and size == self.low.shape[3]:
             return self
@@ -144,7 +145,7 @@ def _steps(caps: Caps, scratch: Scratch, weights: Weights, p: Product, fast: boo
     cuts = _cuts(caps, w, s.depth)
     if len(cuts) == 1:
         return _product(caps, scratch, w, p, fast)
-    # A plane is larger than a binding, so k is cut into parts whose sums are added.
+    # For a plane that is larger than a binding: k is cut into parts, and the parts' sums are added.
     partials = scratch.empty((len(cuts), *p.dst.shape), "float32")
     steps: list[Step] = []
     for i, (first, count) in enumerate(cuts):
@@ -157,7 +158,7 @@ def _steps(caps: Caps, scratch: Scratch, weights: Weights, p: Product, fast: boo
 
 
 def _rows(caps: Caps, scratch: Scratch, b: View, halves: bool) -> tuple[View, list[Step]]:
-    """Rows of b in vectors of 16 bytes along k."""
+    """The rows of b, in vectors of 16 bytes along k."""
     steps: list[Step] = []
     name = "float16" if halves else b.dtype.name
     if b.dtype.name != name or not b.vectorizable(16 // b.dtype.itemsize):
@@ -168,7 +169,8 @@ def _rows(caps: Caps, scratch: Scratch, b: View, halves: bool) -> tuple[View, li
 
 
 def _cuts(caps: Caps, w: Weights, depth: int) -> list[tuple[int, int]]:
-    """First group and number of groups of each part of k, so that bindings hold all its planes."""
+    """For each part of k, its first group and its number of groups; bindings hold all planes of a
+    part."""
     each = w.kind.block // GROUP
     blocks = depth // w.kind.block
     parts = 1
@@ -185,9 +187,10 @@ def _cuts(caps: Caps, w: Weights, depth: int) -> list[tuple[int, int]]:
 def _product(
     caps: Caps, scratch: Scratch, w: Weights, p: Product, fast: bool, is_part: bool = False
 ) -> list[Step]:
-    """The product with planes that can be bound; `is_part`: other parts are added to its sums."""
+    """The steps of the product with planes that can be bound; `is_part`: the sums of other parts
+    are added to its sums."""
     half = p.b.dtype.itemsize == 2
-    # Matrix units store four columns at a time, and float32 operands are rounded.
+    # Matrix units store four columns at a time, and round float32 operands.
     halves = (half or (fast and caps.matrix is not None)) and p.dst.shape[-1] % 4 == 0
     is_whole, packed = w.given is not None, w.kind.halves
     s = QuantShape(*p.shape[:3], p.b.shape[-1], halves, is_whole, fast, half, packed)
@@ -204,7 +207,7 @@ def _product(
         partials = scratch.empty((k.splits, *p.dst.shape), "float32")
         out, is_partial, after = partials, True, [summed(caps, partials, p, k.splits)]
     else:
-        # There are no texts for f16 from f32.
+        # No text has a result in f16 and an operand in f32.
         direct = matrix or half or p.dst.dtype.itemsize == 4
         out, is_partial, after = target(caps, scratch, p, k, direct=direct)
     if is_partial:
@@ -219,7 +222,7 @@ def _product(
 
 
 def _unpacked(caps: Caps, scratch: Scratch, w: Weights, p: Product, fast: bool) -> list[Step]:
-    """Steps that unpack the weights to floats, and the product with these."""
+    """The steps that unpack the weights to floats, and the product with these floats."""
     assert w.given is not None
     wide = scratch.empty(p.a.shape[-2:], "float32")
     steps = dequantize.plan(caps, scratch, *w.given, wide, w.kind.name)
@@ -234,7 +237,7 @@ def _gemv(
     caps: Caps, w: Weights, b: View, p: Product, out: View, s: QuantShape, choice: QuantChoice,
     depth: int, is_partial: bool,
 ) -> Step:  # fmt: skip
-    """Up to eight rows of b; the weights are read once."""
+    """The steps for up to eight rows of b; the weights are read once."""
     held = next(n for n, c in HELD.items() if c.ROWS >= s.rows)
     rounds = w.kind.rounds(depth)
     bits = column_bits(caps, s.cols, rounds, s.batches)
@@ -258,7 +261,7 @@ def _gemv_i8(
     caps: Caps, scratch: Scratch, w: Weights, b: View, p: Product, out: View, s: QuantShape,
     is_partial: bool,
 ) -> list[Step]:  # fmt: skip
-    """The product of one row, which is quantised to bytes."""
+    """The steps of the product of one row, which is quantised to bytes."""
     groups = s.depth // GROUP
     row = b.with_layout(b.shape[-2:], b.strides[-2:])
     codes, sums = scratch.empty((groups, 8), "uint32"), scratch.empty((groups, 4), "float32")
@@ -291,7 +294,7 @@ def _matrix(
     caps: Caps, w: Weights, b: View, p: Product, out: View, s: QuantShape, choice: QuantChoice,
     depth: int, is_partial: bool,
 ) -> Step:  # fmt: skip
-    """The product on matrix units."""
+    """The steps of the product on matrix units."""
     tile = tile_of(choice.body)
     if choice.body.startswith(FEW):
         return gemm_mma_quant_few.step(

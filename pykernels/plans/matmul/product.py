@@ -44,7 +44,7 @@ class Product:
         return {"a": self.a, "b": self.b, **given, "dst": self.dst}
 
     def of(self, views: Mapping[str, View]) -> Product:
-        """The product of parts of these views."""
+        """The same product for parts of these views."""
         bias, residual = views.get("bias"), views.get("residual")
         return Product(views["a"], views["b"], bias, residual, views["dst"], self.activation)
 
@@ -83,7 +83,7 @@ def folded(p: Product) -> Product:
 
 
 def levels(p: Product) -> int:
-    """The batch axes that are left after merging."""
+    """The number of batch axes that are left after merging."""
     lead = p.dst.shape[:-2]
     views = [v for v in (p.a, p.b, p.bias, p.residual, p.dst) if v is not None]
     return len(merge_axes(lead, [v.strides[: len(lead)] for v in views])[0])
@@ -149,7 +149,8 @@ def broadcasts(shape: Ints, target: Ints) -> bool:
 def aligned(
     a: View, b: View, bias: View | None, residual: View | None, dst: View, activation: int
 ) -> Product:
-    """All views over the same leading axes. An axis along which a repeats is cut in two."""
+    """All views with the same leading axes. If a repeats along part of an axis, that axis is cut in
+    two."""
     lead = b.shape[:-2]
     a = a.as_rank(b.ndim)
     counts = tuple(n if n != 1 else 1 for n in a.shape[:-2])
@@ -188,11 +189,12 @@ def runs_along_k(a: View) -> bool:
 
 
 def rows_of(p: Product, start: int, end: int) -> Product:
-    """The product of these rows of b."""
+    """The product with only these rows of b."""
     rows = p.shape.rows
 
     def cut(v: View) -> View:
-        count = (end if end < rows else v.shape[-2]) - start  # a copy may have more rows
+        # a copy may have more rows than the operand
+        count = (end if end < rows else v.shape[-2]) - start
         return replace(
             v, shape=(*v.shape[:-2], count, v.shape[-1]), offset=v.offset + start * v.strides[-2]
         )
@@ -202,6 +204,6 @@ def rows_of(p: Product, start: int, end: int) -> Product:
 
 
 def unique(v: View) -> View:
-    """The view without repetitions along its batch axes."""
+    """The view in which broadcast batch axes have size 1."""
     lead = (1 if step == 0 else n for n, step in zip(v.shape[:-2], v.strides, strict=False))
     return v.with_layout((*lead, *v.shape[-2:]), v.strides)

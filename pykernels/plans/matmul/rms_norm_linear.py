@@ -54,7 +54,7 @@ def plan(
     if rows == 0 or depth == 0:
         raise ShapeError(f"[{OP}] x and dst must have elements but have {depth} and {rows}")
     kind = type_of(OP, quant) if quant else None
-    # Packed products take the row as halves; the other bodies as words.
+    # Packed products take the row as halves; the other bodies take it as words.
     packed = bool(kind and kind.halves and caps.f16 and half and depth <= MOST_DEPTH)
     steps: list[Step] = []
     numbers = {
@@ -68,7 +68,7 @@ def plan(
         copies, low, own, above = read(OP, caps, scratch, kind, (rows, depth), w, scales, high)
         _check_bindings(caps, [low, own, *([above] if above else [])])
         rounds = kind.rounds(depth)
-        # Each workgroup computes the norm, so fewer workgroups with more columns are faster.
+        # Every workgroup computes the norm again, so fewer workgroups with more columns are faster.
         bits = column_bits(caps, rows, rounds, most=MOST_BITS + packed)
         if packed:
             held = columns_held(bits, rounds)
@@ -94,8 +94,8 @@ def plan(
 def _vectors(
     caps: Caps, scratch: Scratch, v: View, steps: list[Step], packed: bool = False
 ) -> View:
-    """The view in vectors of 16 bytes along its last axis, halves as words; `packed`: in vectors of
-    four halves."""
+    """The view in vectors of 16 bytes along its last axis, in which halves are words; `packed`: the
+    view in vectors of four halves."""
     n = 16 // v.dtype.itemsize
     if v.shape[-1] % n:
         raise ShapeError(f"[{OP}] k must be a multiple of {n} but is {v.shape[-1]}")

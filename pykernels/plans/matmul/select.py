@@ -35,8 +35,8 @@ MMA = "gemm_mma"
 SPLIT = "gemm_split"
 FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products with few rows
 FEW = {f"mul_mat/{tile}" for tile in FEW_ROWS}
-# The rows of the smaller operand that gemv holds, at most `most`; and the columns of a workgroup
-# whose invocations do not split k.
+# For gemv: the number of rows of the smaller operand that it holds, at most `most`; and the columns
+# of a workgroup if its invocations do not split k.
 HELD = gemv.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
@@ -56,25 +56,25 @@ class GemmShape(NamedTuple):
     rows: int
     cols: int
     depth: int
-    along_k: bool = True  # k is the axis of the larger operand with the smaller step
+    along_k: bool = True  # True if the larger operand's step along k is smaller than its other step
     halves: bool = False  # both operands are f16, or may be rounded to it
-    split: bool = False  # operands that are f32 may be split into planes of halves
-    longest: int = 0  # k that matrix units may sum within the f32 bound; 0: all
+    split: bool = False  # f32 operands may be split into planes of halves
+    longest: int = 0  # how many k matrix units may sum within the bound of f32; 0: all
 
 
 class GemmTail(NamedTuple):
-    """The number of rows of tiles, at the end of a large product, whose K is cut, and the number
-    of splits."""
+    """The tail of a large product: the number of rows of tiles at its end whose K is cut, and the
+    number of splits."""
 
     rows: int = 0
     splits: int = 1
 
 
 class GemmChoice(NamedTuple):
-    """A body ("gemv", one of TILES, or a tile of gemm_mma or gemm_split), the number of splits of
-    K, and, for gemm_tile, the tail.
+    """A choice: the body ("gemv", one of TILES, or a tile of gemm_mma or gemm_split), the number of
+    splits of K, and, for gemm_tile, the tail.
 
-    `each`: k of all splits but the last, shorter one; 0: equal splits.
+    `each`: the k of each split, except the last, which is shorter; 0: equal splits.
     """
 
     body: str
@@ -110,16 +110,16 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
 
 
 def few_columns(caps: Caps, s: GemmShape) -> bool:
-    """True for products with so few columns that a tile for few rows can compute them if the
-    operands are exchanged: another tile would compute many columns that do not exist."""
+    """True for a product with few columns: a tile for few rows computes it with the operands
+    exchanged. Other tiles would compute many columns that do not exist."""
     units = s.halves and any(mma.may(caps, tile) for tile in mma.TILES)
     fits = any(s.cols <= TILES[body].BM and _may(caps, body) for body in FEW)
     return fits and s.rows > s.cols and not units
 
 
 def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
-    """All bodies, with the expected seconds in their best number of splits, or why they are
-    excluded."""
+    """All bodies, each with the expected seconds for its best number of splits, or with the reason
+    why it is excluded."""
     t = caps.tuning
     few = min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
@@ -193,14 +193,16 @@ def _large_choice(caps: Caps, s: GemmShape) -> GemmChoice | None:
 
 
 def gemm_seconds(caps: Caps, s: GemmShape) -> float | None:
-    """The expected seconds of gemm_tile in its best splits; None if the device may not run it."""
+    """The expected seconds of gemm_tile with its best splits; None if the device cannot run
+    gemm_tile."""
     if not _may(caps, GEMM):
         return None
     return min(_gemm_seconds(caps.tuning, s, c) for c in _gemm_choices(caps.tuning, s))
 
 
 def units_seconds(caps: Caps, s: GemmShape) -> float | None:
-    """The expected seconds on matrix units, of halves; None if the device may not run it."""
+    """The expected seconds of a product of halves on matrix units; None if the device cannot run
+    it."""
     tiles = [tile for tile in mma.TILES if mma.may(caps, tile)]
     if not tiles:
         return None
@@ -216,8 +218,8 @@ def _resident_workgroups(t: Tuning) -> int:
 def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
     """Whole tiles, all tiles in splits, or whole tiles in whole waves and a tail in splits.
 
-    The other candidate: long splits fill whole waves, except for the place that the one short split
-    of each tile needs. The long splits start first.
+    In the other candidate, each tile has long splits and one short split. The long splits start
+    first and fill whole waves, except for the places that the short splits need.
     """
     resident, own = _resident_workgroups(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
@@ -240,9 +242,9 @@ def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
     (rows, cols), (_, splits, tail, long) = TILES[GEMM][:2], choice
     own, units, resident = t.matmul.gemm_tile, t.device.units, _resident_workgroups(t)
     tiles = _tiles(s, GEMM)
-    # The time of a wave of workgroups, for each k and for its start.
+    # The time of a wave of workgroups: the time for each k, and the time of its start.
     each = product_seconds(rows, cols, 1, resident // units, units, own.rate)
-    if tail.rows:  # its splits fill the free places; the other tiles follow
+    if tail.rows:  # the tail's splits fill the free places of the wave; the other tiles follow
         in_tail = tail.rows * cdiv(s.cols, cols)
         whole = cdiv(tiles - in_tail, resident)
         later = max(tiles - whole * resident, 0) * tail.splits
@@ -274,8 +276,8 @@ def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
 
 
 def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmChoice, float]:
-    """As `_mma_choice`, for f32 as planes of halves; and the seconds, including the packing, which
-    reads both operands twice and writes them once."""
+    """Like `_mma_choice`, but for f32 operands as planes of halves. The seconds include the
+    packing, which reads both operands twice and writes them once."""
     known = [Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
     seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.longest)
     nbytes = 12 * s.batches * (s.rows + s.cols) * s.depth
@@ -287,7 +289,7 @@ def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmCh
 
 
 def gemv_splits(own: Gemv, s: GemmShape) -> int:
-    """Splits of K for few rows of one operand."""
+    """The number of splits of K for few rows of one operand."""
     groups = s.batches * cdiv(max(s.rows, s.cols), COLUMNS >> lane_bits(own, s))
     # Several rows hold more sums, so each split writes and sums more.
     busy = own.busy if s.along_k or min(s.rows, s.cols) == 1 else own.busy_rows
@@ -297,16 +299,17 @@ def gemv_splits(own: Gemv, s: GemmShape) -> int:
 
 def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
-    if tile in FEW_ROWS:  # one wave: the product waits for memory, and a second wave starts late
+    # fill one wave only: the product waits for memory, and a second wave would start late
+    if tile in FEW_ROWS:
         return max(1, min(own.busy // _tiles(s, f"mul_mat/{tile}"), s.depth // own.shortest, 64))
     return k_splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
 
 def k_splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
-    """Splits of K that keep the device busy, each at least `shortest` deep; 1 if it is busy
-    already.
+    """The number of splits of K that keeps the device busy, each at least `shortest` deep; 1 if the
+    device is busy without splits.
 
-    There are 1.5 times the splits needed, since the splits of a last wave should not run alone.
+    The number is 1.5 times what is needed, so that a last wave is not nearly empty.
     """
     wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
     return max(1, min(wanted, depth // shortest, most))

@@ -31,13 +31,14 @@ TILES: dict[str, mul_mat_i8.Config] = {
 HELD = gemv_i8.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 # How an operand is loaded: byte by byte, in words along k, or in words of rows that are contiguous
-# in memory. PACKED: it is copied first, so that k is in words.
+# in memory. PACKED: the operand is copied first, so that words lie along k.
 BYTES, WORDS, ROWS_RUN, PACKED = "bytes", "words", "rows", "packed"
 VECTOR = 16  # bytes of one vector of gemv_i8, along k
 
 
 class Int8Choice(NamedTuple):
-    """A body ("gemv_i8", one of TILES, or a tile of gemm_mma_i8), and the splits of K."""
+    """A choice: the body ("gemv_i8", one of TILES, or a tile of gemm_mma_i8), and the number of
+    splits of K."""
 
     body: str
     splits: int = 1
@@ -70,8 +71,8 @@ def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
 
 
 def candidates(caps: Caps, s: GemmShape, signed: bool = True) -> list[Candidate]:
-    """All bodies with the splits that the tuning table gives them, each with the reason why it is
-    excluded, if it is. Only bodies on matrix units have a model of their times."""
+    """All bodies with the splits that the tuning table gives them, each with the reason if it is
+    excluded. Only bodies on matrix units have a model of their times."""
     t, few = caps.tuning, min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
     large = "" if _may_large(caps) else "not in the tuning table, or too large"
@@ -108,7 +109,7 @@ def _splits(t: Tuning, s: GemmShape, name: str) -> int:
 
 
 def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
-    """The load of an operand by a tile of this body."""
+    """How a tile of this body loads an operand."""
     own = t.matmul.mul_mat_i8
     if in_words(v):
         return WORDS
@@ -122,14 +123,14 @@ def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
 
 
 def gemv_load(v: View) -> str:
-    """The load of the large operand by gemv_i8; WORDS means whole vectors of words."""
+    """How gemv_i8 loads the large operand; WORDS means whole vectors of words."""
     if v.vectorizable(VECTOR):
         return WORDS
     return ROWS_RUN if transposed(v).vectorizable(4) else BYTES
 
 
 def in_words(v: View) -> bool:
-    """True if k may be read in words; the last word may hold less than four k."""
+    """True if words along k may be read; the last word may have fewer than four k."""
     return contiguous_rows(v) and v.aligned(4, range(v.ndim - 1))
 
 

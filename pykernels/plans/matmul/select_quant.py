@@ -24,12 +24,12 @@ __all__ = [
 ]  # fmt: skip
 
 GEMV = "gemv_quant"
-GEMV_HALF = "gemv_quant_half"  # rows of halves, by packed products
-GEMV_I8 = "gemv_quant_i8"  # a row of bytes, by precision="fast"
+GEMV_HALF = "gemv_quant_half"  # the body for rows of halves, with packed products
+GEMV_I8 = "gemv_quant_i8"  # the body for a row of bytes, for precision="fast"
 TILE = "gemm_quant"
 MMA = "gemm_mma_quant"
-FEW = "gemm_mma_quant_few"  # few rows on matrix units
-UNPACKED = "mul_mat"  # weights as float32 in scratch, and the product of floats
+FEW = "gemm_mma_quant_few"  # the body for few rows on matrix units
+UNPACKED = "mul_mat"  # weights become float32 in scratch, and mul_mat multiplies floats
 HELD = gemv_quant.CONFIGS
 TILES = gemm_quant.CONFIGS
 MMA_TILES = gemm_mma_quant.CONFIGS
@@ -39,10 +39,10 @@ BODIES = (
     GEMV, GEMV_HALF, GEMV_I8, *(f"{TILE}/{tile}" for tile in TILES),
     *(f"{MMA}/{tile}" for tile in MMA_TILES), *(f"{FEW}/{rows}" for rows in MMA_FEW), UNPACKED,
 )  # fmt: skip
-MOST_UNPACKED = 1 << 29  # bytes of scratch
-THREADS = 256  # of a workgroup of gemv_quant
-# Workgroups of gemv_quant for each multiprocessor that are enough: on an H200 256 workgroups for
-# 2,048 columns are faster than 512.
+MOST_UNPACKED = 1 << 29  # most bytes of scratch for unpacked weights
+THREADS = 256  # invocations of a workgroup of gemv_quant
+# So many workgroups of gemv_quant for each multiprocessor are enough: on an H200, 256 workgroups
+# for 2,048 columns are faster than 512.
 WORKGROUPS = 1.5
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
@@ -55,15 +55,16 @@ class QuantShape(NamedTuple):
     cols: int
     depth: int
     halves: bool = False  # b is f16, or may be rounded to it
-    whole: bool = False  # no plane is cut: each fits a binding
-    fast: bool = False  # one row may be rounded to bytes
+    whole: bool = False  # each plane fits a binding, so no plane is cut
+    fast: bool = False  # a single row may be rounded to bytes
     half: bool = False  # b is f16
-    packed: bool = False  # gemv_quant_half and gemm_mma_quant_few have the type of the weights
+    # gemv_quant_half and gemm_mma_quant_few have texts for the type of the weights
+    packed: bool = False
 
 
 class QuantChoice(NamedTuple):
-    """A body (gemv_quant, a tile of gemm_quant or gemm_mma_quant, or mul_mat for weights as floats
-    in scratch), and splits of K of a tile."""
+    """A choice: the body (gemv_quant, a tile of gemm_quant or gemm_mma_quant, or mul_mat for
+    weights as floats in scratch), and, for a tile, the number of splits of K."""
 
     body: str
     splits: int = 1
@@ -133,7 +134,8 @@ def _most_unpacked(caps: Caps) -> int:
 
 
 def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
-    """For few rows the smallest tile, in splits that fill the device; otherwise the largest."""
+    """The smallest tile for few rows, with splits that fill the device; otherwise the largest
+    tile."""
     few = tiles[0]
     if s.rows <= MMA_TILES[few].BM:
         table = caps.tuning.matmul.quant
@@ -148,7 +150,7 @@ def _mma_choice(caps: Caps, s: QuantShape, tiles: list[str]) -> QuantChoice:
 
 
 def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
-    """All bodies, each with the reason why it is excluded, if it is."""
+    """All bodies, each with the reason if it is excluded."""
     narrow = "" if s.rows <= NARROW else f"{s.rows} rows: more than {NARROW}"
     found = [Candidate(QuantChoice(GEMV), None, narrow)]
     if not _is_packed(caps, s):
@@ -175,9 +177,9 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
 
 
 def column_bits(caps: Caps, cols: int, rounds: int, batches: int = 1, most: int = MOST_BITS) -> int:
-    """The columns of a workgroup of gemv_quant, as a power of two. They are fewer, with more runs
-    of k, if the workgroups would be too few for the device, as long as there is a round of groups
-    for each run."""
+    """The columns of a workgroup of gemv_quant, as a power of two. If there would be too few
+    workgroups for the device, a workgroup has fewer columns and more runs of k, as long as each run
+    has a round of groups."""
     least, bits = int(WORKGROUPS * caps.tuning.device.units), most
     while (
         bits > LEAST_BITS
@@ -189,7 +191,8 @@ def column_bits(caps: Caps, cols: int, rounds: int, batches: int = 1, most: int 
 
 
 def columns_held(bits: int, rounds: int) -> int:
-    """The columns of an invocation with packed products: two, if each run then has a round."""
+    """The columns of an invocation with packed products: two if each run still has a round then,
+    else one."""
     return 2 if (2 * THREADS) >> bits <= rounds else 1
 
 

@@ -21,11 +21,12 @@ from .sums import spread, summed
 __all__ = ["product"]
 
 PACK = split_halves.CONFIGS["32x64"]
-GROUP = 16  # k of one plane that lie together
+GROUP = 16  # how many k of one plane lie together
 
 
 class _Planes(NamedTuple):
-    """Words of two halves, the largest magnitude of each row, and the steps that make them."""
+    """An operand as planes: words of two halves, the largest magnitude of each row, and the steps
+    that make both."""
 
     view: View
     top: View | None
@@ -35,10 +36,10 @@ class _Planes(NamedTuple):
 def product(
     caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice, longest: int
 ) -> list[Step]:
-    """A product of f32 operands, or of f16 (a) and f32 (b): sums in slices of
-    at most `longest` k."""
+    """The steps of a product of f32 operands, or of f16 (a) and f32 (b), in slices of at most
+    `longest` k."""
     assert caps.matrix is not None
-    if levels(p) >= Tiles.LEVELS:  # the splits are one more axis
+    if levels(p) >= Tiles.LEVELS:  # splits would need one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
         return [step for part in parts for step in product(caps, scratch, part, choice, longest)]
     tile = tile_of(choice.body)
@@ -63,7 +64,7 @@ def product(
 
 
 def _planes(caps: Caps, scratch: Scratch, v: View, k_rows: bool) -> _Planes:
-    """Both planes of an f32 operand, k last or as the row."""
+    """Both planes of an f32 operand; k is its last axis or the axis of its rows."""
     once = unique(v)
     *lead, rows, depth = once.shape
     top = scratch.empty((*lead, rows, 1), "float32")

@@ -19,8 +19,8 @@ def target(
 ) -> tuple[View, bool, list[Step]]:
     """The destination of the sums: dst, or f32 scratch with the step that finishes them.
 
-    `direct`: the body has texts for any dst. `flips`: it has texts for a dst whose columns are
-        contiguous.
+    `direct`: the body has texts for every layout of dst. `flips`: the body has texts for a dst
+    whose columns are contiguous.
     """
     kinds = (p.a.dtype, p.b.dtype)
     direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
@@ -45,7 +45,7 @@ def summed(caps: Caps, partials: View, p: Product, splits: int) -> Step:
 
 
 def spread(v: View, out: View) -> View:
-    """The view with an axis of splits like `out`, along which it repeats."""
+    """The view with an axis of splits, as `out` has; the view repeats along this axis."""
     if out.ndim == v.ndim:
         return v
     return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))

@@ -1,4 +1,4 @@
-"""gather: elements of src that the index picks, to dst in order."""
+"""gather: copies the elements of src that the index picks to dst, in the order of the index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan(
         return []
     limit = src.shape[at]
     watch = Watch("index", limit, index.shape, dst.shape) if check else None
-    if limit == 0:  # every index is out of range, so the values that are read do not count
+    if limit == 0:  # every index is out of range, so it does not matter which values are read
         shape = (*src.shape[:at], 1, *src.shape[at + 1 :])
         src = scratch.empty((1,), src.dtype.name).with_layout(shape, (0,) * src.ndim)
     steps: list[Step] = []

@@ -1,5 +1,5 @@
-"""last_index: compares few indices with each other; for many indices a hash table keeps the
-last."""
+"""last_index: compares indices with each other if they are few; else a hash table keeps the last of
+equal indices."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pykernels.wgsl.watch import Watch
 
 __all__ = ["Lasts", "lasts", "plan", "table_of"]
 
-MOST_PAIRS = 1 << 18  # comparisons; up to this number they cost less than two more dispatches
+MOST_PAIRS = 1 << 18  # most comparisons; up to this number they cost less than two more dispatches
 
 
 def plan(
     caps: Caps, scratch: Scratch, index: View, kept: View, axis: int = -1, limit: int = 2**31 - 1,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch, or three; none for an empty index."""
+    """The steps: one dispatch, or three for many indices; none for an empty index."""
     if kept.shape != index.shape:
         raise ShapeError(
             f"[last_index] kept must have the shape of index, {index.shape}, but has {kept.shape}"
@@ -56,7 +56,8 @@ class Lasts:
     def steps(
         self, caps: Caps, index: View, limit: int, watch: Watch | None
     ) -> tuple[View, Watch | None, list[Step]]:
-        """The index for one step, the watch that it still needs, and the steps that make it."""
+        """For one step, the index without repeats, the watch that is still needed, and the steps
+        that make this index."""
         if index.shape[self.axis] == 1:
             return index, watch, []
         own = _once(index)

@@ -1,4 +1,5 @@
-"""nonzero: writes the indices of nonzero elements to the places that the offsets of chunks give."""
+"""nonzero: writes the indices of nonzero elements; the offset of a chunk says where its first index
+goes."""
 
 from __future__ import annotations
 

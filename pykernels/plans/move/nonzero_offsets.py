@@ -1,4 +1,4 @@
-"""nonzero_offsets: the counts of chunks, then their sums."""
+"""nonzero_offsets: counts the nonzero elements of chunks, then adds up the counts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .keeping import keep
 __all__ = ["CHUNK", "plan"]
 
 _CHUNK = nonzero_count.CONFIGS["chunk4096"]
-CHUNK = _CHUNK.UNROLL * _CHUNK.threads  # elements for each offset
+CHUNK = _CHUNK.UNROLL * _CHUNK.threads  # elements of a chunk, which has one offset
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, offsets: View) -> list[Step]:
-    """Two dispatches; without elements only the one that writes a zero."""
+    """The steps: two dispatches; without elements, only the dispatch that writes a zero."""
     wanted = (cdiv(src.size, CHUNK) + 1,)
     if offsets.shape != wanted:
         raise ShapeError(

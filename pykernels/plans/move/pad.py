@@ -1,4 +1,4 @@
-"""pad: the inside and each piece of the border are copies, or fills, of views."""
+"""pad: copies the inside, and copies or fills each piece of the border, as views."""
 
 from __future__ import annotations
 

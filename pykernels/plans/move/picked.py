@@ -1,5 +1,5 @@
-"""Shared by the plans of gather and scatter, which pick the places of one side along an axis by an
-index."""
+"""Code that the plans of gather and scatter share: an index picks the places of one side along an
+axis."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = ["Share", "check", "shares"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The views of one step, the picked side by `_picked`, and its report of faults.
+    """The views of one step (the picked side has been through `_picked`), and the step's report of
+    faults.
 
-    If the picked side is too long along its axis for a binding, a temporary replaces it: `copy` is
-    the temporary, and `apart` the elements of the tensor that it replaces.
+    If a binding cannot hold the picked side's axis, a temporary replaces the side: `copy` is the
+    temporary, and `apart` is the view that it replaces.
     """
 
     src: View
@@ -62,8 +63,8 @@ def shares(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, at: int, name: str,
     watch: Watch | None, table: bool = False,
 ) -> list[Share]:  # fmt: skip
-    """The steps: one, if each view fits one binding and few axes are left. Otherwise axes are cut,
-    but never the picked axis of the picked side `name`. `table`: each part needs a hash
+    """The steps: a single step if each view fits one binding and few axes are left. Otherwise axes
+    are cut, but never the picked axis of the picked side `name`. `table`: each part needs a hash
     table of its indices."""
     rest = "dst" if name == "src" else "src"
     views = {"src": src, "index": index, "dst": dst}
@@ -127,7 +128,7 @@ def _compact(side: View, slot: int, at: int) -> View:
 
 
 def _picked(side: View, index: View, at: int) -> View:
-    """The side with the axis `at` at the end, after the axes of index."""
+    """The picked side with the axis `at` moved to the end, after the axes of the index."""
     shape = (*index.shape[:at], 1, *index.shape[at + 1 :], side.shape[at])
     strides = (*side.strides[:at], 0, *side.strides[at + 1 :], side.strides[at])
     return side.with_layout(shape, strides)

@@ -1,4 +1,4 @@
-"""scatter: elements of src in order, to places of dst that the index picks."""
+"""scatter: copies the elements of src, in order, to the places of dst that the index picks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan(
         return []
     limit = dst.shape[at]
     watch = Watch("index", limit, index.shape, src.shape) if check else None
-    if limit == 0:  # every index is out of range, so nothing is written here
+    if limit == 0:  # every index is out of range, so nothing is written to this view
         dst = scratch.empty((*dst.shape[:at], 1, *dst.shape[at + 1 :]), dst.dtype.name)
     single = distinct or index.shape[at] == 1
     found = shares(caps, scratch, src, index, dst, at, "dst", watch, table=not single)

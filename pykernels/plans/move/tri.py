@@ -1,4 +1,4 @@
-"""tri: copies rows in the widest vectors of which src and dst both consist."""
+"""tri: copies rows in the widest vectors that fit both src and dst."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def plan(
 def _step(caps: Caps, part: Part, upper: bool, diagonal: int) -> Step:
     src, dst = part.views["src"], part.views["dst"]
     item = src.dtype.itemsize
-    # The end of the elements of the first row up to the diagonal, the diagonal included; with
-    # `upper` it is not included.
+    # Where the first row's elements up to the diagonal end; the diagonal belongs to them, except
+    # with `upper`.
     height, width = dst.shape[-2], dst.shape[-1]
     shift = diagonal + part.first[-2] - part.first[-1] + (0 if upper else 1)
     shift = min(max(shift, -height), width)

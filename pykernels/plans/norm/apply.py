@@ -1,4 +1,5 @@
-"""The second pass of a norm, or of its gradient, over any layout: statistics are known."""
+"""The second pass of a norm or of its gradient, for any layout; the statistics are known by
+then."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ BATCH = norm_apply.CONFIGS["batch4"]
 
 
 class _Shape(NamedTuple):
-    """The number of elements in a load of x, of the statistics and of the weight; lanes and pieces
-    of a row."""
+    """How a row is read: the elements in one load of x, of the statistics and of the weight; the
+    lanes and the pieces of a row."""
 
     vec: int
     of_statistics: int
@@ -31,7 +32,7 @@ class _Shape(NamedTuple):
 def apply(
     caps: Caps, norm: Norm, x: View, found: Statistics, scale: Affine, dst: View
 ) -> list[Step]:
-    """dst from x; all views have the shape of x."""
+    """The steps that compute dst from x; all views have the shape of x."""
     given = {
         "x": x, "pivot": found.pivot, "offset": found.offset, "squares": found.squares,
         "weight": scale.weight or scale.bias, "bias": scale.bias, "dst": dst,
@@ -54,8 +55,8 @@ def apply_backward(
     caps: Caps, norm: Norm, dy: View, x: View, found: Statistics, sums: View, apart: int,
     weight: View | None, dst: View,
 ) -> list[Step]:  # fmt: skip
-    """dst from x and dy; `sums` have the strides of the statistics, the second sums `apart`
-    elements behind the first."""
+    """The steps that compute dst from x and dy. `sums` have the strides of the statistics; the
+    second sums lie `apart` elements behind the first."""
     given = {
         "x": x, "dy": dy, "pivot": found.pivot, "offset": found.offset, "squares": found.squares,
         "sums": sums, "weight": weight, "dst": dst,
@@ -75,7 +76,7 @@ def apply_backward(
 
 
 def _parts(caps: Caps, given: Mapping[str, View | None]) -> list[dict[str, View]]:
-    """The views with their axes sorted by the strides of x, largest first, and merged; in parts
+    """The views with their axes sorted by the strides of x (largest first) and merged, in parts
     that bindings hold."""
     views = {name: v for name, v in given.items() if v is not None}
     x = views["x"]
@@ -94,13 +95,14 @@ def _parts(caps: Caps, given: Mapping[str, View | None]) -> list[dict[str, View]
 
 
 def _both(first: View, apart: int) -> View:
-    """One view of the first and the second sums, whose strides are not negative."""
+    """One view of both sums, the first and the second; their strides are not negative."""
     reach = sum([(n - 1) * step for n, step in zip(first.shape, first.strides, strict=True)])
     return first.with_layout((2, reach // 4 + 1), (4 * apart, 4))
 
 
 def _shape(views: Mapping[str, View], data: tuple[str, ...], apart: int = 0) -> _Shape:
-    """With vectors if all of `data` have them, and other views have them or repeat along rows."""
+    """The views in vectors, if all of `data` can be read in vectors and the other views can be,
+    too, or repeat along rows."""
     cols = views["x"].shape[-1]
     params = {n: v for n, v in views.items() if n not in data}
     vec = 1

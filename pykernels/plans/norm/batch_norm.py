@@ -17,7 +17,7 @@ def plan(
     caps: Caps, scratch: Scratch, x: View, mean: View, variance: View, weight: View | None,
     bias: View | None, dst: View, eps: float,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch of each part."""
+    """The steps: one dispatch for each part."""
     check(OP, x)
     check_affine(OP, x.shape[1], mean=mean, variance=variance, weight=weight, bias=bias)
     if x.size == 0:

@@ -68,8 +68,8 @@ def group_rows(
     caps: Caps, scratch: Scratch, norm: Norm, x: View, weight: View | None, bias: View | None,
     dst: View,
 ) -> list[Step] | None:  # fmt: skip
-    """One pass, if the elements of a group (all but the first two axes) lie together and registers
-    hold them; else None."""
+    """The steps of one pass, if the elements of a group (all axes but the first two) lie together
+    and registers hold them; else None."""
     length = math.prod(x.shape[3:])
     merged, (steps, out_steps) = merge_axes(x.shape[2:], [x.strides[2:], dst.strides[2:]])
     if len(merged) > 1 or not fits_binding(caps, x) or not fits_binding(caps, dst):
@@ -121,14 +121,14 @@ def sums_of_images(
     weight: View | None, dweight: View | None, dbias: View | None, dst: View, kept: Ints,
     groups: int,
 ) -> list[Step]:  # fmt: skip
-    """The gradients, if each row along the last axis has one channel: `kept` are the axes of the
-    statistics, `groups` as in `of_channels`."""
+    """The steps of the gradients, if each row along the last axis belongs to one channel. `kept`
+    are the axes of the statistics; `groups` is the same as in `of_channels`."""
     steps: list[Step] = []
     weight = as_float(caps, scratch, weight, steps) if weight else None
     over = of_channels(weight, x.shape, groups)
     own, room = row_sums(caps, scratch, norm, dy, x, found, over)
     steps += own
-    every = tuple(range(x.ndim))  # axes of the sums; along the last axis they are pieces
+    every = tuple(range(x.ndim))  # the axes of the sums; the last axis counts pieces of a row
     rest = tuple([a for a in every if a not in kept])
     sums = sums_alike(scratch, found, rest)
     for which in (0, 1):

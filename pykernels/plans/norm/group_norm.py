@@ -1,4 +1,4 @@
-"""group_norm: one pass over groups that registers hold, else statistics first."""
+"""group_norm: one pass if registers hold a group, else statistics first."""
 
 from __future__ import annotations
 

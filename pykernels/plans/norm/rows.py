@@ -1,4 +1,5 @@
-"""Norms over the last axis: rows in registers; longer rows from their statistics, in pieces."""
+"""Norms over the last axis: short rows are held in registers; for longer rows, statistics come
+first, and rows are cut into pieces."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from .statistics import Affine, Norm, affine, check_affine, dense, repeat, stati
 __all__ = ["close", "config", "nowhere", "plan"]
 
 SINGLE = ("row16", "row256", "row4096")  # configurations that also read single elements
-FAR = 32  # from this many bytes between columns on, each column is a separate memory access
-SHORT = 64  # in rows of up to this many columns, lanes then read neighbouring rows
+FAR = 32  # if columns are at least this many bytes apart, each is a separate memory access
+SHORT = 64  # then, in rows of up to this many columns, lanes read neighbouring rows
 
 
 def plan(
@@ -71,7 +72,8 @@ def _row_fits(caps: Caps, views: Mapping[str, View]) -> bool:
 
 
 def _by_rows(caps: Caps, views: dict[str, View]) -> list[dict[str, View]]:
-    """Parts whose rows bindings hold, or each row by itself if bindings do not hold a row."""
+    """The parts of a call whose rows bindings hold; if bindings cannot hold one row, each row is a
+    part."""
     shape = views["x"].shape
     if _row_fits(caps, views):
         return [part.views for part in row_parts(caps, shape, views)]
@@ -115,7 +117,7 @@ def _in_registers(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], weight: View | None,
     bias: View | None, vec: int, found: str,
 ) -> Step:  # fmt: skip
-    """Rows that bindings hold, each read once."""
+    """The steps for rows that bindings hold; each row is read once."""
     x, dst = views["x"], views["dst"]
     residual, summed = views.get("residual"), views.get("summed")
     # The body writes the sum to the memory of its first operand, which must be `residual`.
@@ -131,13 +133,14 @@ def _in_pieces(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], weight: View | None,
     bias: View | None,
 ) -> list[Step]:  # fmt: skip
-    """Rows that are read twice: for their statistics, and to be normalised."""
+    """The steps for rows that are read twice: for their statistics, and to be normalised."""
     x = views["x"]
     last = (x.ndim - 1,)
     steps: list[Step] = []
     residual, summed = views.get("residual"), views.get("summed")
     if residual is not None and summed is not None:
-        near = scratch.empty(x.shape, x.dtype.name)  # outputs are bound for writing alone
+        # the second pass reads this, and outputs are bound for writing only
+        near = scratch.empty(x.shape, x.dtype.name)
         terms = {"a": x, "b": residual, "dst": near}
         axes = [{name: a for name in terms} for a in range(x.ndim)]
         for part in parts(caps, terms, axes):

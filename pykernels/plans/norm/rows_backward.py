@@ -1,4 +1,5 @@
-"""Gradients of norms over the last axis: rows in registers; longer rows from sums."""
+"""Gradients of norms over the last axis: short rows are held in registers; for longer rows, sums
+come first."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .sums import column_sums, pick, row_sums, sums_alike, total, zeros
 __all__ = ["NormChoice", "choose", "plan"]
 
 WG = 256
-SUMS = 8  # most vectors of a lane for which registers also hold the sums over rows
+SUMS = 8  # with at most this many vectors for each lane, registers also hold the sums over rows
 
 
 class NormChoice(NamedTuple):
@@ -29,7 +30,7 @@ class NormChoice(NamedTuple):
 
 
 def choose(caps: Caps) -> NormChoice:
-    """The value of the device's tuning table."""
+    """The value from the device's tuning table."""
     return forced(caps, NormChoice) or NormChoice(caps.tuning.norm.groups)
 
 
@@ -63,7 +64,7 @@ def _in_registers(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], weight: View | None,
     dweight: View | None, dbias: View | None, vec: int, found: str,
 ) -> list[Step]:  # fmt: skip
-    """One pass, which leaves sums of the rows of each workgroup."""
+    """The steps of one pass, which writes the sums of each workgroup's rows."""
     parts = [p.views for p in row_parts(caps, views["x"].shape, views)]
     c = norm_rows_backward.CONFIGS[found]
     most = caps.tuning.device.units * choose(caps).groups
@@ -100,8 +101,8 @@ def _in_passes(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], weight: View | None,
     dweight: View | None, dbias: View | None, vec: int, found: str | None,
 ) -> list[Step]:  # fmt: skip
-    """Statistics first, then the sums over rows, and dst last, because it may be dy itself. dst is
-    computed from registers if they hold a row."""
+    """The steps: statistics first, then the sums over rows, and dst last, because dst may be dy
+    itself. If registers hold a row, dst is computed from them."""
     x, dy = views["x"], views["dy"]
     last = (x.ndim - 1,)
     steps: list[Step] = []

@@ -26,8 +26,9 @@ __all__ = [
 
 
 class Norm(NamedTuple):
-    """A norm: its name, True if it subtracts a mean, and eps, which keeps a divisor from 0: for
-    `l2` the smallest length, else added to the variance or the mean square."""
+    """A norm: its name, True if it subtracts a mean, and eps, which keeps a divisor from 0. For
+    `l2`, eps is the smallest length; for other norms it is added to the variance or to the mean
+    square."""
 
     op: str
     mean: bool
@@ -46,7 +47,7 @@ class Statistics(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """Factor and summand of each element, or None."""
+    """The factor and the summand of each element; None for a missing one."""
 
     weight: View | None
     bias: View | None
@@ -66,7 +67,8 @@ def statistics(
 
 
 def repeat(view: View, shape: Ints, axes: Ints) -> View:
-    """A view of this shape: the axes of `view` become `axes`, and it repeats along all others."""
+    """A view of this shape: the axes of `view` become the axes `axes`, and the view repeats along
+    all other axes."""
     strides = [0] * len(shape)
     for axis, step in zip(axes, view.strides, strict=True):
         strides[axis] = step
@@ -81,7 +83,8 @@ def check_affine(op: str, size: int, **given: View | None) -> None:
 
 
 def as_float(caps: Caps, scratch: Scratch, view: View, steps: list[Step]) -> View:
-    """The view, or a copy in float32, whose steps are appended to `steps`."""
+    """The view if it is float32, or else a float32 copy; the steps of the copy are appended to
+    `steps`."""
     if view.dtype.name == "float32":
         return view
     near = scratch.empty(view.shape, "float32")
@@ -92,7 +95,8 @@ def as_float(caps: Caps, scratch: Scratch, view: View, steps: list[Step]) -> Vie
 def dense(
     caps: Caps, scratch: Scratch, view: View | None, name: DTypeName, steps: list[Step]
 ) -> View | None:
-    """The view, or a copy that is contiguous, aligned for vectors, and of this dtype."""
+    """The view if it is contiguous, aligned for vectors, and of this dtype; otherwise a copy that
+    is."""
     if view is None or (
         view.dtype.name == name and view.contiguous and view.aligned(4 * view.dtype.itemsize, ())
     ):

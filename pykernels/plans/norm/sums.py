@@ -21,8 +21,8 @@ __all__ = ["column_sums", "pick", "row_sums", "sums_alike", "total", "zeros"]
 
 ROWS = norm_sums_rows.CONFIGS["batch4"]
 COLUMNS = norm_sums_columns.CONFIGS["batch4"]
-ACROSS = 64  # columns of a workgroup, unless they are short
-NARROW = 8  # columns of a workgroup if multiprocessors would be idle otherwise
+ACROSS = 64  # columns of a workgroup, unless columns are short
+NARROW = 8  # columns of a workgroup if more columns would leave multiprocessors idle
 STATISTICS = ("pivot", "offset", "squares")
 
 
@@ -38,8 +38,8 @@ def total(caps: Caps, scratch: Scratch, x: View, axes: Ints, dst: View) -> list[
 
 
 def sums_alike(scratch: Scratch, found: Statistics, axes: Ints) -> tuple[View, View]:
-    """Scratch for two sums for each of the statistics over `axes`, one behind the other, with the
-    strides of the statistics."""
+    """Scratch for two sums for each element of the statistics over `axes`. The second sums lie
+    behind the first, and both have the strides of the statistics."""
     squares = found.squares
     rest = [a for a in range(squares.ndim) if a not in axes]
     shape = tuple([squares.shape[a] for a in rest])
@@ -50,7 +50,7 @@ def sums_alike(scratch: Scratch, found: Statistics, axes: Ints) -> tuple[View, V
 
 
 def zeros(caps: Caps, scratch: Scratch, *outs: View | None) -> list[Step]:
-    """Steps that write the sums of no elements, which are 0."""
+    """The steps that write the sums of no elements, which are 0."""
     return [
         step
         for out in outs
@@ -63,8 +63,8 @@ def row_sums(
     caps: Caps, scratch: Scratch, norm: Norm, dy: View, x: View, found: Statistics,
     weight: View | None,
 ) -> tuple[list[Step], View]:  # fmt: skip
-    """Sums over the last axis, along which the statistics do not change: (..., 4, pieces), of g =
-    weight * dy, of g times the norm, of dy, and of dy times the norm."""
+    """Four sums over the last axis, (..., 4, pieces): of g = weight * dy, of g times the norm, of
+    dy, and of dy times the norm. The statistics do not change along this axis."""
     vec = 1
     if x.vectorizable(4) and dy.vectorizable(4):
         vec = 4 if not weight or weight.strides[-1] == 0 or weight.vectorizable(4) else 1
@@ -103,7 +103,8 @@ def column_sums(
     caps: Caps, scratch: Scratch, norm: Norm, dy: View, x: View, found: Statistics,
     dbias: View | None, dweight: View | None,
 ) -> list[Step]:  # fmt: skip
-    """Sums over all axes but the last: of dy to dbias, of dy times the norm to dweight."""
+    """The sums over all axes but the last: the sum of dy goes to dbias, and the sum of dy times the
+    norm goes to dweight."""
     given = {
         "dy": dy, "x": x, "pivot": found.pivot, "offset": found.offset, "squares": found.squares,
     }  # fmt: skip
@@ -127,7 +128,7 @@ def column_sums(
 def _columns(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], count: float
 ) -> tuple[Step, View]:
-    """The sums of a part that fits into bindings: (batches, 2, pieces, cols)."""
+    """The sums of a part that fits into bindings, (batches, 2, pieces, cols)."""
     lead, strides = merge_axes(views["x"].shape[:-1], [v.strides[:-1] for v in views.values()])
     cols = views["x"].shape[-1]
     v = {
@@ -142,7 +143,7 @@ def _columns(
     vectors = batches * (cols // vec)
     across = min(power(vectors), ACROSS)
     while across > NARROW and vectors < across * caps.tuning.device.units:
-        across //= 2  # more workgroups
+        across //= 2  # narrower workgroups, so that there are more of them
     tiles = cdiv(vectors, across)
     each = COLUMNS.threads // across * COLUMNS.N
     pieces = choose(caps, tiles, cdiv(rows, each)).pieces

@@ -15,7 +15,7 @@ from .cut import cut
 __all__ = ["SETTINGS", "plan", "powers"]
 
 LN2 = 0.6931471805599453
-SETTINGS = 9  # three for each of the two betas, then lr, eps, weight_decay
+SETTINGS = 9  # three numbers for each of the two betas, then lr, eps, weight_decay
 
 
 def plan(
@@ -51,9 +51,9 @@ def plan(
 
 
 def powers(name: str, beta: float) -> tuple[float, float, float]:
-    """beta, 1 - beta and the natural logarithm of beta. For beta 0 the logarithm is a number whose
-    exponential vanishes beside 1. Computed in float64, because 1 - 0.999 in f32 is
-    off by 1e-5."""
+    """beta, 1 - beta and the natural logarithm of beta. For beta = 0 the logarithm is replaced by a
+    number whose exponential is negligible beside 1. All are computed in float64, because 1 - 0.999
+    in f32 is off by 1e-5."""
     if not 0.0 <= beta < 1.0:
         raise ArgumentError(f"[adam_step] {name} must be in [0, 1) but is {beta}")
     return beta, 1.0 - beta, math.log2(beta) * LN2 if beta > 0.0 else -100.0

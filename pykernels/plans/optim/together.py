@@ -1,9 +1,9 @@
 """Steps of several parameters in one dispatch: texts made from the texts for one parameter.
 
 A text of `adam_step`, `sgd_step` or `optimizer_step` reads and writes its tensors by a few
-functions. A made text is the built text with one window for each gradient and parameter, and one
-window for the states of all parameters. Its arithmetic is the same as in the built text, so its
-results have the same bits.
+functions. A text for several is the built text with one window for each gradient and each
+parameter, and one window for the states of all parameters. Its arithmetic is the same as in the
+built text, so its results have the same bits.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from pykernels.wgsl.texts import Text, add_texts, of_body
 
 __all__ = ["MOST", "Form", "Together", "padded", "together"]
 
-MOST = 14  # parameters of a launch, limited by the size of its params
-PADDING = 64  # elements: states begin at multiples of 256 bytes, where any binding may begin
-# The states of a parameter as a built text calls them, in the order of their memory.
+MOST = 14  # most parameters of a launch, limited by the size of its params
+# elements; states begin at multiples of 256 bytes, where every device lets a binding begin
+PADDING = 64
+# The names of a parameter's states in a built text, in the order of their memory.
 STATES = {
     "sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq"),
     "optimizer_step": ("first", "second", "third"),
@@ -43,7 +44,7 @@ def padded(size: int) -> int:
 
 
 class Form(NamedTuple):
-    """The facts that choose the text of a kernel of several parameters, besides their number.
+    """The facts that choose the text of a kernel of several parameters, together with their number.
 
     Attributes:
         states: the number of states of each parameter.
@@ -67,16 +68,17 @@ class Together:
 
     Its arguments are the settings, for Adam the count of steps, `rate` and `skip` if the form has
     them, the gradients, one tensor of all states if there are any, and the parameters. The option
-    `starts` gives where the states of each parameter begin. They are neighbours, `padded` apart.
+    `starts` gives where the states of each parameter begin. The states of a parameter are
+    neighbours, `padded` elements apart.
 
     Attributes:
-        name: a kernel of one parameter.
+        name: the kernel for one parameter.
         count: the number of parameters.
     """
 
     def __init__(self, name: str, count: int, form: Form) -> None:
         self.name, self.count, self._form = name, count, form
-        self._of = "adam_step" if name == "adamw_step" else name  # the built body
+        self._of = "adam_step" if name == "adamw_step" else name  # the name of the built body
         numbers = {"settings": "f32"}
         numbers |= {"count": "i32"} if self._of == "adam_step" else {}
         numbers |= {"rate": "f32"} if form.rate else {}
@@ -111,7 +113,8 @@ class Together:
             options=("starts",),
             source=self,
         )
-        self._texts = add_texts(self._body.name, self)  # or the texts of an equal kernel
+        # shares the texts of an equal kernel, if there is one
+        self._texts = add_texts(self._body.name, self)
 
     @property
     def _params(self) -> list[str]:

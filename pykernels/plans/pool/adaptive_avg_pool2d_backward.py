@@ -1,4 +1,5 @@
-"""adaptive_avg_pool2d_backward: each element sums its shares of the gradients of its windows."""
+"""adaptive_avg_pool2d_backward: each element of the image sums its share of the gradient of each
+window that contains it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, dy: View, dst: View) -> list[Step]:
-    """One dispatch, none for an empty dst, two for whole images."""
+    """The steps: one dispatch, two if a window is a whole image, none for an empty dst."""
     check_images("adaptive_avg_pool2d_backward", "dst", dst, "dy", dy)
     size, out = (dst.shape[2], dst.shape[3]), (dy.shape[2], dy.shape[3])
     w = adaptive_windows("adaptive_avg_pool2d_backward", size, out)

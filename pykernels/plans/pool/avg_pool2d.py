@@ -32,7 +32,7 @@ def plan(
 
 
 def check_divisor(op: str, divisor: int | None) -> None:
-    """ArgumentError for 0, and for numbers that do not fit 64 bits."""
+    """Check a divisor: ArgumentError for 0, and for numbers that do not fit 64 bits."""
     if divisor is not None and (divisor == 0 or abs(divisor) >= 1 << 63):
         raise ArgumentError(
             f"[{op}] divisor_override must be an integer of 64 bits, not 0, but is {divisor}"

@@ -1,4 +1,5 @@
-"""avg_pool2d_backward: each element sums its shares of the gradients of its windows."""
+"""avg_pool2d_backward: each element of the image sums its share of the gradient of each window that
+contains it."""
 
 from __future__ import annotations
 

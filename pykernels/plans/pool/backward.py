@@ -1,4 +1,5 @@
-"""Gradients of pools: each element of an image gathers from the windows around it."""
+"""Gradients of pools: each element of an image collects its gradient from the windows that contain
+it."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def pool_backward(
     w: Windows,
     divisor: int = 0,
 ) -> list[Step]:
-    """The steps for views of four axes: the gradient of a maximum with an index, else of a mean."""
+    """The steps for views of four axes: with an index, the gradient of a maximum; without, the
+    gradient of a mean."""
     check_dtype("dst", dy, dst)
     if dst.size == 0:
         return []
@@ -55,7 +57,8 @@ def pool_backward(
 
 
 def _spread(caps: Caps, scratch: Scratch, dy: View, dst: View, divisor: int) -> list[Step]:
-    """The gradient of means of whole images: one number for all elements of an image."""
+    """The steps of the gradient of means of whole images, which is one number for all elements of
+    an image."""
     share = scratch.empty(dy.shape, dst.dtype.name)
     one = Axis(1, 1, 1, 1, 1, 0, 1, 0, 1)
     steps = pool_backward(caps, scratch, dy, None, share, (one, one), divisor)

@@ -1,4 +1,4 @@
-"""Pools: one dispatch, of pool_block for usual windows or of pool_windows for any windows."""
+"""Pools: one dispatch of pool_block for common windows, or of pool_windows for any windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""max_pool2d_backward: each element sums the gradients of windows whose maximum it is."""
+"""max_pool2d_backward: each element of the image sums the gradients of the windows whose maximum it
+is."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def is_whole(w: Windows) -> bool:
 
 
 def check_padding(op: str, kernel: Pair, padding: Pair, dilation: Pair) -> None:
-    """ArgumentError for windows of a maximum that may lie in the padding alone."""
+    """ArgumentError if a window of a maximum could lie entirely in the padding."""
     k, p = pair(op, "kernel", kernel, 1), pair(op, "padding", padding, 0)
     d = pair(op, "dilation", dilation, 1)
     for a in range(2):
@@ -92,7 +92,8 @@ def check_padding(op: str, kernel: Pair, padding: Pair, dilation: Pair) -> None:
 def output_size(
     size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool
 ) -> int:
-    """The number of windows along an axis, by torch's rule; below 1 there is no window."""
+    """The number of windows along an axis, by torch's rule; below 1 means that there is no
+    window."""
     reach = dilation * (kernel - 1) + 1
     room = size + 2 * padding - reach
     if not ceil:
@@ -103,7 +104,8 @@ def output_size(
 
 
 def adaptive_windows(op: str, size: tuple[int, int], out: tuple[int, int]) -> Windows:
-    """The windows that divide images of `size` into `out`, of one size if `out` divides `size`."""
+    """The windows that divide images of `size` into `out` parts; all have one size if `out` divides
+    `size`."""
     found = []
     for n, m in zip(size, out, strict=True):
         if n % m == 0:
@@ -133,7 +135,8 @@ def check_images(op: str, image: str, x: View, result: str, dst: View) -> None:
 
 
 def pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
-    """The integer of each axis, given as one or as a pair; at least `least`, below 2**31."""
+    """The integers of both axes, from one integer or a pair; each is at least `least` and below
+    2**31."""
     if isinstance(value, str):
         raise ArgumentError(f"[{op}] {name} must be one or two integers but is {value!r}")
     both = value if isinstance(value, tuple) else (value, value)

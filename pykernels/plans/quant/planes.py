@@ -23,8 +23,9 @@ __all__ = [
 def bound(
     op: str, kind: BlockType, shape: tuple[int, ...], low: View, scales: View, high: View | None
 ) -> tuple[View, View, View | None]:
-    """The planes of a tensor of this shape, checked; `low` has a vector as one element of its last
-    axis. They are contiguous, and low begins with a whole vector: see `read` and `written`."""
+    """Check the planes of a tensor of this shape, and return them; in `low`, a vector is one
+    element of the last axis. They are contiguous, and low begins with a whole vector: see `read`
+    and `written`."""
     _check(op, kind, shape, low, scales, high)
     for name, view in (("low", low), ("scales", scales), ("high", high)):
         if view is not None and not _is_plain(kind, view, name == "low"):
@@ -38,7 +39,7 @@ def read(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
-    """Planes as `bound` makes them, from views of any layout, with steps that copy a view if
+    """Planes in the form of `bound`, from views of any layout, with the steps that copy a view if
     necessary."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
@@ -50,7 +51,7 @@ def written(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], View, View, View | None]:  # fmt: skip
-    """As `read`, for planes that a plan writes; the copies follow the plan's own steps."""
+    """Like `read`, for planes that a plan writes; the copies follow the plan's own steps."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
     steps = [s for view, copy in pairs for s in cpy.plan(caps, scratch, copy, view)]
@@ -61,8 +62,8 @@ def changed(
     op: str, caps: Caps, scratch: Scratch, kind: BlockType, shape: tuple[int, ...], low: View,
     scales: View, high: View | None,
 ) -> tuple[list[Step], list[Step], View, View, View | None]:  # fmt: skip
-    """As `read`, for planes in which a plan writes some rows: the copies before and after the
-    plan's own steps."""
+    """Like `read`, for planes in which a plan writes some rows: there are copies before and after
+    the plan's own steps."""
     _check(op, kind, shape, low, scales, high)
     pairs, own = _own(scratch, kind, low, scales, high)
     before = [s for view, copy in pairs for s in cpy.plan(caps, scratch, view, copy)]
@@ -73,7 +74,8 @@ def changed(
 def _own(
     scratch: Scratch, kind: BlockType, low: View, scales: View, high: View | None
 ) -> tuple[list[tuple[View, View]], tuple[View, View, View | None]]:
-    """Pairs of views and their temporaries; and the planes with the temporaries in place."""
+    """The pairs of views and their temporaries, and the planes with the temporaries in place of the
+    views."""
     pairs: list[tuple[View, View]] = []
 
     def plain(view: View, is_low: bool) -> View:
@@ -152,8 +154,8 @@ def pieces(
     caps: Caps, kind: BlockType, low: View, scales: View, high: View | None, others: list[View],
     width: int,
 ) -> list[Piece]:  # fmt: skip
-    """The parts of a call on planes, and on views (batches, rows, `width` elements for each block),
-    that bindings hold."""
+    """The parts, such that bindings hold them, of a call on planes and on views (batches, rows,
+    `width` elements for each block)."""
     found: list[Piece] = []
     first = 0
     for other in others:
@@ -179,7 +181,7 @@ def _halve(caps: Caps, kind: BlockType, piece: Piece, width: int, found: list[Pi
     blocks = piece.scales.shape[1]
     if batches > 1:
         cuts = [_of_batches(piece, at, n) for at, n in _sides(batches, 1)]
-    elif fits and rows > ROWS:  # rows are strided, so fewer rows need fewer bytes
+    elif fits and rows > ROWS:  # rows are strided, so fewer rows need a smaller window
         cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, 64 if rows > 64 else ROWS)]
     elif blocks > 1:
         cuts = [_of_blocks(kind, piece, width, at, n) for at, n in _sides(blocks, 1)]
@@ -193,7 +195,8 @@ def _halve(caps: Caps, kind: BlockType, piece: Piece, width: int, found: list[Pi
 
 
 def _sides(n: int, unit: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """First and size of both halves, the first one a multiple of `unit`."""
+    """The first index and the size of both halves; the size of the first half is a multiple of
+    `unit`."""
     half = max(n // 2 // unit, 1) * unit
     return (0, half), (half, n - half)
 

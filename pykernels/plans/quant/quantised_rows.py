@@ -38,7 +38,7 @@ def plan(
     if index.ndim == 0:
         index, dst = index.as_rank(1), dst.as_rank(2)
     watch = Watch("index", rows, shape, index.shape) if check else None
-    # Blocks of columns are cut, and axes of the index.
+    # The axis of blocks of columns may be cut, and so may the axes of the index.
     groups, last = kind.block // GROUP, dst.ndim - 1
     views = {
         "low": _in_blocks(low, 1, groups),

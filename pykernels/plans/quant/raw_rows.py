@@ -28,8 +28,8 @@ def plan(
     if dst.size == 0:
         return []
     limit, shape = data.shape[0], index.shape
-    # Rows that are no vectors of four numbers are made elsewhere; rows that the index does not name
-    # stay as they are.
+    # If rows are not vectors of four numbers, a temporary gets them first. Rows of an index that is
+    # out of range keep their values.
     own, before, after = dst, [], []
     if not has_fours(dst):
         wide = scratch.empty((*shape, cdiv(dst.shape[-1], 4) * 4), dst.dtype.name)

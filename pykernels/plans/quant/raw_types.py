@@ -29,18 +29,19 @@ RawName: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RawType:
-    """A type whose blocks are read as they are in a file."""
+    """A type whose blocks a device reads in the form that they have in a file."""
 
     name: RawName
     block: int  # numbers of a block
     nbytes: int  # bytes of a block
-    entry: int = 0  # numbers of an entry of its table, a byte each; 0: it has none
+    entry: int = 0  # numbers (bytes) in an entry of the type's table; 0: the type has no table
     entries: int = 0
-    cut: bool = False  # True: the last block of a row may have numbers that are left out
+    # True: the last block of a row may have more numbers than the row; these are left out
+    cut: bool = False
 
     @property
     def words(self) -> int:
-        """Words of the table."""
+        """The number of words of the type's table."""
         return self.entry * self.entries // 4
 
 

@@ -19,7 +19,7 @@ from .types import BlockType, type_of
 
 __all__ = ["KEPT", "plan"]
 
-KEPT = ("q8_0", "q4_0")  # the types of caches
+KEPT = ("q8_0", "q4_0")  # the types that a cache may have
 
 
 class _Call(NamedTuple):
@@ -69,7 +69,8 @@ def plan(
             for piece in in_levels(part, axes, Rows.LEVELS):
                 *at, head = piece.first
                 told = None
-                if watch and first == queries and head == 0:  # each position is reported once
+                # so that each position is reported once
+                if watch and first == queries and head == 0:
                     told = watch.part(number, tuple(at), piece.views["positions"].shape, over)
                     number += 1
                 some = piece.views["x"].shape[0]
@@ -110,7 +111,7 @@ def _heads_first(view: View, batches: tuple[int, ...]) -> View:
 
 
 def _axes(views: dict[str, View], count: int) -> list[dict[str, int]]:
-    """The axes of tokens in each view; planes have no axis for the last of them."""
+    """The axes of tokens in each view; planes have no axis for the last axis of tokens."""
     return [
         {"positions": a}
         | {n: a + 1 for n in ("x", "dst") if n in views}

@@ -15,8 +15,8 @@ from .raw_types import RAW
 
 __all__ = ["GROUP", "TYPES", "BlockType", "Planes", "QuantName", "planes", "type_of"]
 
-GROUP = 32  # numbers whose words lie together
-ROWS = 4  # planes have a multiple of this number of rows
+GROUP = 32  # numbers of a group, whose words lie together
+ROWS = 4  # the number of rows of a plane is a multiple of this
 
 QuantName: TypeAlias = Literal[
     "q4_0",
@@ -46,18 +46,18 @@ class BlockType:
     name: QuantName
     block: int  # numbers of a block
     nbytes: int  # bytes of a block in a file
-    vec: int  # words of one vector of the plane `low`
-    parts: int  # vectors of a group in `low`
-    high: int  # words of a group in `high`; 0: there is no such plane
+    vec: int  # words in one vector of the plane `low`
+    parts: int  # vectors for a group in `low`
+    high: int  # words for a group in `high`; 0: the type has no such plane
     words: int  # words of a block's record in `scales`
-    share: int = 1  # rows that share a word of a record: 2 of halves, 4 of bytes
-    step: int = 32  # numbers with one scale
+    share: int = 1  # rows that share a word of a record: 2 for halves, 4 for bytes
+    step: int = 32  # numbers that share one scale
     offset: bool = False  # True: a number is scale * q + offset, not scale * q
     made: bool = False  # True: numbers can be quantised to it
     halves: bool = False  # True: gemv_quant_half has texts for the type
 
     def rounds(self, depth: int) -> int:
-        """Rounds of the groups of a row in gemv_quant: what an invocation loads at a time."""
+        """The number of rounds in which gemv_quant loads the groups of a row."""
         groups = 4 if self.block > 32 and self.high == 0 else 2
         return -(-depth // (32 * groups))
 
@@ -93,7 +93,8 @@ TYPES: dict[str, BlockType] = {t.name: t for t in _ROWS}
 
 
 def type_of(op: str, name: object) -> BlockType:
-    """The type of a name; ArgumentError if there is none, or none that `op` takes."""
+    """The type of this name; ArgumentError if there is no such type, or if `op` does not take
+    it."""
     found = TYPES.get(name.lower()) if isinstance(name, str) else None
     if isinstance(name, str) and name.lower() in RAW:
         raise ArgumentError(

@@ -35,7 +35,8 @@ def plan(
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:
     low, scales, high, dst, first_row = piece
     batches, rows, row_bytes = dst.shape
-    row_words = cdiv(row_bytes, 4) + 1  # a row begins at any byte of a word
+    # one word more, because a row may begin at any byte of a word
+    row_words = cdiv(row_bytes, 4) + 1
     return body.step(
         caps, low, scales, high, dst, TYPE=kind.name, LV=kind.vec, rows=rows, first_row=first_row,
         row_bytes=row_bytes, row_words=row_words, total=batches * rows * row_words,

@@ -1,4 +1,4 @@
-"""categorical: sums of pieces of each row, then the draws."""
+"""categorical: adds up pieces of each row, then draws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .state import check_state
 
 __all__ = ["THREADS", "piece_of", "plan"]
 
-THREADS = categorical_rows.CONFIGS["pieces256"].threads  # also the most pieces of a row
+# invocations of a workgroup, and the most pieces of a row
+THREADS = categorical_rows.CONFIGS["pieces256"].threads
 
 
 def piece_of(cols: int) -> int:
@@ -52,8 +53,8 @@ def plan(
 def _steps(
     caps: Caps, scratch: Scratch, views: dict[str, View], state: View | None, first: int
 ) -> list[Step]:
-    """The steps of rows from number `first` on. The first axis is halved until bindings hold the
-    rows, so that the rows of a part are consecutive."""
+    """The steps for the rows from number `first` on. The first axis is halved until bindings hold
+    the rows, so that the rows of a part are consecutive."""
     logits, dst = views["logits"], views["dst"]
     if len(row_parts(caps, logits.shape, views)) > 1:
         axis, n = next((i, n) for i, n in enumerate(dst.shape[:-1]) if n > 1)

@@ -1,4 +1,4 @@
-"""Draws that advance their state: the kernel's own steps, and one more step."""
+"""Draws that advance their state: one more step follows the kernel's own steps."""
 
 from __future__ import annotations
 

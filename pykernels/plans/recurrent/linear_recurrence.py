@@ -12,7 +12,7 @@ from pykernels.tensors.layout import View
 
 __all__ = ["RecurrenceChoice", "choose", "plan"]
 
-_ROWS = 16  # rows of a state that an invocation holds
+_ROWS = 16  # most rows of a state that an invocation holds
 _OF_TIME = ("q", "k", "v", "decay", "dst", "pair")
 _BATCH = {name: 0 for name in (*_OF_TIME, "state", "states")}
 _HEADS = {**{name: 2 for name in _OF_TIME}, "state": 1, "states": 2, "rate": 0}
@@ -27,7 +27,7 @@ class RecurrenceChoice(NamedTuple):
 
 
 def choose(caps: Caps, depth: int) -> RecurrenceChoice:
-    """The fewest lanes that hold a column."""
+    """The smallest number of lanes that can hold a column."""
     given = forced(caps, RecurrenceChoice)
     if given is not None:
         return given
@@ -52,7 +52,8 @@ def plan(
 def _steps(
     caps: Caps, scratch: Scratch, views: dict[str, View], every: int, before: bool
 ) -> list[Step]:
-    """The steps of a piece of time, which is cut where a tensor of it is too large."""
+    """The steps for a range of time steps, which is halved if a tensor is too large for a
+    binding."""
     length = views["dst"].shape[1]
     if every == 0 and length > 1 and not _fit(caps, views):
         return _halves(caps, scratch, views, before)
@@ -69,7 +70,7 @@ def _steps(
 
 
 def _fit(caps: Caps, views: dict[str, View]) -> bool:
-    """True if a binding can hold the time of each tensor for one batch, head and column."""
+    """True if a binding can hold all time steps of each tensor, for one batch, head and column."""
     for name, view in views.items():
         if name in _OF_TIME:
             one = narrow(narrow(view, 0, 0, 1), 2, 0, 1)
@@ -79,7 +80,8 @@ def _fit(caps: Caps, views: dict[str, View]) -> bool:
 
 
 def _halves(caps: Caps, scratch: Scratch, views: dict[str, View], before: bool) -> list[Step]:
-    """The steps of both halves of time, with the state between them in a temporary."""
+    """The steps for both halves of a range of time steps; a temporary has the state between
+    them."""
     length = views["dst"].shape[1]
     middle = scratch.empty(views["states"].shape, "float32")
     b, _, *others = middle.shape

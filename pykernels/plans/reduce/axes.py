@@ -13,8 +13,8 @@ __all__ = ["Problem", "problem", "reduced_axes", "reduced_shape"]
 
 
 class Problem(NamedTuple):
-    """Axes sorted by their strides, the largest first, and merged; `values` and `dst` give the rest
-    of the views.
+    """Axes sorted by their strides, the largest first, and merged; `values` and `dst` give
+    everything else about the views.
 
     `steps` are the strides of each view of the values along kept axes, `out_steps` the strides of
     dst, `inner` the strides of each view along reduced axes. With `columns`, results lie closer
@@ -65,7 +65,7 @@ def reduced_shape(
 
 
 def problem(x: Values, dst: View, axes: Ints, in_order: bool) -> Problem:
-    """The reduction of x over `axes`; `in_order` keeps the axes that are reduced in C order."""
+    """The reduction of x over `axes`; `in_order` keeps the reduced axes in C order."""
     rest = [a for a in range(x.ndim) if a not in axes]
     to = {a: dst.strides[a if dst.ndim == x.ndim else i] for i, a in enumerate(rest)}
     rest = sorted(rest, key=lambda a: (-x.step(a), -abs(to[a])))
@@ -77,7 +77,8 @@ def problem(x: Values, dst: View, axes: Ints, in_order: bool) -> Problem:
     over = sorted(axes) if in_order else sorted(axes, key=lambda a: -x.step(a))
     reduced, inner = merge_axes(tuple([x.shape[a] for a in over]), _strides(x, over))
     columns = kept[-1] > 1 and reduced[-1] > 1 and _last(steps) < _last(inner)
-    if columns and not in_order:  # the longest axis last: lanes and pieces share this axis
+    # the longest axis comes last, because lanes and pieces divide the last axis
+    if columns and not in_order:
         longest = max(range(len(reduced)), key=lambda a: reduced[a])
         order = [*[a for a in range(len(reduced)) if a != longest], longest]
         reduced = tuple([reduced[a] for a in order])

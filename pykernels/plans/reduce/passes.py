@@ -19,11 +19,11 @@ __all__ = ["ReductionChoice", "Result", "Target", "choose", "combine", "of_nothi
 ROWS = reduce_rows.CONFIGS
 COLUMNS = reduce_columns.CONFIGS["batch8"]
 COMBINE = reduce_combine.CONFIGS["batch4"]
-LANES = COLUMNS.threads  # of a workgroup
-# One lane adds at most this many terms one after the other, so that its sum keeps its bits.
+LANES = COLUMNS.threads  # lanes of a workgroup
+# One lane adds at most this many terms one after the other, so that its sum stays precise.
 TERMS = 128
-ACROSS = 64  # columns of a workgroup, unless they are short
-NARROW = 8  # columns of a workgroup if multiprocessors would be idle otherwise
+ACROSS = 64  # columns of a workgroup, unless columns are short
+NARROW = 8  # columns of a workgroup if more columns would leave multiprocessors idle
 NARROW_ROWS = 1024  # with fewer rows than this, a workgroup may have NARROW columns
 STATES = 8192  # most states that a workgroup combines if there are few results
 
@@ -42,7 +42,7 @@ class Result(NamedTuple):
     words: int
     divisor: float
     flip: int
-    start: int  # position of the first element
+    start: int  # position of the first element in its row
 
 
 class Target(NamedTuple):
@@ -54,8 +54,8 @@ class Target(NamedTuple):
 
 
 def choose(caps: Caps, groups: int, rounds: int) -> ReductionChoice:
-    """The number of pieces for `groups` workgroups of `rounds` rounds each: enough to keep all
-    units busy, if half of them would be idle otherwise."""
+    """The number of pieces for `groups` workgroups of `rounds` rounds each. If half of the
+    multiprocessors would be idle, there are enough pieces to keep all of them busy."""
     given = forced(caps, ReductionChoice, groups, rounds)
     if given is not None:
         return given
@@ -75,7 +75,8 @@ def whole(
     result: Result,
     target: Target | None,
 ) -> list[Step]:
-    """The reduction of values that one binding holds: the results, or the states of a part."""
+    """The steps that reduce values which one binding holds, to results or to the states of a
+    part."""
     p = problem(x, dst, axes, in_order=result.op == "position")
     if p.columns:
         return _columns(caps, scratch, p, result, target)
@@ -85,7 +86,7 @@ def whole(
 def _rows(
     caps: Caps, scratch: Scratch, p: Problem, result: Result, target: Target | None
 ) -> list[Step]:
-    """Rows of neighbours, or of elements with one stride."""
+    """The steps for rows whose elements are neighbours, or lie at one stride."""
     lead = p.reduced[:-1] + p.kept
     cols = p.reduced[-1]
     pairs = zip(p.inner, p.steps, strict=True)
@@ -96,7 +97,8 @@ def _rows(
     # In rows of up to a batch of vectors, each lane loads one vector.
     lanes = _power(min(vectors if vectors <= batch else cdiv(vectors, batch), LANES))
     if rows * lanes <= caps.tuning.device.units * LANES:
-        lanes = _power(min(vectors, LANES))  # otherwise too few lanes to keep the device busy
+        # more vectors for each lane would leave too few lanes to keep the device busy
+        lanes = _power(min(vectors, LANES))
     rounds = cdiv(vectors, LANES * batch)
     pieces = choose(caps, cdiv(rows, LANES // lanes), rounds).pieces
     if pieces > 1:
@@ -125,7 +127,7 @@ def _rows(
 def _columns(
     caps: Caps, scratch: Scratch, p: Problem, result: Result, target: Target | None
 ) -> list[Step]:
-    """Columns that are neighbours."""
+    """The steps for columns that are neighbours."""
     lead = p.reduced[:-1] + p.kept[:-1]
     depth, cols = p.reduced[-1], p.kept[-1]
     pairs = zip(p.inner, p.steps, strict=True)
@@ -138,9 +140,9 @@ def _columns(
     lanes = _power(min(cdiv(depth, COLUMNS.N), LANES))
     across = max(min(_power(batches * vectors), ACROSS), LANES // lanes)
     while across > NARROW and depth < NARROW_ROWS and batches * vectors < across * units:
-        across //= 2  # more workgroups instead of pieces and a second dispatch
+        across //= 2  # narrower workgroups, instead of pieces and a second dispatch
     tiles = cdiv(batches * vectors, across)
-    each = LANES // across * COLUMNS.N  # rows of a round
+    each = LANES // across * COLUMNS.N  # rows that a workgroup reads in one round
     pieces = choose(caps, tiles, cdiv(depth, each)).pieces
     rows = cdiv(depth, pieces)
     if pieces > 1:
@@ -173,8 +175,8 @@ def combine(
     count: int,
     target: Target | None,
 ) -> list[Step]:
-    """Combine `count` states into each result, or into a state. Many states are combined in several
-    rounds."""
+    """The steps that combine `count` states into each result, or into one state. Many states are
+    combined in several rounds."""
     steps = []
     outs = math.prod(p.kept)
     short = p.values.computed
@@ -220,7 +222,7 @@ def of_nothing(caps: Caps, scratch: Scratch, p: Problem, result: Result) -> Step
 
 
 def _states(room: View, lead: Ints, states: int) -> View:
-    """States as columns of the rows of `lead`; a row's neighbours are its neighbours in memory."""
+    """States as columns of rows of `lead`; neighbours in a row are neighbours in memory."""
     strides = contiguous_strides(lead, 4)
     return room.with_layout((*lead, states), (*strides, 4 * math.prod(lead)))
 

@@ -1,4 +1,4 @@
-"""A kernel made of a reduction and an expression: built bodies with other values.
+"""A kernel made of a reduction and an expression: the built bodies, which read other values.
 
 The bodies `reduce_rows` and `reduce_columns` read their values by two functions only. A made text
 is the built text with another head, and with these functions written from the expression.
@@ -34,7 +34,7 @@ from .values import Values, finish_of, results
 
 __all__ = ["ReductionProgram"]
 
-_NUMBERS = {"norm": 2.0}  # the reduction's own number when an expression is reduced
+_NUMBERS = {"norm": 2.0}  # the number that a reduction takes, for reductions of expressions
 
 
 class _Kind(NamedTuple):
@@ -43,8 +43,8 @@ class _Kind(NamedTuple):
     built: Any
     iterate: str
     space: type[Rows] | type[Tiles]
-    first: str  # the function that finds a row, or a batch
-    at: str  # the other indices of an element
+    first: str  # the name of the function that finds a row, or a batch
+    at: str  # the names of an element's other indices
 
 
 _KINDS = {
@@ -105,7 +105,7 @@ class ReductionProgram:
         )
 
     def plan(self, caps: Caps, scratch: Scratch, *given: Any) -> list[Step]:
-        """The dispatches, over inputs that repeat to one shape; `given` ends with dst and axis."""
+        """The steps for inputs that repeat to one shape; `given` ends with dst and axis."""
         *ins, dst, axis = given
         shape = _shape(ins)
         full = tuple([v.broadcast_to(shape) for v in ins])
@@ -149,7 +149,8 @@ class _MadeBody:
             name, tuple([a.name for a in self._interface.axes]), built.values, inputs.members,
             inputs.args_format,
         )  # fmt: skip
-        self._texts = add_texts(name, self)  # the texts of an equal expression, if there are any
+        # shares the texts of an equal expression, if there is one
+        self._texts = add_texts(name, self)
 
     def _most_levels(self, op: str) -> int:
         """The levels of the index space for which Params has room; LimitError if there is none."""

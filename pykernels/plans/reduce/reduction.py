@@ -117,7 +117,7 @@ def states(
 def _in_halves(
     caps: Caps, scratch: Scratch, name: str, x: View, axes: Ints, axis: int, views: list[View]
 ) -> list[Step]:
-    """The states of each half of an axis that is kept, copied together."""
+    """The states of both halves of a kept axis, copied into one view."""
     steps: list[Step] = []
     half = x.shape[axis] // 2
     at = axis - len([a for a in axes if a < axis])
@@ -149,7 +149,7 @@ def _bounded(
                 steps += _bounded(caps, scratch, part, result_of, axes, result)
             return steps
         if result.op == "position" and a != first_reduced:
-            continue  # its chunks do not follow one another in memory
+            continue  # the chunks of this axis do not follow one another in memory
         size = _chunk(caps, x, a)
         if size and 4 * result.words * dst.size * cdiv(n, size) <= caps.max_binding:
             return _in_chunks(caps, scratch, x, dst, axes, result, a, size)
@@ -184,8 +184,8 @@ def _in_chunks(
     size: int,
     to: Target | None = None,
 ) -> list[Step]:
-    """One state for each result from each chunk of an axis that is reduced, then the results, or
-    their states."""
+    """The steps that make one state for each result from each chunk of a reduced axis, and then the
+    results or their states."""
     n = x.shape[axis]
     inner = math.prod([x.shape[a] for a in axes if a > axis])
     p = problem(x, dst, axes, result.op == "position")
@@ -203,8 +203,8 @@ def _in_chunks(
 
 
 def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
-    """The dtype of dst by the rule of the kernel; a float16 may be given as the float32 that it is
-    computed in."""
+    """The dtype of dst by the rule of the kernel; for a float16 result, dst may also be float32, in
+    which it is computed."""
     allowed = results(output, x.dtype.name)
     if dst.dtype.name not in allowed:
         raise DTypeError(

@@ -23,7 +23,8 @@ class Values:
     """The views that the values are computed from, all of one shape, and the dtype of the values in
     a body.
 
-    `made` gives a dispatch of a body made for an expression; None: a value is an element.
+    `made` makes the steps of a body that was made for an expression; None means that the values are
+    elements of a tensor.
     """
 
     views: tuple[View, ...]
@@ -62,22 +63,22 @@ class Values:
         return sum([abs(v.strides[axis]) for v in self.views])
 
     def narrow(self, axis: int, first: int, size: int) -> Values:
-        """The values from `first` on along one axis."""
+        """The part of the values from `first` on along one axis."""
         return self._over([narrow(v, axis, first, size) for v in self.views])
 
     def with_layout(self, shape: Ints, strides: Sequence[Ints]) -> Values:
-        """The values of this shape, with the strides of each view."""
+        """The same values with this shape and these strides of each view."""
         pairs = zip(self.views, strides, strict=True)
         return self._over([v.with_layout(shape, s) for v, s in pairs])
 
     def rows(self, caps: Caps, dst: View, **params: Any) -> Step:
-        """A dispatch of `reduce_rows`."""
+        """A step of `reduce_rows`."""
         if self.made is not None:
             return self.made(caps, self, dst, "rows", **params)
         return reduce_rows.step(caps, self.views[0], dst, **params)
 
     def columns(self, caps: Caps, dst: View, **params: Any) -> Step:
-        """A dispatch of `reduce_columns`."""
+        """A step of `reduce_columns`."""
         if self.made is not None:
             return self.made(caps, self, dst, "columns", **params)
         return reduce_columns.step(caps, self.views[0], dst, **params)
@@ -103,7 +104,7 @@ def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
 
 
 def finish_of(name: str, dtype: DTypeName, number: float) -> str:
-    """The finish of a kernel: the finish of its name, except for norms and sums of bool."""
+    """The finish of a kernel. It has the kernel's name, except for norms and for sums of bool."""
     if name == "sum" and dtype == "bool":
         return "count_nonzero"
     if name != "norm":
@@ -115,8 +116,8 @@ def finish_of(name: str, dtype: DTypeName, number: float) -> str:
 
 
 def readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
-    """The dtype in which the bodies read x: float32 if floats are needed, 32 bits for narrow
-    integers."""
+    """The dtype in which the bodies read x: float32 if they need floats, and a 32-bit integer for
+    narrow integers."""
     if dtype in ("float32", "float16") or (dtype == "bool" and "bool" in classes):
         return dtype
     if classes == ("float",):

@@ -22,8 +22,8 @@ class Position(NamedTuple):
 
 
 def position(size: int, out: int, coordinates: str, nearest: str = "") -> Position:
-    """Positions along an axis of `size` pixels that becomes `out`. With `nearest`, the
-    floor of a position is the nearest pixel."""
+    """The positions along an axis of `size` pixels that is resized to `out` pixels. With `nearest`,
+    the floor of a position is the nearest pixel."""
     step, first, unit = size, 0, out
     if coordinates == "align_corners":
         step, unit = size - 1, out - 1

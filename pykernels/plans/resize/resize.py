@@ -65,10 +65,10 @@ def plan(
 def _filtered(
     caps: Caps, scratch: Scratch, x: View, dst: View, radius: int, coordinates: str
 ) -> list[Step]:
-    """First the rows, then the columns, with sums of f32 between them."""
+    """The steps with antialiasing: first the rows, then the columns, with f32 sums between them."""
     shape = (*dst.shape[:-1], x.shape[-1])
     apart = _images_apart(dst)
-    if apart:  # images (channels) are neighbours in memory in the temporary, too
+    if apart:  # as in x, images (channels) are neighbours in the temporary's memory
         between = scratch.empty((*shape[:-3], *shape[-2:], shape[-3]), "float32")
         order = (*range(x.ndim - 3), x.ndim - 1, x.ndim - 3, x.ndim - 2)
         between = _transposed(between, order)
@@ -83,7 +83,7 @@ def _filtered(
 
 
 def _pass(caps: Caps, x: View, dst: View, radius: int, coordinates: str, fastest: int) -> Step:
-    """One pass, which changes the number of rows."""
+    """The step of one pass, which changes the number of rows."""
     size, out = x.shape[-2], dst.shape[-2]
     at = position(size, out, coordinates)
     return resize_filter.step(

@@ -47,7 +47,7 @@ def plan(
     for number, part in enumerate(found):
         own = part.views
         seen = watch if part.first[1] == 0 else None
-        # Of several parts with the same boxes the first one reports.
+        # If several parts have the same boxes, only the first part reports indices out of range.
         if seen is not None and len(found) > 1:
             seen = seen.part(number, (part.first[0],), own["index"].shape, index.shape)
         steps.append(
@@ -90,5 +90,5 @@ def check(
 
 
 def shift(aligned: bool) -> float:
-    """What is subtracted from the corners."""
+    """The number that is subtracted from the corners."""
     return 0.5 if aligned else 0.0

@@ -1,4 +1,4 @@
-"""Shared by im2col and col2im: checked windows of images."""
+"""The checked windows of images that im2col and col2im share."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check(op: str, image: View, columns: View, w: Windows) -> None:
 
 
 def _pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
-    """An integer for both axes, or two, from `least` up."""
+    """The integers of both axes, from one integer or a pair; each is at least `least`."""
     if isinstance(value, str):
         raise ArgumentError(f"[{op}] {name} must be one or two integers but is {value!r}")
     pair = value if isinstance(value, tuple) else (value, value)

@@ -13,8 +13,8 @@ from pykernels.wgsl.watch import Watch
 
 __all__ = ["LIMIT", "ROWS", "Turn", "check", "heads_first", "plan", "turn"]
 
-ROWS = 1024  # rows of each half of a table
-LIMIT = ROWS * ROWS  # positions
+ROWS = 1024  # rows in each half of the table of angles
+LIMIT = ROWS * ROWS  # positions are below this number
 STYLES = ("normal", "neox")
 
 
@@ -51,7 +51,7 @@ def plan(
     for part in found:
         *first, head = part.first
         own = None
-        if head == 0:  # each position is reported once
+        if head == 0:  # so that each position is reported once
             own = watch
             if len(found) > 1:
                 own = watch.part(number, tuple(first), part.views["positions"].shape, tokens)
@@ -102,18 +102,19 @@ def _step(
 
 
 class Turn(NamedTuple):
-    """The table, counted in vectors if the body reads vectors, and params that bodies share."""
+    """The view of the table (in vectors if the body reads vectors), and the params that bodies
+    share."""
 
     table: View
     sizes: dict[str, int]
 
 
 def turn(table: View, style: str, *tensors: View) -> Turn:
-    """The rotation of pairs of these tensors, whose last axis is their columns."""
+    """The params for rotating pairs of these tensors; their last axis counts columns."""
     pairs, width = table.shape[-1], tensors[0].shape[-1]
     vectors = pairs % 4 == 0 and all(t.vectorizable(4) for t in (*tensors, table))
     v = 4 if vectors else 1
-    if vectors:  # an index counts four pairs
+    if vectors:  # one index stands for four pairs
         table = table.with_layout((*table.shape[:-1], pairs // 4), (*table.strides[:-1], 16))
     sizes = {
         "V": v, "pairs": pairs // v, "halves": int(style == "neox"), "columns": cdiv(width, 2 * v),

@@ -31,7 +31,7 @@ def plan(
     outputs = {"cache": heads_first(cache), "dst": heads_first(dst)}
     queries, turned = dst.shape[-3], dst.shape[-3] + cache.shape[-3] // 2
     watch = Watch("positions", limit, positions.shape, tokens)
-    # If bindings are too small, queries are cut into parts, and keys and values are cut into parts.
+    # If bindings are too small, queries are cut into parts, and so are keys and values.
     views = {**rest, **{name: v for name, v in outputs.items() if v.size}}
     axes = _axes(views, len(tokens))
     near = len(in_levels(Part(views, (0,) * len(axes)), axes, Rows.LEVELS)) == 1
@@ -47,7 +47,7 @@ def plan(
             for piece in in_levels(part, axes, Rows.LEVELS):
                 *at, head = piece.first
                 told = None
-                if name == "cache" and head == 0:  # each position is reported once
+                if name == "cache" and head == 0:  # so that each position is reported once
                     told = watch.part(number, tuple(at), piece.views["positions"].shape, tokens)
                     number += 1
                 count = piece.views["x"].shape[0]
@@ -76,8 +76,8 @@ def _check(x: View, cache: View, dst: View) -> None:
 
 
 def _axes(views: dict[str, View], count: int) -> list[dict[str, int]]:
-    """The axes of tokens in each view. The cache has no axis for the last of them: positions pick
-    its rows."""
+    """The axes of tokens in each view. The cache has no axis for the last axis of tokens, because
+    positions pick its rows."""
     of_heads = [name for name in ("x", "dst", "cache") if name in views]
     return [
         {"positions": a} | {n: a + 1 for n in of_heads if n != "cache" or a < count - 1}

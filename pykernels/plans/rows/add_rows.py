@@ -12,7 +12,7 @@ from pykernels.wgsl.watch import Watch
 
 __all__ = ["plan"]
 
-PIECE = 32  # rows of an invocation of segment_rows
+PIECE = 32  # rows that an invocation of segment_rows adds
 NONE = 0xFFFFFFFF
 
 
@@ -31,14 +31,15 @@ def plan(
     limit, k = dst.shape[0], src.shape[1]
     watch = Watch("index", limit, index.shape, index.shape) if check else None
     steps, keys, order = sorted_index(caps, scratch, index, 0, limit, watch)
-    if dst.size == 0:  # only the step that checks the index
+    if dst.size == 0:  # an empty dst needs only the step that checks the index
         return steps[:1]
     vectors = all(v.vectorizable(4) for v in (src, dst))
     v = 4 if vectors else 1
     if vectors:
         src, dst = _in_fours(src), _in_fours(dst)
     values, first = src, True
-    # If no binding holds dst, each dispatch has some of its rows; all write the same next list.
+    # If no binding holds dst, each dispatch has some rows of dst; all of them write the same next
+    # list.
     shares = parts(caps, {"dst": dst}, [{"dst": 0}])
     none = NONE if skip is None or not 0 <= skip < limit else skip
     while True:
@@ -62,6 +63,6 @@ def plan(
 
 
 def _in_fours(view: View) -> View:
-    """The view with four columns as one."""
+    """The view in which four columns are one element."""
     shape = (view.shape[0], view.shape[1] // 4)
     return view.with_layout(shape, (view.strides[0], 4 * view.dtype.itemsize))

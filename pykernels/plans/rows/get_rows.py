@@ -1,4 +1,4 @@
-"""get_rows: rows of src that the index picks, to rows of dst in order."""
+"""get_rows: copies the rows of src that the index picks to the rows of dst, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(
 ) -> list[Step]:
     """One dispatch; none for an empty dst, more if a tensor is larger than one binding."""
     shape = index.shape
-    if index.ndim == 0 and dst.ndim == 1:  # one row
+    if index.ndim == 0 and dst.ndim == 1:  # the index picks one row
         index, dst = index.as_rank(1), dst.as_rank(2)
     if src.ndim < 2 or dst.ndim < 2 or not repeats(src.shape[:-2], dst.shape[:-2]):
         raise ShapeError(
@@ -32,7 +32,7 @@ def plan(
     check_rows("get_rows", src, index, dst, rows)
     if dst.size == 0:
         return []
-    if limit == 0:  # every index is out of range, so the values that are read do not count
+    if limit == 0:  # every index is out of range, so it does not matter which values are read
         src = scratch.empty((1, src.shape[-1]), src.dtype.name)
     watch = Watch("index", limit, shape, rows) if check else None
     src, index, dst = spread("get_rows", lead, (src, index, dst), (2, 1, 2))

@@ -1,4 +1,4 @@
-"""Shared by the plans of set_rows and get_rows: an index picks the rows of one side."""
+"""Code that the plans of set_rows and get_rows share: an index picks the rows of one side."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def check(op: str, src: View, index: View, dst: View, rows: Ints) -> None:
 
 
 def repeats(shape: Ints, target: Ints) -> bool:
-    """ggml's rule: each axis divides the target's; missing ones are 1."""
+    """True if a shape repeats to the target by ggml's rule: each axis divides the target's axis,
+    and missing axes count as 1."""
     own = (1,) * (len(target) - len(shape)) + shape
     return len(own) == len(target) and all(
         n == m or (n > 0 and m % n == 0) for n, m in zip(own, target, strict=True)
@@ -62,7 +63,7 @@ def repeats(shape: Ints, target: Ints) -> bool:
 
 
 def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> list[View]:
-    """The views over the same leading axes, cut if a view repeats along a part of an axis.
+    """The views with the same leading axes; an axis is cut if a view repeats along a part of it.
 
     `tails` holds for each view the number of axes after the leading axes.
     """
@@ -88,8 +89,8 @@ def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The rows that one step moves: rows of the picked side from `first_row` on, and their report
-    of faults."""
+    """What one step moves: rows of the picked side from `first_row` on, and the step's report of
+    faults."""
 
     src: View
     index: View
@@ -102,7 +103,7 @@ def shares(
     caps: Caps, src: View, index: View, dst: View, picked: str, watch: Watch | None,
     table: bool = False,
 ) -> list[Share]:  # fmt: skip
-    """The steps of views that `spread` made: one, if each of them fits one binding.
+    """The steps for views that `spread` made: a single step if each view fits one binding.
 
     Otherwise rows, columns, leading axes and the rows that the index picks are cut. Only steps with
     the first picked rows and the first columns report indices out of range, so each index is
@@ -137,9 +138,9 @@ def shares(
 
 
 def move(src: View, dst: View, cols: int, threads: int) -> tuple[View, View, Move]:
-    """Both sides in the widest possible elements, and the lanes that share a row.
+    """Both sides in the widest possible elements, and the number of lanes that share a row.
 
-    `cols`: elements or vectors of one invocation, `threads` of them in a workgroup.
+    An invocation moves `cols` elements or vectors, and a workgroup has `threads` invocations.
     """
     kinds = KINDS[src.dtype.name], KINDS[dst.dtype.name]
     cast = src.dtype != dst.dtype

@@ -1,4 +1,4 @@
-"""set_rows: rows of src in order, to rows of dst that the index picks."""
+"""set_rows: copies the rows of src, in order, to the rows of dst that the index picks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan(
     check_rows("set_rows", src, index, dst, rows)
     if src.size == 0:
         return []
-    if limit == 0:  # every index is out of range, so nothing is written here
+    if limit == 0:  # every index is out of range, so nothing is written to this view
         dst = scratch.empty((*lead, 1, dst.shape[-1]), dst.dtype.name)
     watch = Watch("index", limit, index.shape, rows) if check else None
     single = distinct or rows[-1] == 1

@@ -1,4 +1,5 @@
-"""Running sums and products: short rows in registers, long ones in pieces, or along columns."""
+"""Running sums and products: short rows are held in registers; long rows are cut into pieces, or
+scanned along columns."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ TILE = scan_pieces.CONFIGS["tile"]
 THREADS = scan_columns.CONFIGS["walk8"].threads
 LEVELS = Rows.LEVELS
 # One workgroup scans a row of at most this many tiles, in less time than two more dispatches need.
-# The sums of the pieces of a longer row are such a row.
+# It also scans the sums of the pieces of a longer row.
 FEW_TILES = 4
 MOST_PIECES = FEW_TILES * TILE.threads * TILE.N1
-# Fewer neighbouring rows than these do not fill a cache line: rows are read with their own step.
+# Fewer neighbouring rows than this do not fill a cache line; then each row is read along its own
+# elements.
 LEAST_ACROSS = 16
-# One invocation walks along at most SHORT_WALK elements, or LONG_WALK if the rows alone fill the
-# device. The blocks are summed one after the other.
+# One invocation scans at most SHORT_WALK elements one after the other, or LONG_WALK if the rows
+# alone fill the device. The sums of these blocks are added one after the other.
 SHORT_WALK, LONG_WALK = 128, 1024
 
 
@@ -48,7 +50,7 @@ def checked(op: str, caps: Caps, scratch: Scratch, x: View, dst: View, product: 
 
 
 def _words(v: View) -> View:
-    """int32 as uint32, whose sums and products wrap to the same bits."""
+    """A view of int32 as uint32, because sums and products of uint32 wrap to the same bits."""
     return v.with_layout(v.shape, v.strides, DTYPES["uint32"]) if v.dtype.kind == "i" else v
 
 
@@ -83,8 +85,8 @@ def steps(caps: Caps, scratch: Scratch, x: View, dst: View, product: int = 0) ->
 
 
 def _in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
-    """Tensors larger than a binding in parts of rows, and rows larger than a binding in parts of
-    pieces, with the same sums as in one call."""
+    """The steps for tensors larger than a binding, in parts of rows; a row larger than a binding is
+    cut into parts of pieces. The sums are the same as in one call."""
     last = x.ndim - 1
     views = {"x": x, "dst": dst}
     lines = [x, dst]
@@ -112,7 +114,7 @@ def _in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) ->
 
 
 def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
-    """One row, in steps of as many pieces as one binding holds."""
+    """The steps for one row; each step has as many pieces as one binding holds."""
     it, last = Rows(dst.shape, {"x": x, "dst": dst}), x.ndim - 1
     vec = 4 if it.vec(4) else 1
     tile = TILE.threads * _each(TILE.N4, TILE.N1, vec)
@@ -142,7 +144,8 @@ def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: 
 def _columns_in_parts(
     caps: Caps, scratch: Scratch, x: View, dst: View, rows: int, cols: int, product: int
 ) -> list[Step]:
-    """As _columns, with as many pieces of all rows at a time as fit one binding."""
+    """Like `_columns`, but in parts: each part has as many pieces of all rows as one binding
+    holds."""
     last = x.ndim - 1
     bits = min((rows - 1).bit_length(), THREADS.bit_length() - 1)
     blocks = cdiv(rows, 1 << bits)
@@ -184,7 +187,7 @@ def _spans(caps: Caps, x: View, dst: View, pieces: int, length: int) -> list[tup
 
 
 def _each(vectors: int, scalars: int, vec: int) -> int:
-    """Elements of an invocation."""
+    """The number of elements of an invocation."""
     return 4 * vectors if vec == 4 else scalars
 
 
@@ -195,7 +198,7 @@ def _sums(x: View) -> DTypeName:
 def _columns(
     caps: Caps, scratch: Scratch, x: View, dst: View, rows: int, cols: int, product: int
 ) -> list[Step]:
-    """Neighbouring invocations scan neighbouring rows, each along one piece."""
+    """The steps in which neighbouring invocations scan neighbouring rows, each along one piece."""
     bits = min((rows - 1).bit_length(), THREADS.bit_length() - 1)
     blocks = cdiv(rows, 1 << bits)
     full = rows >= 1024 * caps.tuning.device.units

@@ -23,7 +23,8 @@ class Close(NamedTuple):
 
 
 def close(caps: Caps, scratch: Scratch, views: Mapping[str, View]) -> Close:
-    """The same call with contiguous copies of rows, if the call could not be cut between rows.
+    """The same call; if it could not be cut between rows, the rows are replaced by contiguous
+    copies.
 
     `dst` is the written tensor.
     """

@@ -1,4 +1,5 @@
-"""softmax: rows in registers; longer rows in pieces; columns far apart through a transpose."""
+"""softmax: short rows are held in registers, longer rows are cut into pieces, and rows whose
+columns lie far apart are transposed first."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def plan(
         raise ShapeError(f"[softmax] sinks must have shape ({heads},) but has {sinks.shape}")
     if x.size == 0:
         return []
-    if x.ndim == 0:  # a row of one element
+    if x.ndim == 0:  # x is a row of one element
         x, dst = x.as_rank(1), dst.as_rank(1)
     head = _Heads(heads, x.shape[-2] if x.ndim >= 3 else x.size, 0, 1 << (heads.bit_length() - 1))
     given = {"x": x, "dst": dst} if mask is None else {"x": x, "mask": mask, "dst": dst}
@@ -55,12 +56,12 @@ def plan(
 
 
 class _Heads(NamedTuple):
-    """The head of a row: row r belongs to head first + r / head_rows % heads (axis -3)."""
+    """How rows map to heads: row r belongs to head first + r / head_rows % heads (axis -3)."""
 
     heads: int
     head_rows: int
     first: int
-    alibi_heads: int  # the largest power of two up to the number of all heads
+    alibi_heads: int  # the largest power of two that is not above the number of all heads
 
 
 def _parts(
@@ -89,7 +90,8 @@ def _parts(
 
 
 def _heads_of(part: Part, head: _Heads, row_axes: int) -> _Heads:
-    """The heads of a part; its last axes are an axis of heads, the `row_axes`, and the columns."""
+    """The heads of a part; the last axes of the part are the axis of heads, the `row_axes`, and the
+    columns."""
     if head.heads == 1:
         return head
     shape = part.views["dst"].shape
@@ -107,7 +109,7 @@ def _part(
     dst: View,
     head: _Heads,
 ) -> list[Step]:
-    """Rows in registers or in pieces, through a transpose if columns lie far apart."""
+    """The steps for rows in registers or in pieces, with transposes if columns lie far apart."""
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     found = config(it.cols, 4 if it.vec(4) else 1)
     most = caps.tuning.softmax.transpose_lanes
@@ -126,7 +128,7 @@ def _rows(
     dst: View,
     head: _Heads,
 ) -> list[Step]:
-    """Rows in registers, or in pieces if they are too long for registers."""
+    """The steps for rows in registers, or in pieces if rows are too long for registers."""
     vec = 4 if it.vec(4) else 1
     named = {"head_rows": head.head_rows, "heads": head.heads, "first_head": head.first}
     alibi = {**named, "alibi_heads": head.alibi_heads}
@@ -153,7 +155,8 @@ def _transposed(
     dst: View,
     head: _Heads,
 ) -> list[Step]:
-    """For columns far apart: three passes with coalesced access are faster than one without."""
+    """The steps for columns that lie far apart: three passes with coalesced access are faster than
+    one pass without."""
     given = scratch.empty(x.shape, x.dtype.name)
     result = scratch.empty(x.shape, x.dtype.name)
     it = Rows(dst.shape, {"x": given, "mask": mask, "dst": result}, ("mask",))

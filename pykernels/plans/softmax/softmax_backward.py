@@ -16,7 +16,7 @@ def plan(caps: Caps, scratch: Scratch, y: View, dy: View, dst: View) -> list[Ste
     """One dispatch; more if a tensor is larger than one binding."""
     if y.size == 0:
         return []
-    if y.ndim == 0:  # a row of one element
+    if y.ndim == 0:  # y is a row of one element
         y, dy, dst = y.as_rank(1), dy.as_rank(1), dst.as_rank(1)
     views, before, after = close(caps, scratch, {"y": y, "dy": dy, "dst": dst})
     own = [

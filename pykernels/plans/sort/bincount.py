@@ -20,7 +20,7 @@ def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
     steps: list[Step] = []
     if bins > 0:
         steps.append(bincount_clear.step(caps, dst))
-    else:  # every element is out of range, so nothing is written here
+    else:  # every element is out of range, so this view is not written
         dst = scratch.empty((1,), "int32")
     if x.size > 0:
         local = bins <= body.CONFIGS["each16"].SIZE

@@ -35,11 +35,12 @@ def plan(caps: Caps, scratch: Scratch, x: View, weights: View, dst: View) -> lis
         return []
     if dst.size == 0:
         raise ShapeError("[bincount_weights] dst must have bins for x but has none")
-    # One invocation for each four elements that bins have on average; more if one bin may have all.
+    # A bin gets one invocation for each four elements that bins have on average, and more if one
+    # bin may have all elements.
     each = max(cdiv(length, SHARE.UNROLL * dst.size), cdiv(length, SHARE.UNROLL * MAX_ROUNDS), 1)
     bits = min((each - 1).bit_length(), SHARE.threads.bit_length() - 1)
     watch = Watch("x", dst.size, x.shape, x.shape)
-    if length == 0:  # these are bound but not read
+    if length == 0:  # these views are bound, but the body does not read them
         none = scratch.empty((1,), "uint32")
         weights = scratch.empty((1,), "float32")
         return [body.step(caps, none, none, weights, dst, length=0, lane_bits=bits)]

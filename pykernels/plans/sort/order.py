@@ -19,8 +19,8 @@ BLOCK = sort_rows.CONFIGS["block2048"].SIZE
 TILE = sort_scatter.CONFIGS["tile2048"].PER * sort_scatter.CONFIGS["tile2048"].threads
 DIGITS = 16
 DIGIT_BITS = 4
-# The number of pieces of a row that one dispatch merges. Each element bisects all pieces, so
-# calls with more work than MOST_MERGED elements times pieces are sorted faster by radix.
+# The number of pieces of a row that one dispatch merges. Merging searches all pieces for each
+# element. If elements times pieces are more than MOST_MERGED, sorting by radix is faster.
 PIECES, MOST_MERGED = 16, 1 << 22
 # Each workgroup of sort_scatter adds up the counts of up to this many tiles of a row, in less
 # time than the dispatches of a scan need.
@@ -28,7 +28,7 @@ ADDED_TILES = 1024
 
 
 def check(op: str, x: View) -> None:
-    """ShapeError if x has no last axis, along which rows are."""
+    """ShapeError if x has no axes, and so no rows."""
     if x.ndim == 0:
         raise ShapeError(f"[{op}] x must have at least one axis but has none")
 
@@ -36,7 +36,7 @@ def check(op: str, x: View) -> None:
 def ordered(
     caps: Caps, scratch: Scratch, x: View, values: View | None, index: View | None, descending: bool
 ) -> list[Step]:
-    """Sort all elements of each row. The result is either their values or their positions."""
+    """The steps that sort all elements of each row. The result is either values or positions."""
     if x.size == 0:
         return []
     if x.shape[-1] <= BLOCK:
@@ -65,7 +65,8 @@ def merged(
     caps: Caps, scratch: Scratch, x: View, values: View | None, index: View | None, keep: int,
     descending: bool,
 ) -> list[Step]:  # fmt: skip
-    """The first `keep` elements of each row in order, their values, their positions, or both."""
+    """The steps that find the first `keep` elements of each row in order: their values, their
+    positions, or both."""
     pieces = scratch.empty(x.shape, x.dtype.name)
     places = scratch.empty(x.shape, "int32") if index is not None else None
     steps = short_rows(caps, scratch, x, None, pieces, places, BLOCK, descending)
@@ -81,7 +82,7 @@ def merged(
 
 
 def words(scratch: Scratch, x: View) -> View:
-    """A word for each element of rows that are filled up to whole tiles."""
+    """Scratch with a word for each element of rows that are filled up to whole tiles."""
     return scratch.empty((*x.shape[:-1], tiled(x.shape[-1])), "uint32")
 
 
@@ -91,8 +92,8 @@ def tiled(length: int) -> int:
 
 
 def front(items: View, shape: tuple[int, ...], like: View) -> View:
-    """The first columns of each row of words, as a view with the dtype of `like`, whose bits are
-    the lowest bits of a word."""
+    """The first columns of each row of words, as a view with the dtype of `like`; its elements are
+    the lowest bits of the words."""
     return items.with_layout(shape, items.strides, like.dtype)
 
 
@@ -106,7 +107,8 @@ def short_rows(
     keep: int,
     descending: bool,
 ) -> list[Step]:
-    """Rows that fit a workgroup, or the first `keep` elements of each piece of longer rows."""
+    """The steps for rows that fit a workgroup, or for the first `keep` elements of each piece of
+    longer rows."""
     before: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)
@@ -154,8 +156,9 @@ def radix(
     keep_keys: bool = False,
     last: View | None = None,
 ) -> list[Step]:
-    """Positions, or bits, of the elements of each row in order: `items`, and their `keys` if
-    `keep_keys`. `last`: words that the last pass writes to in place of `items`."""
+    """The steps that sort by radix. `items` gets the positions or the bits of each row's elements
+    in order; `keys` gets their keys if `keep_keys`. `last`: words that the last pass writes to in
+    place of `items`."""
     steps: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)
@@ -167,7 +170,7 @@ def radix(
             descending=int(descending),
         )
     )  # fmt: skip
-    # An even number of passes: the last one writes to `items` again.
+    # The number of passes is even, so the last pass writes to `items` again.
     return [
         *steps,
         *passes(
@@ -186,9 +189,9 @@ def passes(
     keep_keys: bool = False,
     last: View | None = None,
 ) -> tuple[list[Step], View, View]:
-    """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and the views
-    that hold the keys and the items then. `has_items`: the caller's items are sorted with the keys;
-    otherwise the items are positions."""
+    """Sort rows of keys, filled up to whole tiles, by their lowest bits. Returns the steps, and the
+    views that hold the keys and the items afterwards. `has_items`: the caller's items are sorted
+    with the keys; otherwise the items are positions."""
     steps: list[Step] = []
     length = items.shape[-1]
     rows, tiles = items.size // length, length // TILE

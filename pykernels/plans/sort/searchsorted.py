@@ -39,7 +39,7 @@ def plan(
     if values.size == 0:
         return []
     length = sorted.shape[-1]
-    if length == 0:  # this is bound but not read
+    if length == 0:  # this view is bound, but the body does not read it
         sorted = scratch.empty((1,), sorted.dtype.name)
     repeated = sorted.broadcast_to((*lead, sorted.shape[-1]))
     right = int(side == "right")

@@ -19,8 +19,8 @@ __all__ = ["moved", "sorted_index"]
 def sorted_index(
     caps: Caps, scratch: Scratch, index: View, at: int, limit: int, watch: Watch | None,
 ) -> tuple[list[Step], View, View]:  # fmt: skip
-    """The index with its axis `at` moved to the end and sorted along it, and the old positions.
-    Numbers outside [0, limit) become `limit`. The sort is stable."""
+    """The index with its axis `at` moved to the end and sorted along this axis, and the old
+    positions of its elements. Numbers outside [0, limit) become `limit`. The sort is stable."""
     shape = moved(index.shape, at)
     length = shape[-1]
     whole = index.with_layout(shape, moved(index.strides, at))

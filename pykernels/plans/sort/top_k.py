@@ -1,5 +1,5 @@
-"""top_k: the first k of each piece, then the first k of the candidates; or the first k of a whole
-sort."""
+"""top_k: finds the first k of each piece, then the first k of these candidates; or sorts everything
+and takes the first k."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = BLOCK // 2
 def plan(
     caps: Caps, scratch: Scratch, x: View, dst: View, index: View, largest: bool = True
 ) -> list[Step]:
-    """One dispatch for short rows, some for long ones."""
+    """The steps: one dispatch for short rows, several for long rows."""
     check("top_k", x)
     if x.dtype != dst.dtype:
         raise DTypeError(
@@ -58,7 +58,8 @@ def _whole(
     caps: Caps, scratch: Scratch, x: View, dst: View, index: View, largest: bool
 ) -> list[Step]:
     keep = dst.shape[-1]
-    if merges(x) and keep * cdiv(x.shape[-1], BLOCK) > BLOCK:  # rounds would be more dispatches
+    # rounds over pieces would take more dispatches than a sort
+    if merges(x) and keep * cdiv(x.shape[-1], BLOCK) > BLOCK:
         return merged(caps, scratch, x, dst, index, keep, largest)
     if keep <= MOST or x.shape[-1] <= BLOCK:
         return _rounds(caps, scratch, x, None, dst, index, keep, largest)
@@ -82,7 +83,8 @@ def _rounds(
     keep: int,
     largest: bool,
 ) -> list[Step]:
-    """Rounds over pieces of one block, until one piece holds all elements left of a row."""
+    """The steps of rounds over pieces of one block, until one piece holds all the elements that are
+    left of a row."""
     cols = x.shape[-1]
     if cols <= BLOCK:
         return short_rows(caps, scratch, x, positions, dst, index, keep, largest)

@@ -1,1 +1,1 @@
-"""Plans of the family linalg."""
+"""Plans of the family sparse."""

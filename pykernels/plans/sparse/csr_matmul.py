@@ -10,7 +10,8 @@ from pykernels.wgsl.watch import Watch
 
 __all__ = ["choose", "plan"]
 
-_COLUMN_BITS, _LANE_BITS, _BITS = 6, 5, 8  # at most 64 columns, 32 lanes, 256 invocations
+# logarithms of the most columns (64), lanes (32) and invocations (256)
+_COLUMN_BITS, _LANE_BITS, _BITS = 6, 5, 8
 
 
 def plan(
@@ -43,9 +44,9 @@ def plan(
 
 
 def choose(elements: int, rows: int, width: int) -> tuple[int, int]:
-    """The bits of the number of lanes of a row, and of columns.
+    """The logarithms of the number of lanes of a row and of the number of columns.
 
-    As many lanes as a row has elements on average, rounded down to a power of two.
+    A row gets as many lanes as rows have elements on average, rounded down to a power of two.
     """
     column_bits = min((width - 1).bit_length(), _COLUMN_BITS)
     lane_bits = min((max(elements // rows, 1)).bit_length() - 1, _LANE_BITS, _BITS - column_bits)

@@ -184,10 +184,10 @@ def _take(
     places: Any = indices
     if not isinstance(indices, Operators):
         places = np.asarray(indices, None if np.size(indices) else np.int64)
-    if places.dtype == "bool":  # numbers, no mask
+    if places.dtype == "bool":  # `places` must be numbers, not a mask
         places = places.astype("int32")
     found = move(a, at, 0)[places]
-    count = found.ndim - a.ndim + 1  # axes of the indices
+    count = found.ndim - a.ndim + 1  # the number of axes of the indices
     return move(found, tuple(range(count)), tuple(range(at, at + count)))
 
 
@@ -222,7 +222,8 @@ def _sorting(name: str) -> Callable[..., Any]:
         lacks(name, "order", order, None)
         if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
             raise ArgumentError(f"[{name}] kind must be a sort of numpy's but is {kind!r}")
-        return function(name)(a, axis)  # our sort is always stable
+        # the kind of sort is ignored, because our sort is always stable
+        return function(name)(a, axis)
 
     return ordered
 
@@ -280,7 +281,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **others: An
             "[einsum] tensors take subscripts and operands: compute other forms with "
             ".numpy() on the host"
         )
-    # True and the names of numpy's search methods leave the order to us.
+    # For True and for numpy's search methods, pykernels chooses the order of the products.
     path = False if isinstance(optimize, (bool, str)) else optimize
     return function("einsum")(*operands, optimize=path, out=out)
 

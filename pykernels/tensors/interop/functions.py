@@ -1,5 +1,4 @@
-"""numpy's functions of tensors: lists of functions that run on the device, and of functions that
-read.
+"""Lists numpy's functions that run on the device, and its functions that read a tensor.
 
 A row is a call of our function: its name, then numpy's arguments in their order. `a>b`: our
 function names argument a `b`. `a=value`: our function lacks a, so only this value, or None, may be

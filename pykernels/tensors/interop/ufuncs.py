@@ -31,7 +31,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Any, named: dict[str, Any]
     if method == "reduce":
         taken = {"axis": named.pop("axis", 0), "keepdims": named.pop("keepdims", False)}
         ours = _REDUCTIONS.get(ufunc.__name__, "")
-        if ours in ("any", "all"):  # these give bools for any dtype
+        if ours in ("any", "all"):  # these two return bools for any dtype
             named.pop("dtype", None)
     else:
         ours = _OTHERWISE.get(name, name)
