@@ -118,7 +118,8 @@ class Arg:
     readonly: bool = False  # steers control flow: never bound read_write
     alias: str = ""  # for an output: the input whose memory it may share
     in_place: bool = False  # an output whose elements are read before they are written
-    keeps: bool = False  # an output that keeps its elements if an index is out of range
+    keeps: bool = False  # an output of which a call writes a part, and the rest keeps its values
+    skips: bool = False  # an output whose elements are not written if an index is out of range
     widened: bool = False  # accepts bfloat16 for float32
 
     @property
