@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pykernels.contract import accepted
+from pykernels.errors import either
 from pykernels.wgsl.interface import CONFIG
 
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
@@ -301,7 +302,7 @@ def _arg(t: TensorSpec, named: bool) -> str:
     for key in ("like", "broadcast", "expand", "alias"):
         if getattr(t, key):
             fields.append(f"{key}={getattr(t, key)!r}")
-    for key in ("optional", "readonly", "in_place", "keeps"):
+    for key in ("optional", "readonly", "in_place", "keeps", "skips"):
         if getattr(t, key):
             fields.append(f"{key}=True")
     same = one_dtype(t)
@@ -346,7 +347,7 @@ def words(dtypes: Sequence[str]) -> str:
     missing = [d for d in DTYPE_NAMES.values() if d not in dtypes]
     if len(missing) <= 2:
         return f"any dtype but {' and '.join(missing)}" if missing else "any dtype"
-    return " or ".join(dtypes)
+    return either(dtypes)
 
 
 def constant(spec: Spec, wrapper: str) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
+from pykernels.errors import either
+
 from .emit import fixed_scalars, lazy, module, scalar_type
 from .emit_operations import emit_function, operation_imports
 from .operations import Argument, Declared, converter, out_argument, tensor_argument
@@ -153,7 +155,7 @@ def _ran(name: str, tensors: Sequence[str], numbers: Sequence[str], params: str)
 
 def _told(row: Row, spec: Spec) -> str:
     """The docstring of a row's function."""
-    takes = " or ".join(DTYPE_NAMES[d] for d in row.dtypes)
+    takes = either(DTYPE_NAMES[d] for d in row.dtypes)
     lines = ['"""' + row.doc, ""]
     if len(row.inputs) > 1:
         lines += ["Operands broadcast by numpy's rule. ", ""]
@@ -182,8 +184,9 @@ def _declared(spec: Spec, name: str, dst: TensorSpec) -> Declared:
     scalars = [p for p in spec.params if p.arg and p.name not in fixed]
     arguments = [tensor_argument(t.name, t, "", "", t.optional) for t in ins]
     if spec.axis_moves:
-        last = f" (with {' or '.join(spec.axis_last_only)}: only the last)"
-        doc = f"The axis to run over in place of the last one{last if spec.axis_last_only else ''}."
+        only = spec.axis_last_only
+        last = f" (with {either(only)}: only the last)" if only else ""
+        doc = f"The axis to run over in place of the last one{last}."
         arguments.append(Argument("axis", "option", "int", "-1", "integer", "dim", doc=doc))
     for p in scalars:
         kind, default = scalar_type(p), "" if p.default is None else repr(p.default)

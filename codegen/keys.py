@@ -37,7 +37,7 @@ TABLES: dict[str, dict[str, Takes]] = {
         "dtype": TEXT, "dtypes": LIST, "same": TEXT, "bind": TEXT, "vec": TEXT, "when": TEXT,
         "optional": FLAG, "readonly": FLAG, "alias": TEXT, "like": TEXT, "broadcast": TEXT,
         "expand": TEXT, "index": FLAG, "over": TEXT, "axes": TEXT, "in_place": FLAG, "keeps": FLAG,
-        "doc": TEXT,
+        "skips": FLAG, "doc": TEXT,
     },
     "a param": {
         "type": TEXT, "value": TEXT, "default": NUMBER, "arg": FLAG, "of": TEXT, "when": TEXT,

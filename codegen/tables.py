@@ -223,7 +223,7 @@ def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) ->
     name = ".".join(where)
     for key, table in (("readonly", "inputs"), ("alias", "outputs"), ("broadcast", "inputs"),
                        ("expand", "inputs"), ("in_place", "outputs"),
-                       ("keeps", "outputs")):  # fmt: skip
+                       ("keeps", "outputs"), ("skips", "outputs")):  # fmt: skip
         if fields.get(key) and where[0] != table:
             r.fail(r.line(*where), f"{name}: {key} is a key of {table} only")
     for key in ("over", "broadcast", "expand"):

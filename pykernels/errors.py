@@ -27,6 +27,8 @@ Messages name the operation, the argument, the rule and the value:
 ``[softmax] mask must broadcast to (8, 128) but has shape (7, 128)``.
 """
 
+from collections.abc import Iterable
+
 __all__ = [
     "AliasError",
     "ArgumentError",
@@ -101,6 +103,12 @@ class OutOfMemoryError(PyKernelsError, MemoryError):
 
 class ShaderError(PyKernelsError, RuntimeError):
     """The driver refused a shader module or a pipeline."""
+
+
+def either(names: Iterable[str]) -> str:
+    """The names as a message lists them: "float32, float16 or bfloat16"."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 class SoftwareDeviceWarning(UserWarning):

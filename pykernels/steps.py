@@ -118,7 +118,8 @@ class Arg:
     readonly: bool = False  # decides control flow, so it is never bound read_write
     alias: str = ""  # for an output, the name of the input whose memory it may share
     in_place: bool = False  # True for an output whose elements are read before they are written
-    keeps: bool = False  # True for an output that keeps its elements if an index is out of range
+    keeps: bool = False  # True for an output of which a call writes a part and keeps the rest
+    skips: bool = False  # True for an output that is not written where an index is out of range
     widened: bool = False  # True if it accepts bfloat16 in place of float32
 
     @property

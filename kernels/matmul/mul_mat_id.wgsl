@@ -15,7 +15,7 @@
 // inputs.low = { dtype = "u32", optional = true, doc = "(experts, K / 32, parts, rows, vec)" }
 // inputs.scales = { dtype = "u32", optional = true, doc = "(experts, K / block, words, rows / share)" }
 // inputs.high = { dtype = "u32", optional = true, doc = "(experts, K / 32, words, rows), for types with this plane." }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(T, S, M)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], skips = true, bind = "'u32'", doc = "(T, S, M)" }
 // options.quant = { type = "str | None", doc = "The name of the type of quantised weights." }
 // operations = "2 * dst.size * b.shape[-1]"
 // ///

@@ -10,7 +10,7 @@
 // axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'", over = "src.with_layout(dst.shape, src.strides[:-1])" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
-// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'" }
+// outputs.dst = { dtype = "*", skips = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'" }
 // options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }

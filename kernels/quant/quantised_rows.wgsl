@@ -15,7 +15,7 @@
 // pick.SHARE = "'rows32'"
 // include planes
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(...)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., K)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", skips = true, bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., K)" }
 // options.quant = { type = "str", default = "q4_0", doc = "The name of the type." }
 // options.rows = { type = "int", default = 0, doc = "The number of rows of the matrix; the planes may have more." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }

@@ -17,7 +17,7 @@
 // inputs.data = { dtype = "*", dtypes = ["uint8"], index = false, bind = "'u32'", axes = "n k", doc = "(rows, bytes of a row)" }
 // inputs.table = { dtype = "u32", index = false, axes = "w", optional = true, when = "TYPE[:2] == 'iq'", doc = "(words,), the entries that numbers of an IQ type come from: bytes with a sign." }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(...)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", bind = "'vec4<u32>' if D == 4 else 'vec2<u32>'", doc = "(..., K)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", skips = true, bind = "'vec4<u32>' if D == 4 else 'vec2<u32>'", doc = "(..., K)" }
 // options.quant = { type = "str", default = "iq2_xxs", doc = "The name of the type." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // iterate = "rows"

@@ -16,9 +16,9 @@
 // inputs.x = { dtype = "T", axes = "n c h w", doc = "(N, C, H, W)" }
 // inputs.boxes = { dtype = "f32", axes = "r p", doc = "(R, 4)" }
 // inputs.index = { dtype = "i32", axes = "r", doc = "(R,)" }
-// outputs.winner = { dtype = "i32", when = "WINNER", optional = true, axes = "r c h w", doc = "(R, C, OH, OW): in mode max the pixel of each bin, its row times W plus its column." }
-// outputs.share = { dtype = "f32", when = "WINNER", optional = true, axes = "r c h w", doc = "(R, C, OH, OW): the share of that pixel; it goes with `winner`." }
-// outputs.dst = { dtype = "T", axes = "r c h w", doc = "(R, C, OH, OW)" }
+// outputs.winner = { dtype = "i32", when = "WINNER", optional = true, skips = true, axes = "r c h w", doc = "(R, C, OH, OW): in mode max the pixel of each bin, its row times W plus its column." }
+// outputs.share = { dtype = "f32", when = "WINNER", optional = true, skips = true, axes = "r c h w", doc = "(R, C, OH, OW): the share of that pixel; it goes with `winner`." }
+// outputs.dst = { dtype = "T", skips = true, axes = "r c h w", doc = "(R, C, OH, OW)" }
 // options.sampling_ratio = { type = "int", default = 0, doc = "Samples of a bin in each direction; 0: as many as its pixels." }
 // options.aligned = { type = "bool", default = false, doc = "Subtract half a pixel from the corners." }
 // options.mode = { type = "Literal['avg', 'max']", default = "avg", doc = "The mean of the samples, or the largest pixel times its share." }

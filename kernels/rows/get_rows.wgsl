@@ -16,7 +16,7 @@
 // when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", over = "src.with_layout(dst.shape, src.strides[:-2] + (0, src.strides[-1]))", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., m, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(..., n)" }
-// outputs.dst = { dtype = "*", vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., n, k)" }
+// outputs.dst = { dtype = "*", vec = "V", skips = true, bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., n, k)" }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // iterate = "rows"
 // params.width = { type = "u32", value = "dst.shape[-1] // V" }

@@ -13,7 +13,7 @@ from pykernels._generated.ops.elementwise import OPS
 from pykernels.contract import accepted
 from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName, dtype_of
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, ShapeError, either
 from pykernels.lazy import load
 from pykernels.plans.elementwise.language import Expression, Node, parse
 from pykernels.plans.elementwise.program import Program
@@ -306,7 +306,7 @@ def _run(
     if out is not None and (out.shape != shape or out.dtype != dtype):
         if out.shape != shape:
             raise ShapeError(f"[{op}] out must have shape {shape} but has {out.shape}")
-        raise DTypeError(f"[{op}] out must be {' or '.join(plan.dtypes)} but is {out.dtype}")
+        raise DTypeError(f"[{op}] out must be {either(plan.dtypes)} but is {out.dtype}")
     written = plan.written or dtype
     if out is not None and written == dtype:
         result = out

@@ -16,7 +16,7 @@ import numpy as np
 from pykernels._generated.kernels import narrow as _narrow
 from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, ShapeError, either
 from pykernels.runtime.launch import run
 from pykernels.runtime.processes import refuse_process
 from pykernels.steps import Arg, Kernel
@@ -76,7 +76,7 @@ class Call:
             array, dtype = narrowed(self._op, name, array), "int32"
         if dtype not in arg.accepted:
             raise DTypeError(
-                f"[{self._op}] {name} must be {' or '.join(arg.accepted)} but is {dtype}"
+                f"[{self._op}] {name} must be {either(arg.accepted)} but is {dtype}"
                 f"{_conversion(arg, array, dtype)}"
             )
         if isinstance(array, Tensor):

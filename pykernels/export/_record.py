@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from pykernels.contract import GRID_MAX
-from pykernels.errors import ArgumentError
+from pykernels.errors import ArgumentError, either
 from pykernels.steps import Bound, Caps, Kernel, Scratch, Step
 from pykernels.tensors.layout import View, repeats_to
 from pykernels.tuning import Tuning, as_data, named
@@ -109,7 +109,7 @@ def _check(request: Request, facts: Mapping[str, Any]) -> None:
         where = f"[export] {request.kernel}: {t['name']}"
         name = lay.dtype.name
         if name not in t["dtypes"]:
-            raise ArgumentError(f"{where} must be {' or '.join(t['dtypes'])} but is {name}")
+            raise ArgumentError(f"{where} must be {either(t['dtypes'])} but is {name}")
         if "same" in t and first.setdefault(t["same"], name) != name:
             raise ArgumentError(
                 f"{where} must be {first[t['same']]}, the dtype of the others, but is {name}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from pykernels._version import __version__
 from pykernels.contract import DTYPES, F16, GRID_MAX, GRID_ROW, PARAMS_BYTES, SUBGROUPS, UNITS
-from pykernels.errors import ArgumentError
+from pykernels.errors import ArgumentError, either
 from pykernels.tuning import as_data, load
 from pykernels.wgsl.texts import read_manifest
 
@@ -202,9 +202,7 @@ def _function(name: str, own: Mapping[str, Any]) -> str:
     lines += [f"pub struct {title}(Arguments);", "", f"impl {title} {{"]
     for t in own["tensors"]:
         if t["optional"]:
-            doc = (
-                f"{'An output' if t['role'] == 'out' else 'An input'}, {' or '.join(t['dtypes'])}."
-            )
+            doc = f"{'An output' if t['role'] == 'out' else 'An input'}, {either(t['dtypes'])}."
             lines += _method(title, t["name"], doc, "&Tensor", f'tensor("{t["name"]}", {{}})')
     for s in free:
         if "default" in s:

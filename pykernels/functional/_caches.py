@@ -58,7 +58,7 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
             f"have shapes {rows.shape} and {dst.shape}"
         )
     if rows.dtype not in FLOATS:
-        told = "float32 or float16 or bfloat16"
+        told = "float32, float16 or bfloat16"
         raise DTypeError(f"[set_rows] src must be {told} but is {rows.dtype}")
     try:
         places = places.broadcast_to(rows.shape[:-1])
@@ -99,7 +99,7 @@ def copy_blocks(dst: Tensor | QTensor, src: Array | QTensor) -> None:
         )
     numbers = Call(_COPYTO, src, dst.scales).tensor("src", src)
     if numbers.dtype not in FLOATS:
-        told = "float32 or float16 or bfloat16"
+        told = "float32, float16 or bfloat16"
         raise DTypeError(f"[copyto] src must be {told} but is {numbers.dtype}")
     try:
         numbers = numbers.broadcast_to(dst.shape)

@@ -59,7 +59,7 @@ class Optimizer:
         for i, p in enumerate(self._params):
             if p.dtype not in FLOATS:
                 raise DTypeError(
-                    f"[{self._name}] params must be float32 or float16 or bfloat16 but params[{i}] "
+                    f"[{self._name}] params must be float32, float16 or bfloat16 but params[{i}] "
                     f"is {p.dtype}"
                 )
         self._schedule = lr if isinstance(lr, Schedule) else None
@@ -242,7 +242,7 @@ class Optimizer:
                 )
             if g.dtype not in FLOATS:
                 raise DTypeError(
-                    f"[{self._name}] grads[{i}] must be float32 or float16 or bfloat16 but is "
+                    f"[{self._name}] grads[{i}] must be float32, float16 or bfloat16 but is "
                     f"{g.dtype}"
                 )
         flag = flag_of(self._name, skip)

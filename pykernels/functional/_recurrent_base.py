@@ -59,7 +59,7 @@ def act(name: str, text: str) -> str:
 
 
 def _refuse(op: str, name: str, told: str) -> NoReturn:
-    raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {told}")
+    raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {told}")
 
 
 def sequence(op: str, x: Tensor) -> tuple[int, int, int]:

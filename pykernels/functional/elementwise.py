@@ -308,7 +308,7 @@ def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None 
         axis = either("glu", "axis", axis, -1, "dim", dim)
     a, gate = _halves("glu", x, axis, True)
     if str(a.dtype) not in FLOATS:
-        raise DTypeError(f"[glu] x must be float32 or float16 or bfloat16 but is {a.dtype}")
+        raise DTypeError(f"[glu] x must be float32, float16 or bfloat16 but is {a.dtype}")
     return evaluate("glu", "a * sigmoid(gate)", {"a": a, "gate": gate}, out)  # type: ignore[no-any-return]
 
 

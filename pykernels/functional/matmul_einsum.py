@@ -314,5 +314,5 @@ def _dtype(op: str, tensors: Sequence[Tensor], out: Tensor | None) -> DTypeName:
     if out is None:
         return result_type([t.dtype for t in tensors])
     if out.dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {out.dtype}")
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {out.dtype}")
     return out.dtype

@@ -62,7 +62,7 @@ def expert_linear(
         )
     dtype = call.asked_dtype or rows.dtype
     if dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {dtype}")
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {dtype}")
     result = call.out((*ids.shape, w.shape[1]), dtype)
     given: tuple[Any, ...]
     if isinstance(w, QTensor):

@@ -57,7 +57,7 @@ def local_response_norm(
     numbers = {"alpha": real(op, "alpha", alpha), "beta": real(op, "beta", beta)}
     dtype = str(getattr(x, "dtype", type_name(x)))
     if dtype not in FLOATS:
-        raise DTypeError(f"[{op}] x must be float32 or float16 or bfloat16 but is {dtype}")
+        raise DTypeError(f"[{op}] x must be float32, float16 or bfloat16 but is {dtype}")
     if x.ndim < 2:
         raise ShapeError(f"[{op}] x must have the axes (N, C, ...) but has shape {x.shape}")
     if out is not None and (out.shape, out.dtype) != (x.shape, dtype):

@@ -312,7 +312,7 @@ def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
     given = [grads] if isinstance(grads, Tensor) else _listed(op, "grads", grads, (Tensor,))
     for i, g in enumerate(given):
         if g.dtype not in FLOATS:
-            told = "float32 or float16 or bfloat16"
+            told = "float32, float16 or bfloat16"
             raise DTypeError(f"[{op}] grads must be {told} but grads[{i}] is {g.dtype}")
     return given
 

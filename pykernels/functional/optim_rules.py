@@ -301,7 +301,7 @@ class EMA:
         for i, p in enumerate(self._params):
             if p.dtype not in FLOATS:
                 raise DTypeError(
-                    f"[EMA] params must be float32 or float16 or bfloat16 but params[{i}] is "
+                    f"[EMA] params must be float32, float16 or bfloat16 but params[{i}] is "
                     f"{p.dtype}"
                 )
         self._decay = decay_of("EMA", "decay", decay)

@@ -156,4 +156,4 @@ def _check(op: str, name: str, t: object) -> None:
     if not isinstance(t, Tensor):
         raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
     if t.dtype not in FLOATS:
-        raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {t.dtype}")
+        raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {t.dtype}")

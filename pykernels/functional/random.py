@@ -17,7 +17,7 @@ from pykernels.call.drawing import draw, write_seed
 from pykernels.call.scalars import bits_of, integer, real, seed_of
 from pykernels.device import Device, Tensor, device_of, seed_all
 from pykernels.dtypes import FLOATS, DTypeLike, DTypeName, dtype_of
-from pykernels.errors import ArgumentError, DTypeError
+from pykernels.errors import ArgumentError, DTypeError, either
 from pykernels.plans.random.state import STATE
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel, cdiv
@@ -274,7 +274,7 @@ def dropout_mask(
     """
     keep = 1.0 - probability("dropout_mask", p)
     if dtype_of(dtype).name not in FLOATS:
-        raise DTypeError(f"[dropout_mask] dtype must be {' or '.join(FLOATS)} but is {dtype}")
+        raise DTypeError(f"[dropout_mask] dtype must be {either(FLOATS)} but is {dtype}")
     return drawn("dropout_mask", shape, keep, 1.0 / keep if keep else 0.0, dtype, seed, state,
                  device)  # fmt: skip
 
@@ -307,7 +307,7 @@ def _drawn(
     op = op or kernel.name
     name = dtype_of(dtype, f"[{op}] dtype").name
     if name not in allowed:
-        raise DTypeError(f"[{op}] dtype must be {' or '.join(allowed)} but is {name}")
+        raise DTypeError(f"[{op}] dtype must be {either(allowed)} but is {name}")
     sizes = shape_of(shape)
     key, source = source_of(op, seed, state, device)
     home = device_of(device) if source is None else source.device

@@ -12,7 +12,7 @@ from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag, real
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import FLOATS, DTypeLike, DTypeName, dtype_of
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, ShapeError, either
 from pykernels.kernels import cpy, mul
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
@@ -191,7 +191,7 @@ def _normal(
 def _float(op: str, dtype: DTypeLike) -> DTypeName:
     name = dtype_of(dtype, f"[{op}] dtype").name
     if name not in FLOATS:
-        raise DTypeError(f"[{op}] dtype must be {' or '.join(FLOATS)} but is {name}")
+        raise DTypeError(f"[{op}] dtype must be {either(FLOATS)} but is {name}")
     return name
 
 

@@ -15,7 +15,7 @@ from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import choice, flag, real
 from pykernels.device import Tensor
 from pykernels.dtypes import FLOATS
-from pykernels.errors import ArgumentError, ShapeError
+from pykernels.errors import ArgumentError, ShapeError, either
 from pykernels.rules.resize import LAYOUTS, images, sides
 from pykernels.rules.resize import result as result_of
 from pykernels.runtime.whole import whole
@@ -111,7 +111,7 @@ def resize(
                 "layout='hwc', or 'chw' if its last two axes are rows and columns"
             )
     if not isinstance(layout, str) or layout not in LAYOUTS:
-        raise ArgumentError(f"[resize] layout must be {' or '.join(LAYOUTS)} but is {layout!r}")
+        raise ArgumentError(f"[resize] layout must be {either(LAYOUTS)} but is {layout!r}")
     places, both = images("resize", t, layout), sides("resize", "size", size)
     result = result_of(call, places, both, layout)
     target = result.moveaxis(-1, -3) if layout == "hwc" else result
@@ -229,7 +229,7 @@ def interpolate(
     ours, axes, corners = _MODES[mode]
     spatial = t.ndim - 2
     if spatial not in axes:
-        names = " or ".join(str(a + 2) for a in axes)
+        names = either(str(a + 2) for a in axes)
         raise ShapeError(f"[{op}] input must have {names} axes for {mode} but has shape {t.shape}")
     aligned = flag(op, "align_corners", align_corners)
     if aligned and not corners:

@@ -74,7 +74,7 @@ def embedding_backward(
     width = rows.shape[-1]
     result = call.out((count, width), rows.dtype)
     if result.dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {result.dtype}")
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {result.dtype}")
     # the row is cleared before both tensors are read
     alone = result._block not in (rows._block, places._block)
     direct = alone and result.dtype == "float32"

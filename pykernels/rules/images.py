@@ -117,6 +117,6 @@ class Images:
         dtype = result_type([t.dtype for t in inputs])
         asked = self.call.asked_dtype
         if asked not in (None, *FLOATS):
-            told = "float32 or float16 or bfloat16"
+            told = "float32, float16 or bfloat16"
             raise DTypeError(f"[{self.op}] out must be {told} but is {asked}")
         return self.call.out(size, asked or dtype)

@@ -149,7 +149,7 @@ def _check(op: str, operands: Mapping[str, Any]) -> None:
         if on_device and dtype == "float64":  # float64 becomes float32 beside a tensor
             continue
         if dtype not in DTYPES or DTYPES[dtype].kind != "f":
-            raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {dtype}")
+            raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {dtype}")
 
 
 def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -> None:

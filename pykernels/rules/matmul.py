@@ -40,7 +40,7 @@ def _dtype(call: Call, a: Tensor, b: Tensor) -> DTypeName:
     if asked is None:
         return promote(a.dtype, b.dtype)
     if asked not in FLOATS:
-        raise DTypeError(f"[{call.op}] out must be float32 or float16 or bfloat16 but is {asked}")
+        raise DTypeError(f"[{call.op}] out must be float32, float16 or bfloat16 but is {asked}")
     return asked
 
 
@@ -115,7 +115,7 @@ def float_dtype(op: str, name: str, value: Any) -> Literal["float32", "float16",
     found = dtype_of(value, f"[{op}] {name}").name
     if found == "float32" or found == "float16" or found == "bfloat16":
         return found
-    raise DTypeError(f"[{op}] {name} must be float32 or float16 or bfloat16 but is {found}")
+    raise DTypeError(f"[{op}] {name} must be float32, float16 or bfloat16 but is {found}")
 
 
 def _check_same(op: str, a: Tensor, b: Tensor) -> None:

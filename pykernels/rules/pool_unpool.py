@@ -33,7 +33,7 @@ def unpooled(
     t = images.of("x", call.tensor("src", x))
     at = images.of("indices", call.tensor("index", indices))
     if t.dtype not in FLOATS:
-        raise DTypeError(f"[{call.op}] x must be float32 or float16 or bfloat16 but is {t.dtype}")
+        raise DTypeError(f"[{call.op}] x must be float32, float16 or bfloat16 but is {t.dtype}")
     if t.shape != at.shape:
         raise ShapeError(
             f"[{call.op}] indices must have the shape of x, {x.shape}, but have {indices.shape}"

@@ -83,7 +83,7 @@ def _product(
         raise ShapeError(f"[{op}] {name} must be (..., {w.shape[-1]}) but has shape {matrix.shape}")
     dtype = call.asked_dtype or matrix.dtype
     if dtype not in FLOATS:
-        raise DTypeError(f"[{op}] out must be float32 or float16 or bfloat16 but is {dtype}")
+        raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {dtype}")
     result = call.out((*matrix.shape[:-1], w.shape[0]), dtype)
     extras = [
         spread(op, key, None if value is None else call.tensor(key, value), result.shape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pykernels.errors import AliasError, DTypeError, PyKernelsError, ShapeError
+from pykernels.errors import AliasError, DTypeError, PyKernelsError, ShapeError, either
 from pykernels.steps import Arg, Kernel
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import View, expands_to, repeats_to
@@ -44,7 +44,7 @@ def _check_dtypes(kernel: Kernel, args: Mapping[Arg, Handle | None]) -> None:
             raise wrong_type(kernel, tuple(args.values()))
         dtype = t._layout.dtype.name
         if dtype not in arg.accepted:
-            allowed = " or ".join(arg.accepted)
+            allowed = either(arg.accepted)
             raise DTypeError(f"[{op}] {arg.name} must be {allowed} but is {dtype}")
         if arg.same:
             first = same.setdefault(arg.same, arg)

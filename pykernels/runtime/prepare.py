@@ -184,9 +184,8 @@ class _Call:
         else:
             view = self._dense(operand.view, dtype or operand.view.dtype.name)
             stand_in = _Operand(view, view)
-            # an index may be out of range
-            may_keep = arg.in_place or "check" in self.kernel.options
-            if dtype is None or arg.role == "in" or may_keep:
+            has_old = arg.in_place or arg.keeps or arg.skips
+            if dtype is None or arg.role == "in" or has_old:
                 self.before.append((_once(operand), _once(stand_in)))
         if arg.role == "out":
             self.after.insert(0, (stand_in, operand))

@@ -302,7 +302,7 @@ class QTensor:
         """The numbers as a Tensor, float32, float16 or bfloat16."""
         found = dtype_of(dtype, "[dequantize] dtype")
         if found.name not in FLOATS:
-            told = "float32 or float16 or bfloat16"
+            told = "float32, float16 or bfloat16"
             raise DTypeError(f"[dequantize] dtype must be {told} but is {found.name}")
         result: Tensor = self.device.empty(self._shape, found.name)
         self.dequantize_to(result)

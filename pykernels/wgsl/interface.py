@@ -51,6 +51,7 @@ class TensorSpec:
     alias: str = ""
     in_place: bool = False
     keeps: bool = False
+    skips: bool = False
     like: str = ""
     broadcast: str = ""
     index: bool = True

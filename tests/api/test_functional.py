@@ -129,7 +129,7 @@ REFUSED = {
                          lambda: pk.softmax(ONE, 0, mask=np.ones((2, 1, 1), "f4"))),
     "mask axes": (pk.ShapeError, "mask must broadcast to",
                   lambda: pk.softmax(ONE[0], 0, mask=ONE)),
-    "mask dtype": (pk.DTypeError, "mask must be float32 or float16 or bfloat16 but is bool",
+    "mask dtype": (pk.DTypeError, "mask must be float32, float16 or bfloat16 but is bool",
                    lambda: pk.softmax(ONE, mask=ONE > 0)),
     "sinks off the last axis": (pk.ArgumentError, "axis must be -1 if sinks is given",
                                 lambda: pk.softmax(ONE, 0, sinks=np.ones(3, "f4"))),

@@ -149,7 +149,7 @@ def test_toy_scale_is_measured(dev):
 
 
 def test_toy_scale_rejects_what():
-    with pytest.raises(pk.DTypeError, match=r"\\[toy_scale\\] x must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match=r"\\[toy_scale\\] x must be float32, float16"):
         pk.toy_scale(np.ones(3, "i4"), 2)
 """
 

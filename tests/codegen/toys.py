@@ -281,6 +281,10 @@ OF_TENSOR = {
         {"outputs": {"dst": {**DST, "keeps": True}}}, True, "data.args[-1].keeps",
         drop=("outputs", "dst"),
     ),
+    "skips": Toy(
+        {"outputs": {"dst": {**DST, "skips": True}}}, True, "data.args[-1].skips",
+        drop=("outputs", "dst"),
+    ),
     "like": Toy({}, "ShapeError", "call(x, shape=(5,))", drop=("outputs", "dst")),
     "broadcast": Toy(
         with_w(broadcast="x"), [X, X, X, X], "call(np.ones((4, 4), 'f4'), x)", value=TIMES_W,

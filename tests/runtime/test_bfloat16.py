@@ -129,7 +129,7 @@ def test_out_has_any_float_dtype(dev: pk.Device) -> None:
 
 def test_errors_name_bfloat16(dev: pk.Device) -> None:
     x, whole = dev.zeros((4, 4), "bfloat16"), dev.zeros((4, 4), "int32")
-    allowed = "float32 or float16 or bfloat16 but is int32"
+    allowed = "float32, float16 or bfloat16 but is int32"
     for call in (
         lambda: pk.softmax(whole), lambda: pk.matmul(x, whole), lambda: kernels.softmax(whole, x),
         lambda: pk.matmul(x, x, out=whole), lambda: pk.layer_norm(whole, 4),
@@ -202,6 +202,21 @@ def test_rows_that_no_index_names_stay(dev: pk.Device) -> None:
     q.rows(index, out=out)
     with pytest.raises(pk.IndexRangeError, match="rows"):
         out.numpy()
+
+
+def test_what_skipped_indices_would_write_stays(dev: pk.Device) -> None:
+    """The temporary in the place of `out` begins as its copy."""
+    out = dev.full((2, 2, 8), 7.0, "bfloat16")
+    experts = np.array([[0, 2], [1, 3]], "i4")
+    with pytest.raises(pk.IndexRangeError, match="ids"):
+        pk.expert_linear(dev.ones((2, 32)), dev.ones((3, 8, 32)), experts, out=out).numpy()
+    assert (out.numpy() == np.float32([32, 32, 32, 7]).reshape(2, 2, 1)).all()
+
+    pixels = dev.full((2, 1, 2, 2), 7.0, "bfloat16")
+    boxes, image = dev.tensor(np.float32([[0, 0, 4, 4]] * 2)), np.array([0, 2], "i4")
+    with pytest.raises(pk.IndexRangeError, match="index"):
+        pk.roi_align(dev.ones((2, 1, 4, 4), "bfloat16"), boxes, image, 2, out=pixels).numpy()
+    assert (pixels.numpy()[:, 0, 0, 0] == [1, 7]).all()
 
 
 # -- ways to run ----------------------------------------------------------------------------------

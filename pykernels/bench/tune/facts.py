@@ -15,7 +15,7 @@ from pykernels.plans.conv.select import TILES_3X3, ConvChoice
 from pykernels.plans.matmul import select_mma
 from pykernels.plans.matmul.select import MMA, TILES, GemmChoice
 
-from .meter import Meter
+from .meter import EXPECTED, Meter
 from .problems import Problem
 
 __all__ = ["Wave", "copy_rate", "dispatch_cost", "probe", "residence", "tile_wave", "units"]
@@ -23,7 +23,10 @@ __all__ = ["Wave", "copy_rate", "dispatch_cost", "probe", "residence", "tile_wav
 GROUPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)  # workgroups on each multiprocessor
 MOST_RESIDENT = 8
 MOST_UNITS = 1024
-COPIED = (1 << 22, 1 << 25, 1 << 28)  # bytes; larger sizes are skipped if a dispatch becomes long
+# Bytes; larger sizes are skipped if a dispatch becomes long, or on a software driver.
+COPIED = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 25, 1 << 28)
+SLOW_COPIED = 1 << 22
+PROBED = (2, 512)  # workgroups of the probe on an unknown device, and on a large one
 STEADY = 5e-4  # seconds of a timed product of tiles
 
 
@@ -37,8 +40,15 @@ class Wave(NamedTuple):
 
 
 def probe(dev: Device) -> Program:
-    """Multiply-adds that take about a millisecond on a large device, and show its clock."""
-    return _fma(dev, "f32", 8, 4, 64, 512)
+    """Multiply-adds that take about a millisecond on a large device, and show its clock. A smaller
+    device gets as few workgroups as take a millisecond."""
+    groups, most = PROBED
+    while True:
+        program = _fma(dev, "f32", 8, 4, 64, groups)
+        seconds = min(program(1) for _ in range(2))
+        if groups >= most or seconds > 1e-3:
+            return program
+        groups = min(4 * groups, most)
 
 
 def units(meter: Meter) -> int | None:
@@ -85,8 +95,8 @@ def copy_rate(meter: Meter) -> float | None:
 
     def measure() -> float:
         rate = 0.0
-        for nbytes in COPIED[:1] if meter.slow else COPIED:
-            if rate and 2 * nbytes / rate > 0.02:
+        for nbytes in COPIED:
+            if (rate and 2 * nbytes / rate > EXPECTED) or (meter.slow and nbytes > SLOW_COPIED):
                 break
             side = int(math.sqrt(nbytes // 4)) // 64 * 64
             if 4 * side * side > meter.dev.limits["max-storage-buffer-binding-size"]:

@@ -24,6 +24,11 @@ from .problems import Problem
 __all__ = ["LONGEST", "Kept", "Meter"]
 
 LONGEST = 0.05  # most seconds of a dispatch: other programs that draw with the device wait for it
+EXPECTED = LONGEST / 3  # most seconds that a call may be expected to take
+FIRST = 1 << 16  # operations of the first call on a device of unknown speed
+WORSE = 100  # times that a body may be slower than the tile by which the device's rate is known
+GROWTH = 64  # most times the work of a call may have the work of the call before it
+LINEAR = 0.8  # time grows with the work to the power 1 / LINEAR at most: caches become too small
 WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
 SPIN = 3e-3  # seconds of calls before the timed calls, on a warm device
 READING = 1e-3  # seconds of a reading
@@ -62,13 +67,22 @@ class Kept:
 
 
 class Meter:
-    """Times calls on one device. `longest`: seconds of the longest dispatch so far."""
+    """Times calls on one device.
+
+    No dispatch should take more than LONGEST, whatever the device and the body. So a problem is
+    timed only if calls like it, of less work, were so short that it is expected to be short too.
+
+    Attributes:
+        longest: seconds of the longest dispatch so far.
+        rate: operations per second of the slowest tile, once they are known.
+    """
 
     def __init__(self, dev: Device, kept: Kept, probe: Sample | None = None) -> None:
         self.dev, self.kept = dev, kept
-        self.longest = 0.0
+        self.longest = self.rate = 0.0
         self.slow = dev.info["type"] == "CPU"
         self._loaded: tuple[Problem, Loaded] | None = None
+        self._small: tuple[Problem, Loaded] | None = None
         self._tracker: Tracker | None = None
         if probe is not None and not self.slow:
             self._spin(probe, WARM)
@@ -77,22 +91,16 @@ class Meter:
             self._probe = probe
 
     def seconds(self, p: Problem, choice: Any = None) -> float | None:
-        """Seconds of a problem, with a choice; None if the choice is refused."""
+        """Seconds of a problem, with a choice; None if the choice is refused, or if the call would
+        be too long."""
         name = f"{p.name}: {text_of(choice) if choice is not None else 'as planned'}"
-        return self.kept.get(name, lambda: self._seconds(p, choice))
+        choices = () if choice is None else (choice,)
+        return self.kept.get(name, lambda: self._seconds(p, *choices))
 
     def with_table(self, p: Problem, name: str, t: Tuning) -> float | None:
-        """Seconds of a problem, planned with a table of this name; None if the call is refused."""
-
-        def found() -> float | None:
-            call = self.loaded(p)
-            try:
-                with force(self.dev, tuning=t):
-                    return self.time(GpuSample(self.dev, call))
-            except PyKernelsError:
-                return None
-
-        return self.kept.get(f"{p.name}: {name}", found)
+        """Seconds of a problem, planned with a table of this name; None if the call is refused, or
+        would be too long."""
+        return self.kept.get(f"{p.name}: {name}", lambda: self._seconds(p, tuning=t))
 
     def loaded(self, p: Problem) -> Loaded:
         if self._loaded is None or self._loaded[0] != p:
@@ -101,22 +109,42 @@ class Meter:
             self._loaded = p, load(self.dev, p.case)
         return self._loaded[1]
 
-    def _seconds(self, p: Problem, choice: Any) -> float | None:
+    def _seconds(self, p: Problem, *choices: Any, tuning: Tuning | None = None) -> float | None:
         call = self.loaded(p)
         try:
-            if choice is None:
-                return self.time(GpuSample(self.dev, call))
-            with force(self.dev, choice):
-                return self.time(GpuSample(self.dev, call))
+            with force(self.dev, *choices, tuning=tuning):
+                return self.time(GpuSample(self.dev, call)) if self.is_short(p) else None
         except PyKernelsError:
             return None
 
+    def is_short(self, p: Problem) -> bool:
+        """True if a call is expected to take at most EXPECTED seconds.
+
+        A call of little work is, whatever its body. Before a call of more work there are calls of
+        the same problem with shorter axes: the first of little work, each further one of as much
+        more as the time of the one before allows. Raises if the choice refuses one of them.
+        """
+        allowed, done = self.rate * EXPECTED / WORSE or FIRST, 0
+        while p.operations > allowed:
+            less = p.smaller(allowed)
+            if not done < less.operations <= allowed:
+                return False
+            if self._small is None or self._small[0] != less:
+                self._small = less, load(self.dev, less.case)
+            seconds, done = self._once(GpuSample(self.dev, self._small[1])), less.operations
+            allowed = done * min((EXPECTED / seconds) ** LINEAR, GROWTH)
+        return True
+
+    def _once(self, sample: Sample) -> float:
+        """Seconds of one call, behind a call that compiles and allocates."""
+        sample(1)
+        one = max(sample(1), 1e-7)
+        self.longest = max(self.longest, one / max(getattr(sample, "dispatches", 1), 1))
+        return one
+
     def time(self, sample: Sample) -> float:
         """Seconds of a call after a short warm-up; measured again if the device was cold."""
-        sample(1)  # compiles, allocates
-        one = max(sample(1), 1e-7)
-        dispatches = max(getattr(sample, "dispatches", 1), 1)
-        self.longest = max(self.longest, one / dispatches)
+        one = self._once(sample)
         if one > LONGEST:
             return one
         found = one

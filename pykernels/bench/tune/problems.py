@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -50,11 +50,36 @@ class Problem:
         n, c, h, w, o, kh, kw, stride, _ = s
         return 2 * n * c * h * w * o * kh * kw // stride**2
 
+    def smaller(self, operations: float) -> Problem:
+        """This problem with shorter axes: at most this number of operations, if that is possible.
+
+        The first axes of `_CUTS` are made shorter first, so that the others, on which a body's
+        limits depend, stay as they are. Axes of 16 and more stay multiples of 16.
+        """
+        found = self
+        for axis in _CUTS.get(self.kernel, (0, 1)):
+            over = found.operations / operations
+            if over <= 1:
+                break
+            shape = [*found.shape]
+            axis %= len(shape)
+            size = max(int(shape[axis] / over), 1)
+            shape[axis] = size - size % 16 if size > 16 else size
+            found = replace(found, shape=tuple(shape))
+        return found
+
     @property
     def nbytes(self) -> int:
         return sum(o.nbytes for o in self.case.tensors.values())
 
 
+# The axes of a problem that may be shorter, in this order; of other kernels rows and columns.
+_CUTS = {
+    **dict.fromkeys(("mul_mat", "mul_mat_i8", "mul_mat_quant"), (-2, -3, 0)),
+    "conv2d": (0, 2, 4, 3, 1), "conv2d_backward_weight": (4, 1, 0, 2, 3),
+    "conv2d_backward_bias": (0, 2, 3, 1),
+    **dict.fromkeys(("flash_attn", "flash_attn_backward"), (0, 3, 4)),
+}  # fmt: skip
 # rows x columns x k; a leading number is a batch.
 _PRODUCTS = (
     (1, 4096, 4096), (2, 2048, 2048), (4, 1024, 4096), (8, 4096, 1024), (8, 256, 256),

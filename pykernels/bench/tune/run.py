@@ -24,7 +24,7 @@ from . import direct, facts
 from .calibrate import calibrated
 from .choices import text_of
 from .fit import Where, fit
-from .meter import Kept, Meter
+from .meter import EXPECTED, Kept, Meter
 from .problems import Limits, Problem, others, problems
 from .scale import scaled
 from .times import Measured
@@ -90,11 +90,11 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
     meter = _meter(dev, kept)
     base = _shipped(dev)
     told("the device", 0.02)
+    limits = limits_of(meter, small)
     start = _with_facts(meter, base, told)
     caps = replace(dev._context.caps, tuning=start, forced=(), asked=None)
     times = Measured(meter, caps)
     some = [p for p in problems(small, caps.matrix is not None)]
-    limits = limits_of(meter, small)
     some = [p for p in some if limits.allow(p)]
     started = time.perf_counter()
     for i, p in enumerate(_mixed(some)):
@@ -154,19 +154,20 @@ def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) ->
 
 
 def limits_of(meter: Meter, small: bool) -> Limits:
-    """The work that the device can do in a dispatch of SHORT seconds."""
-    if small:
-        return SMALL
-    rate, side = 0.0, 128
+    """The work that the device can do in a dispatch of SHORT seconds, or on a software driver, that
+    does little work in a second, in EXPECTED seconds. The meter gets the device's rate."""
+    rate, side = 0.0, 32
     while side <= 2048:
         seconds = meter.seconds(Problem("mul_mat", (side, side, side)), GemmChoice(SLOWEST))
         if seconds is None:
             break
-        rate = max(rate, 2 * side**3 / seconds)
+        rate = meter.rate = max(rate, 2 * side**3 / seconds)
         if seconds > 0.2 * SHORT:
             break
         side *= 2
     copied = facts.copy_rate(meter) or 1e9
+    if small:
+        return Limits(*map(min, SMALL, (rate * EXPECTED, copied * EXPECTED)))
     most = meter.dev.limits["max-storage-buffer-binding-size"]
     return Limits(rate * SHORT, min(copied * SHORT, most))
 
@@ -215,8 +216,8 @@ def _tables(caps: Caps, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 def _check_results(meter: Meter, times: Measured, t: Tuning) -> None:
     """Compare the results of the table's choices with the reference; raises CheckFailed."""
-    for p, choice, _ in times.ask(t):
-        if p.operations <= CHECKED:
+    for p, choice, ratio in times.ask(t):
+        if p.operations <= CHECKED and ratio < math.inf:
             with force(meter.dev, choice):
                 meter.loaded(p).check()
 

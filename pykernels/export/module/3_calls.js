@@ -36,7 +36,7 @@ const checkTensors = (kernel, tensors) => {
     if (t === null && a.optional) continue;
     if (!(t instanceof Tensor)) fail(op, `${a.name} must be a Tensor`);
     if (!a.dtypes.includes(t.dtype)) {
-      fail(op, `${a.name} must be ${a.dtypes.join(" or ")} but is ${t.dtype}`);
+      fail(op, `${a.name} must be ${a.dtypes.join(", ").replace(/, (\w+)$/, " or $1")} but is ${t.dtype}`);
     }
     if (a.same) {
       first[a.same] ??= [a.name, t.dtype];

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pykernels._generated.ops.elementwise import OPS
 from pykernels.call.promotion import WEAK, result_type, weak
 from pykernels.dtypes import DTYPES, DTypeName
-from pykernels.errors import ArgumentError, DTypeError
+from pykernels.errors import ArgumentError, DTypeError, either
 from pykernels.wgsl.rows import class_of
 
 from .language import CASTS, Call, Input, Node, Number
@@ -93,7 +93,7 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
     kind = computed(found)
     fits = [k for k in (kind, *_UP[kind]) if class_of(k) in row.texts]
     if not fits:
-        takes = " or ".join(row.dtypes)
+        takes = either(row.dtypes)
         raise DTypeError(f"[{op}] {node.name} takes {takes} but got {found}")
     if fits[0] != kind:
         kind = fits[0]

@@ -339,7 +339,7 @@ def test_wrong_dtypes(dev: pk.Device) -> None:
     for args in ((ints, x, x, x), (x, ints, x, x), (x, x, x, ints)):
         with pytest.raises(pk.DTypeError, match=r"must be .* or bfloat16 but is int32"):
             flash_attn(*args)
-    with pytest.raises(pk.DTypeError, match="mask must be float32 or float16 or bfloat16 or bool"):
+    with pytest.raises(pk.DTypeError, match="mask must be float32, float16, bfloat16 or bool"):
         flash_attn(x, x, x, x, mask=dev.zeros((8, 8), "uint8"))
 
 
@@ -421,5 +421,5 @@ def test_torch_refuses(dev: pk.Device) -> None:
         call(x, x, x, dev.zeros((3, 4), "bool"))
     with pytest.raises(pk.ShapeError, match="two or more axes"):
         call(x, x[0, 0], x)
-    with pytest.raises(pk.DTypeError, match="query must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match="query must be float32, float16 or bfloat16"):
         call(mask, x, x)

@@ -103,7 +103,7 @@ def test_bias_rejects(dev: pk.Device) -> None:
     for error, match, args in (
         (pk.ShapeError, r"dst must have shape \(3,\) but has shape \(4,\)", (dy, dev.zeros(4))),
         (pk.ShapeError, r"dy must have four axes", (dy[0], dst)),
-        (pk.DTypeError, r"dy must be float32 or float16 or bfloat16 but is int32",
+        (pk.DTypeError, r"dy must be float32, float16 or bfloat16 but is int32",
          (dev.zeros((1, 3, 1, 1), "int32"), dst)),
     ):  # fmt: skip
         with pytest.raises(error, match=rf"\[conv2d_backward_bias\] .*{match}"):

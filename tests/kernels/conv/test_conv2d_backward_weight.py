@@ -335,7 +335,7 @@ def test_weight_rejects(dev: pk.Device) -> None:
         (pk.ArgumentError, r"stride must be an integer of at least 1", (dy, x, dst), {"stride": 0}),
         (pk.ArgumentError, r"padding must be", (dy, x, dst), {"padding": -1}),
         (pk.ArgumentError, r"layout must be 'NCHW' or 'NHWC'", (dy, x, dst), {"layout": "CHWN"}),
-        (pk.DTypeError, r"x must be float32 or float16", (dy, ints, dst), {}),
+        (pk.DTypeError, r"x must be float32, float16 or bfloat16", (dy, ints, dst), {}),
         (pk.AliasError, r"dst is broadcast", (dy, x, dst[:1].broadcast_to((6, 4, 3, 3))), {}),
     ]  # fmt: skip
     for error, match, args, options in wrong:

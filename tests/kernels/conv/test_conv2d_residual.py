@@ -300,7 +300,9 @@ def test_rejects(dev: pk.Device) -> None:
     with pytest.raises(pk.ShapeError, match=r"residual must broadcast to \(4, 3, 5\) but has"):
         pk.conv2d(x[0], w, residual=dst[:1])
     for call in (lambda r: conv2d(x, w, dst, residual=r), lambda r: pk.conv2d(x, w, residual=r)):
-        with pytest.raises(pk.DTypeError, match=r"\[conv2d\] residual must be float32 or float16"):
+        with pytest.raises(
+            pk.DTypeError, match=r"\[conv2d\] residual must be float32, float16 or bfloat16"
+        ):
             call(dev.ones((2, 4, 3, 5), "int32"))
     assert not dst.numpy().any()
 

@@ -128,7 +128,13 @@ def test_conv2d_rejects(dev: pk.Device) -> None:
     refused(pk.ShapeError, r"x must have four axes \(N, C, H, W\)", dev.ones((6, 5, 7)), w, dst)
     refused(pk.ShapeError, r"w must have four axes", x, dev.ones((4, 3, 3)), dst)
     refused(pk.ShapeError, r"bias must have shape \(4,\) but", bias=dev.ones((2,)))
-    refused(pk.DTypeError, "x must be float32 or float16", dev.ones((2, 6, 5, 7), "int32"), w, dst)
+    refused(
+        pk.DTypeError,
+        "x must be float32, float16 or bfloat16",
+        dev.ones((2, 6, 5, 7), "int32"),
+        w,
+        dst,
+    )
     refused(pk.AliasError, "dst is broadcast", x, w, dev.ones((2, 4, 1, 5)).broadcast_to(dst.shape))
     with pytest.raises(pk.ShapeError, match=r"\[conv2d\] dst must have shape \(2, 3, 5, 4\) but"):
         conv2d(x.transpose(0, 2, 3, 1), w, dst, groups=2, layout="NHWC")

@@ -191,7 +191,7 @@ def test_convolutions_of_volumes_reject(dev: pk.Device) -> None:
     with pytest.raises(pk.ArgumentError, match=r"\[conv3d\] stride must be 1 with padding 'same'"):
         pk.conv3d(x, w, padding="same", stride=2)
     with pytest.raises(
-        pk.DTypeError, match=r"\[conv3d\] x must be float32 or float16 or bfloat16 but is int32"
+        pk.DTypeError, match=r"\[conv3d\] x must be float32, float16 or bfloat16 but is int32"
     ):
         pk.conv3d(x.astype("int32"), w)
     turned = w.transpose(1, 0, 2, 3, 4)

@@ -194,7 +194,7 @@ def test_binary_cross_entropy_at_its_ends(dev: pk.Device) -> None:
     np.testing.assert_allclose(out.item(), loss.numpy().sum(), rtol=1e-6)
     with pytest.raises(pk.ShapeError, match="target must have the shape of input"):
         pk.binary_cross_entropy(x, t[:1])
-    with pytest.raises(pk.DTypeError, match="target must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match="target must be float32, float16 or bfloat16"):
         pk.binary_cross_entropy(x, dev.zeros(6, "int32"))
     with pytest.raises(pk.ShapeError, match="out must be float32"):
         pk.binary_cross_entropy(x, t, out=dev.zeros(2))

@@ -119,7 +119,9 @@ def test_matmul_with_residual_and_scale(dev: pk.Device) -> None:
     assert (pk.matmul(x, x.T, residual=same, out=same).numpy() == 4).all()
     with pytest.raises(pk.ShapeError, match=r"\[matmul\] residual must broadcast to \(2, 2\)"):
         pk.matmul(x, x.T, residual=dev.ones(3))
-    with pytest.raises(pk.DTypeError, match=r"\[matmul\] residual must be float32 or float16"):
+    with pytest.raises(
+        pk.DTypeError, match=r"\[matmul\] residual must be float32, float16 or bfloat16"
+    ):
         pk.matmul(x, x.T, residual=dev.ones(2, "int32"))
     for call in (lambda v: pk.matmul(x, x.T, scale=v), lambda v: pk.matmul(x, x, scale=v)):
         with pytest.raises(pk.PyKernelsError, match=r"\[matmul\]"):

@@ -113,7 +113,9 @@ def test_what_they_refuse(dev: pk.Device) -> None:
             pk.matmul(a, b, **option)
     with pytest.raises(pk.DTypeError, match=r"\[matmul\] out must be int32 but is float32"):
         pk.matmul(a, b, out=dev.empty((2, 4)))
-    with pytest.raises(pk.DTypeError, match=r"\[scaled_matmul\] dtype must be float32 or float16"):
+    with pytest.raises(
+        pk.DTypeError, match=r"\[scaled_matmul\] dtype must be float32, float16 or bfloat16"
+    ):
         pk.scaled_matmul(a, b, dtype="int32")  # type: ignore[call-overload]
     with pytest.raises(pk.DTypeError, match=r"\[scaled_matmul\] out must be float32 but is int32"):
         pk.scaled_matmul(a, b, out=dev.empty((2, 4), "int32"))

@@ -164,7 +164,7 @@ def test_expert_linear_rejects(dev: pk.Device) -> None:
     for args, error, text in wrong:
         with pytest.raises(error, match=text):
             call(*args)
-    with pytest.raises(pk.DTypeError, match="out must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match="out must be float32, float16 or bfloat16"):
         call(x, w, ids, out=dev.zeros((4, 2, 8), "int32"))
 
 

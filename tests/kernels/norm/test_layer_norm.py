@@ -152,7 +152,9 @@ def test_layer_norm_rejects(dev: pk.Device) -> None:
     w = dev.ones(3)
     with pytest.raises(pk.ShapeError, match=r"\[layer_norm\] weight must have shape \(4,\)"):
         kernels.layer_norm(x, dst, weight=w)
-    with pytest.raises(pk.DTypeError, match=r"\[layer_norm\] x must be float32 or float16"):
+    with pytest.raises(
+        pk.DTypeError, match=r"\[layer_norm\] x must be float32, float16 or bfloat16"
+    ):
         kernels.layer_norm(dev.zeros((3, 4), "int32"), dst)
     with pytest.raises(pk.DTypeError, match=r"\[rms_norm\] dst must .* dtype"):
         kernels.rms_norm(x, dev.zeros((3, 4), "float16"))

@@ -262,7 +262,7 @@ def test_optim_rejects(dev: pk.Device) -> None:
             lambda: pk.SGD(named)
         ),
         r"\[SGD\] params must be a list .*, but is \{<": lambda: pk.SGD({x}),
-        r"\[AdamW\] params must be float32 or float16": lambda: pk.AdamW(count),
+        r"\[AdamW\] params must be float32, float16 or bfloat16": lambda: pk.AdamW(count),
         r"\[Adam\] there must be 1 gradients": lambda: pk.Adam(x).step([x, x]),
         r"\[Adam\] grads\[1\] must have shape": lambda: pk.Adam([x, x]).step([x, other]),
         r"\[Adam\] grads\[0\] must be float32": lambda: pk.Adam([x]).step([whole]),

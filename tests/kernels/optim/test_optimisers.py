@@ -254,7 +254,7 @@ def test_averages_of_parameters(dev: pk.Device) -> None:
     assert_same_bits(again.tensors[1].numpy(), averages.tensors[1].numpy())
     for call, match in (
         (lambda: pk.EMA([w], decay=1.0), r"decay must be in \[0, 1\)"),
-        (lambda: pk.EMA([dev.zeros(2, "int32")]), "params must be float32 or float16"),
+        (lambda: pk.EMA([dev.zeros(2, "int32")]), "params must be float32, float16 or bfloat16"),
         (lambda: again.load_state_dict({}), "names that are missing or unknown: average.0"),
         (lambda: again.update(skip=dev.zeros(2)), "skip must have one element"),
     ):
@@ -273,7 +273,7 @@ def test_gradients_are_clipped_by_value(dev: pk.Device) -> None:
     for call, match in (
         (lambda: pk.clip_grad_value([], 1.0), "must be a list of one or more"),
         (lambda: pk.clip_grad_value(grads, -1.0), "clip_value must be 0 or more"),
-        (lambda: pk.clip_grad_value(dev.zeros(2, "int32"), 1.0), "float32 or float16"),
+        (lambda: pk.clip_grad_value(dev.zeros(2, "int32"), 1.0), "float32, float16 or bfloat16"),
     ):
         with pytest.raises(pk.PyKernelsError, match=match):
             call()

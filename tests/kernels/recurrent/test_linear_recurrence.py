@@ -378,7 +378,7 @@ def test_what_functions_refuse(dev: pk.Device) -> None:
         pk.gated_delta_net(t, t, t, one, t)
     with pytest.raises(pk.ShapeError, match=r"\[rwkv6\] v must have shape \(1, 2, 3, V\)"):
         pk.rwkv6(t, t, one, t, t[0, 0])
-    with pytest.raises(pk.DTypeError, match=r"\[rwkv7\] b must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match=r"\[rwkv7\] b must be float32, float16 or bfloat16"):
         pk.rwkv7(t, t, t, t, t, t.astype("int32"))
     with pytest.raises(pk.ShapeError, match=r"\[ssm_scan\] b must be .* G a divisor of 3"):
         pk.ssm_scan(t, one, one[0, 0], t[:, :, :2], t[:, :, :2])

@@ -110,5 +110,7 @@ def test_what_is_refused(dev: pk.Device) -> None:
         pk.deform_conv2d(x, offset, w, stride=wrong)
     with pytest.raises(pk.ArgumentError, match="padding must be from 0 up"):
         pk.deform_conv2d(x, offset, w, padding=-1)
-    with pytest.raises(pk.DTypeError, match=r"\[deform_conv2d\] bias must be float32 or float16"):
+    with pytest.raises(
+        pk.DTypeError, match=r"\[deform_conv2d\] bias must be float32, float16 or bfloat16"
+    ):
         pk.deform_conv2d(x, offset, w, b.astype("int32"), **OPTIONS)

@@ -230,5 +230,5 @@ def test_what_nms_refuses(dev: pk.Device) -> None:
         pk.nms(boxes, scores[:2], 0.5)
     with pytest.raises(pk.ArgumentError, match="iou_threshold must be from 0 to 1"):
         pk.nms(boxes, scores, 1.5)
-    with pytest.raises(pk.DTypeError, match=r"\[nms\] boxes must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match=r"\[nms\] boxes must be float32, float16 or bfloat16"):
         pk.nms(boxes.astype("int32"), scores, 0.5)

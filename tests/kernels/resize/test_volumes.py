@@ -94,7 +94,7 @@ def test_what_is_refused(dev: pk.Device) -> None:
         pk.resize(x, (1, 2, 3), layout="hwc")
     with pytest.raises(pk.ShapeError, match="x must have three or more axes"):
         pk.resize(x[0, 0], (1, 2, 3))
-    with pytest.raises(pk.DTypeError, match=r"\[resize\] x must be float32 or float16"):
+    with pytest.raises(pk.DTypeError, match=r"\[resize\] x must be float32, float16 or bfloat16"):
         pk.resize(x.astype("uint8"), (1, 2, 3))
     with pytest.raises(pk.ArgumentError, match="mode area takes no coordinates"):
         pk.resize(x, (1, 2, 3), "area", antialias=True)

@@ -289,7 +289,7 @@ def test_softmax_rejects(dev: pk.Device) -> None:
     for shape in ((3,), (2, 4), (5, 3, 4), (2, 2, 3, 4), (2, 3, 2), (4, 3, 4), (0, 3, 4)):
         refused(pk.ShapeError, r"mask must broadcast to \(2, 3, 4\) but has shape \(\d", x, dst,
                 mask=dev.zeros(shape))  # fmt: skip
-    refused(pk.DTypeError, "mask must be float32 or float16 or bfloat16 but is uint8", x, dst,
+    refused(pk.DTypeError, "mask must be float32, float16 or bfloat16 but is uint8", x, dst,
             mask=dev.zeros(4, "uint8"))  # fmt: skip
     refused(pk.ShapeError, r"sinks must have shape \(2,\) but has \(3,\)", x, dst,
             sinks=dev.zeros(3))  # fmt: skip

@@ -84,7 +84,11 @@ def test_quantile_refuses(dev: pk.Device) -> None:
         (pk.ShapeError, "axis must be in", lambda: pk.quantile(x, 0.5, 2)),
         (pk.ShapeError, "must name each axis once", lambda: pk.quantile(x, 0.5, (0, -2))),
         (pk.ShapeError, "x must have elements", lambda: pk.quantile(dev.ones((2, 0)), 0.5, 1)),
-        (pk.DTypeError, "x must be float32 or float16", lambda: pk.quantile(np.zeros(3), 0.5)),
+        (
+            pk.DTypeError,
+            "x must be float32, float16 or bfloat16",
+            lambda: pk.quantile(np.zeros(3), 0.5),
+        ),
     ]
     for error, told, call in refused:
         with pytest.raises(error, match=rf"\[quantile\] .*{told}|\[quantile\] {told}"):

@@ -223,7 +223,9 @@ def test_refuses(dev: pk.Device) -> None:
     for x in (dev.ones((2,)), dev.ones((3, 2, 1)), dev.ones(())):
         with pytest.raises(pk.ShapeError, match=r"\[csr_matmul\] x must be \(3,\) or \(3, N\)"):
             pk.csr_matmul(a, x)
-    with pytest.raises(pk.DTypeError, match=r"\[csr_matmul\] x must be float32 or float16"):
+    with pytest.raises(
+        pk.DTypeError, match=r"\[csr_matmul\] x must be float32, float16 or bfloat16"
+    ):
         a @ dev.ones((3,), "int32")
     with pytest.raises(pk.ShapeError, match="out must have shape"):
         pk.csr_matmul(a, dev.ones((3,)), out=dev.ones((3,)))

@@ -24,7 +24,11 @@ pub fn check(kernel: &Kernel, tensors: &Given) -> Result<(), Error> {
             return fail(op, format!("{name} is missing"));
         };
         if !a.dtypes.iter().any(|d| d == t.dtype.name) {
-            let wanted = a.dtypes.join(" or ");
+            let wanted = a.dtypes.join(", ");
+            let wanted = match wanted.rsplit_once(", ") {
+                Some((most, last)) => format!("{most} or {last}"),
+                None => wanted,
+            };
             return fail(op, format!("{name} must be {wanted} but is {}", t.dtype.name));
         }
         if !a.same.is_empty() {
