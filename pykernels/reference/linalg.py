@@ -74,31 +74,27 @@ def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
-    """The factors of LU with partial pivoting, in one matrix, and the pivots."""
-    lu = a.astype(np.float64)
-    n = lu.shape[-1]
-    pivots = np.zeros(lu.shape[:-1], np.int32)
-    for m, own in zip(lu.reshape(-1, n, n), pivots.reshape(-1, n), strict=True):
+    """The factors of LU with partial pivoting, in one matrix, and the pivots. NaN is the largest."""
+    n = a.shape[-1]
+    lu = a.astype(np.float64).reshape(-1, n, n)
+    pivots, each = np.zeros((len(lu), n), np.int32), np.arange(len(lu))
+    with np.errstate(all="ignore"):
         for k in range(n):
-            sizes = np.abs(m[k:, k])
-            own[k] = k + np.argmax(np.where(np.isnan(sizes), np.inf, sizes))
-            m[[k, own[k]]] = m[[own[k], k]]
-            if m[k, k] != 0:
-                m[k + 1 :, k] /= m[k, k]
-            m[k + 1 :, k + 1 :] -= m[k + 1 :, k, None] * m[k, k + 1 :]
-    return lu, pivots
+            row = pivots[:, k] = k + np.abs(lu[:, k:, k]).argmax(1)
+            lu[each, row], lu[:, k] = lu[:, k].copy(), lu[each, row]
+            pivot = lu[:, k, k, None]
+            lu[:, k + 1 :, k] /= np.where(pivot == 0, 1, pivot)
+            lu[:, k + 1 :, k + 1 :] -= lu[:, k + 1 :, k, None] * lu[:, k, None, k + 1 :]
+    return lu.reshape(a.shape), pivots.reshape(a.shape[:-1])
 
 
 def exchanged(a: Array, pivots: Array) -> Array:
     """The rows of a, exchanged by pivots."""
-    found = a.copy()
-    rows, columns = a.shape[-2:]
-    for m, own in zip(
-        found.reshape(-1, rows, columns), pivots.reshape(-1, pivots.shape[-1]), strict=True
-    ):
-        for k, pivot in enumerate(own):
-            m[[k, pivot]] = m[[pivot, k]]
-    return found
+    found = a.reshape(-1, *a.shape[-2:]).copy()
+    each = np.arange(len(found))
+    for k, row in enumerate(pivots.reshape(len(found), -1).T):
+        found[each, row], found[:, k] = found[:, k].copy(), found[each, row]
+    return found.reshape(a.shape)
 
 
 def lu_residual(a: Array, lu: Array, pivots: Array) -> tuple[Array, Array]:
