@@ -178,12 +178,13 @@ def solve(a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
         b: Tensor or numpy array of the dtype of a: (n,), a vector, or (..., n, k), as in numpy 2;
-            torch counts (..., n) as vectors if that is the shape of a without its last axis. Leading
-            axes of a and b repeat by numpy's rule; a matrix that repeats is factored each time.
+            torch counts (..., n) as vectors if that is the shape of a without its last axis.
+            Leading axes of a and b repeat by numpy's rule; a matrix that repeats is factored each
+            time.
         out: The Tensor to write to, which may be b; None makes one.
 
     Returns:
-        x, with the common leading axes of a and b, the other axes of b and the dtype of a: a numpy
+        x, with the common leading axes of a and b, the other axes of b and the dtype of a. A numpy
         array if both are numpy arrays, else a Tensor.
 
     Raises:
@@ -208,7 +209,7 @@ def inv(a: Array, *, out: Tensor | None = None) -> Array:
         out: The Tensor to write to, which may be a; None makes one.
 
     Returns:
-        The inverses, with the shape and dtype of a: a numpy array if a is one, else a Tensor.
+        The inverses, with the shape and dtype of a. A numpy array if a is one, else a Tensor.
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
@@ -228,16 +229,16 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
     The rows of a, exchanged, are l @ u; the diagonal of l is ones. Computed in f32. A pivot is the
     first of the largest magnitudes on and below the diagonal of its column, so a result does not
     depend on the device but for rounding. NaN counts as the largest; it spreads to all later rows
-    and columns. A singular matrix has factors too, with a 0 on the diagonal of u. Where no magnitude
-    is a normal number, the column of l below the diagonal is 0.
+    and columns. A singular matrix has factors too, with a 0 on the diagonal of u. Where no
+    magnitude is a normal number, the column of l below the diagonal is 0.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.
 
     Returns:
-        u on and above the diagonal and l below it, float32, with the shape of a; and the pivots,
-        int32 (..., n): row k was exchanged with row pivots[k], for k = 0, 1, ... in this order.
-        torch counts rows from 1. numpy arrays if a is one, else Tensors.
+        The factors, float32, with the shape of a, u on and above the diagonal and l below it. The
+        pivots, int32 (..., n): row k was exchanged with row pivots[k], for k = 0, 1, ... in this
+        order; torch counts rows from 1. Two numpy arrays if a is one, else Tensors.
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
@@ -255,7 +256,7 @@ def det(a: Array, *, out: Tensor | None = None) -> Array:
     """The determinants of square matrices (numpy.linalg, torch.linalg).
 
     The product of the diagonal of u from `lu_factor`, in f32: 0 for a singular matrix, 1 for n = 0.
-    Where it overflows or underflows, `slogdet` does not. The gradient is that of invertible
+    Where it overflows or underflows, `slogdet` does not: infinity times 0 is NaN. The gradient is that of invertible
     matrices, the determinant times the transposed inverse: infinities or NaN for a singular matrix.
 
     Args:
@@ -263,7 +264,7 @@ def det(a: Array, *, out: Tensor | None = None) -> Array:
         out: The Tensor to write to; None makes one.
 
     Returns:
-        The determinants, with the leading axes of a and its dtype: a numpy array if a is one, else
+        The determinants, with the leading axes of a and its dtype. A numpy array if a is one, else
         a Tensor.
 
     Raises:
@@ -293,8 +294,8 @@ def slogdet(a: Array) -> tuple[Array, Array]:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
 
     Returns:
-        The signs (-1, 0 or 1) and the logarithms, each with the leading axes of a and its dtype:
-        numpy arrays if a is one, else Tensors.
+        The signs (-1, 0 or 1) and the logarithms, each with the leading axes of a and its dtype.
+        Two numpy arrays if a is one, else Tensors.
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.

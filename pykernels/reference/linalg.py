@@ -74,7 +74,7 @@ def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
-    """The factors of LU with partial pivoting, in one matrix, and the pivots. NaN is the largest."""
+    """The LU factors with partial pivoting, in one matrix, and the pivots. NaN is the largest."""
     n = a.shape[-1]
     lu = a.astype(np.float64).reshape(-1, n, n)
     pivots, each = np.zeros((len(lu), n), np.int32), np.arange(len(lu))

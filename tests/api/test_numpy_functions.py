@@ -24,7 +24,8 @@ ON_DEVICE = """
     fft.rfftn fix flatnonzero flip fliplr flipud full_like histogram hsplit hstack imag inner
     isclose iscomplexobj isrealobj linalg.det linalg.diagonal linalg.inv linalg.matmul
     linalg.matrix_norm linalg.matrix_transpose linalg.norm linalg.outer linalg.slogdet linalg.solve
-    linalg.tensordot linalg.trace linalg.vector_norm matrix_transpose max mean median meshgrid min moveaxis nan_to_num ndim
+    linalg.tensordot linalg.trace linalg.vector_norm matrix_transpose max mean median meshgrid min
+    moveaxis nan_to_num ndim
     nonzero ones_like outer pad prod quantile ravel real repeat reshape roll round searchsorted
     shape size sort split squeeze stack std sum swapaxes take take_along_axis tensordot tile
     trace transpose tril triu unique unstack var vdot vsplit vstack where zeros_like

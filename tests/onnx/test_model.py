@@ -153,7 +153,10 @@ def test_an_error_names_its_node(dev: pk.Device) -> None:
 
 def test_closed_files_are_checked_when_they_are_loaded(dev: pk.Device) -> None:
     graph = helper.make_graph(
-        [node("Multinomial", ["x"], ["y"])], "drawn", [value("x", 1, [3, 3])], [value("y", 6, [3, 1])]
+        [node("Multinomial", ["x"], ["y"])],
+        "drawn",
+        [value("x", 1, [3, 3])],
+        [value("y", 6, [3, 1])],
     )
     with pytest.raises(ModelError, match=r"\[Multinomial y\] missing operations: Mul"):
         pk.onnx.load(finished(graph), device=dev)

@@ -106,9 +106,7 @@ def factored(caps: Caps, scratch: Scratch, m: View, pivots: View) -> list[Step]:
         if j < cols:
             y, right = block(rows, 0, w, 0, cols - j), block(m, j - w, w, j, cols - j)
             before = block(m, j - w, w, 0, j - w)
-            steps += less_product(
-                caps, scratch, right, before, block(m, 0, j - w, j, cols - j), y
-            )
+            steps += less_product(caps, scratch, right, before, block(m, 0, j - w, j, cols - j), y)
             steps += solve_tri.plan(caps, scratch, block(x, 0, w, 0, w), y, right, True)
     return steps
 

@@ -93,7 +93,10 @@ def test_vectors_and_leading_axes_are_numpys(dev: pk.Device, n: int) -> None:
         got = pk.solve(dev.tensor(a), dev.tensor(b)).numpy()
         wide = b[:, None] if b.ndim == 1 else b
         shapes = np.broadcast_shapes(a.shape[:-2], wide.shape[:-2])
-        full = np.broadcast_to(a, (*shapes, n, n)), np.broadcast_to(wide, (*shapes, *wide.shape[-2:]))
+        full = (
+            np.broadcast_to(a, (*shapes, n, n)),
+            np.broadcast_to(wide, (*shapes, *wide.shape[-2:])),
+        )
         want, bound = solve(*full), solve_budget(*full)
         if b.ndim == 1:
             want, bound = want[..., 0], bound[..., 0]
@@ -107,7 +110,8 @@ def test_vectors_and_leading_axes_are_numpys(dev: pk.Device, n: int) -> None:
 def test_16_bits(dev: pk.Device, dtype: str) -> None:
     rng = np.random.default_rng(4)
     ta, tb = (
-        dev.tensor(v).astype(dtype) for v in (matrices(rng, 3, 9, 9), rng.normal(size=9).astype("f4"))
+        dev.tensor(v).astype(dtype)
+        for v in (matrices(rng, 3, 9, 9), rng.normal(size=9).astype("f4"))
     )
     a, b = ta.astype("float32").numpy(), tb.astype("float32").numpy()
     half = 2.0**-11 if dtype == "float16" else 2.0**-8
