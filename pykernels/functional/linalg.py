@@ -256,8 +256,9 @@ def det(a: Array, *, out: Tensor | None = None) -> Array:
     """The determinants of square matrices (numpy.linalg, torch.linalg).
 
     The product of the diagonal of u from `lu_factor`, in f32: 0 for a singular matrix, 1 for n = 0.
-    Where it overflows or underflows, `slogdet` does not: infinity times 0 is NaN. The gradient is that of invertible
-    matrices, the determinant times the transposed inverse: infinities or NaN for a singular matrix.
+    Where it overflows or underflows, `slogdet` does not; infinity times 0 is NaN. The gradient is
+    that of invertible matrices, the determinant times the transposed inverse: infinities or NaN for
+    a singular matrix.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
@@ -273,11 +274,10 @@ def det(a: Array, *, out: Tensor | None = None) -> Array:
     call = Call(_DET, a, out=out)
     of = _square(call, a)
     result = call.out(of.shape[:-2], of.dtype)
-    signed = _signed_diagonal(of)
-    if of.dtype == "float32":
-        prod(signed, axis=-1, out=result)
-    else:
-        run(result._context.copy, (prod(signed, axis=-1), result))
+    wide = result if of.dtype == "float32" else call.empty(of.shape[:-2], "float32")
+    prod(_signed_diagonal(of), axis=-1, out=wide)
+    if wide is not result:
+        run(result._context.copy, (wide, result))
     return call.leave(result)
 
 
@@ -303,8 +303,9 @@ def slogdet(a: Array) -> tuple[Array, Array]:
     call = Call(_SLOGDET, a)
     of = _square(call, a)
     signed = _signed_diagonal(of)
-    sign = reduction("sign(x)", "prod", axis=-1, x=signed)
-    size = reduction("log(abs(x))", "sum", axis=-1, x=signed)
+    sign, size = (call.empty(of.shape[:-2], "float32") for _ in range(2))
+    reduction("sign(x)", "prod", axis=-1, out=sign, x=signed)
+    reduction("log(abs(x))", "sum", axis=-1, out=size, x=signed)
     if of.dtype != "float32":
         sign, size = sign.astype(of.dtype), size.astype(of.dtype)
     return call.leave(sign), call.leave(size)
@@ -329,9 +330,10 @@ def _signed_diagonal(a: Tensor) -> Tensor:
     """The diagonal of u; each exchange of two rows negates an element."""
     lu, pivots = _factored(a if a.dtype == "float32" else a.astype("float32"))
     rows = arange(a.shape[-1], dtype="int32", device=a.device)
+    signed = a.device.empty(pivots.shape)
     diagonal = lu.diagonal(0, -2, -1)
-    found: Tensor = elementwise("u if p == k else -u", u=diagonal, p=pivots, k=rows)  # type: ignore[assignment]
-    return found
+    elementwise("u if p == k else -u", out=signed, u=diagonal, p=pivots, k=rows)
+    return signed
 
 
 def _solved(
