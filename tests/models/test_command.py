@@ -154,7 +154,8 @@ def test_commands_fail_where_outputs_differ_or_operations_are_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = network()
-    model.graph.node.append(helper.make_node("Multinomial", ["y"], ["d"]))
+    model.graph.node.append(helper.make_node("Flatten", ["y"], ["f"]))
+    model.graph.node.append(helper.make_node("Multinomial", ["f"], ["d"]))
     model.graph.output.append(helper.make_tensor_value_info("d", 6, None))
     onnx.save(model, "other.onnx")
     told = run("onnx run other.onnx --shape x=1,3,8,8", 2)
