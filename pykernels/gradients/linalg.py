@@ -1,5 +1,6 @@
-"""Triangular systems: the gradient of b solves the transposed system. Cholesky factors: Murray
-2016, Differentiation of the Cholesky decomposition."""
+"""Systems: the gradient of b solves the transposed system. Cholesky factors: Murray 2016,
+Differentiation of the Cholesky decomposition. LU factors: de Hoog, Anderssen and Lukas 2011,
+Differentiation of matrix functionals using triangular factorization."""
 
 from __future__ import annotations
 
@@ -32,3 +33,25 @@ def cholesky(call: Taped) -> None:
     p = F.solve_triangular(upper, p, upper=True)
     p = F.solve_triangular(lower, p, upper=False, left=False)
     call.give("a", F.mul(F.add(p, p.swapaxes(-1, -2)), 0.5))
+
+
+@reads("a", "dst")
+def solve(call: Taped) -> None:
+    """db = a^-T dy and da = -db dst^T."""
+    db = F.solve(call.saved("a").swapaxes(-1, -2), call.dy())
+    call.give("b", db)
+    if call.wants("a"):
+        call.give("a", F.neg(matmul(db, call.saved("dst").swapaxes(-1, -2))))
+
+
+@reads("a", "dst")
+def lu_factor(call: Taped) -> None:
+    """da is p l^-T y u^-T; below the diagonal y is l^T dl, and elsewhere du u^T. Since a is p l u,
+    p l^-T is a^-T u^T: so no rows are exchanged."""
+    lu, dy = call.saved("dst"), call.dy()
+    lower, upper, dl = F.tril(lu, -1), F.triu(lu), F.tril(dy, -1)
+    upper = upper.swapaxes(-1, -2)
+    y = F.add(F.tril(F.add(matmul(lower.swapaxes(-1, -2), dl), dl), -1),
+              F.triu(matmul(F.triu(dy), upper)))  # fmt: skip
+    y = F.solve_triangular(upper, y, upper=False, left=False)
+    call.give("a", F.solve(call.saved("a").swapaxes(-1, -2), matmul(upper, y)))

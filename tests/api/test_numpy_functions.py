@@ -22,9 +22,10 @@ ON_DEVICE = """
     dsplit dstack einsum empty_like expand_dims fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft
     fft.ifft2 fft.ifftn fft.ifftshift fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2
     fft.rfftn fix flatnonzero flip fliplr flipud full_like histogram hsplit hstack imag inner
-    isclose iscomplexobj isrealobj linalg.diagonal linalg.matmul linalg.matrix_norm
-    linalg.matrix_transpose linalg.norm linalg.outer linalg.tensordot linalg.trace
-    linalg.vector_norm matrix_transpose max mean median meshgrid min moveaxis nan_to_num ndim
+    isclose iscomplexobj isrealobj linalg.det linalg.diagonal linalg.inv linalg.matmul
+    linalg.matrix_norm linalg.matrix_transpose linalg.norm linalg.outer linalg.slogdet linalg.solve
+    linalg.tensordot linalg.trace linalg.vector_norm matrix_transpose max mean median meshgrid min
+    moveaxis nan_to_num ndim
     nonzero ones_like outer pad prod quantile ravel real repeat reshape roll round searchsorted
     shape size sort split squeeze stack std sum swapaxes take take_along_axis tensordot tile
     trace transpose tril triu unique unstack var vdot vsplit vstack where zeros_like
@@ -43,6 +44,7 @@ X = np.array([[-3, 2, 0.5], [4, -1, 7]], "f4")
 Y = np.array([[1, 2, 3], [-4, 5, 6]], "f4")
 V = np.array([3, 1, 2], "f4")
 SQUARE = np.arange(9, dtype="f4").reshape(3, 3)
+MIXED = np.array([[1, 5, 2], [4, -1, 1], [0, 2, 6]], "f4")
 CUBE = np.arange(24, dtype="f4").reshape(2, 3, 4)
 INTS = np.array([0, 2, 2, 1], "i4")
 Case = tuple[tuple[Any, ...], dict[str, Any]]
@@ -91,6 +93,9 @@ CASES: dict[str, list[Case]] = {
     "outer": [call(V, V), call(X, V)], "linalg.outer": [call(V, V)],
     "einsum": [call("ij,kj->ik", X, Y), call("i,i", V, V, optimize=True)],
     "tensordot": [call(X, SQUARE, 1), call(X, Y, axes=((0, 1), (0, 1)))],
+    **{f"linalg.{n}": [call(MIXED), call(np.stack([MIXED, MIXED.T]))]
+       for n in ("det", "inv", "slogdet")},
+    "linalg.solve": [call(MIXED, V), call(MIXED, X.T), call(np.stack([MIXED, MIXED.T]), V)],
     "linalg.tensordot": [call(X, SQUARE, axes=1)], "linalg.matmul": [call(X, SQUARE)],
     "linalg.norm": [call(X), call(X, axis=1), call(V, 1), call(X, "fro"), call(X, np.inf, 0, True)],
     "linalg.vector_norm": [call(X), call(X, axis=1, ord=1)],

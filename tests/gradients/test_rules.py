@@ -62,6 +62,54 @@ def cholesky_solve(rng: Rng) -> Example:
     return Example(pk.cholesky_solve, wanted, [b, factor])
 
 
+def _matrices(rng: Rng, *lead: int) -> Array:
+    """Invertible, with rows in another order: differences change no pivot."""
+    found: Array = (normal(rng, *lead, 4, 4) + 5 * np.eye(4, dtype="f4"))[..., [2, 0, 3, 1], :]
+    return found
+
+
+@example
+def solve(rng: Rng) -> Example:
+    return Example(pk.solve, np.linalg.solve, [_matrices(rng, 2), normal(rng, 2, 4, 3)])
+
+
+@example
+def solve_of_a_matrix_that_repeats(rng: Rng) -> Example:
+    return Example(pk.solve, np.linalg.solve, [_matrices(rng), normal(rng, 2, 4, 3)])
+
+
+@example
+def solve_of_a_vector(rng: Rng) -> Example:
+    return Example(
+        pk.solve, lambda a, b: np.linalg.solve(a, b[:, None])[..., 0],
+        [_matrices(rng, 2), normal(rng, 4)],
+    )  # fmt: skip
+
+
+@example
+def lu_factor(rng: Rng) -> Example:
+    return Example(
+        lambda t: pk.lu_factor(t)[0], lambda a: linalg.lu_factor(a)[0], [_matrices(rng, 2)]
+    )
+
+
+@example
+def inv(rng: Rng) -> Example:
+    return Example(pk.inv, np.linalg.inv, [_matrices(rng, 2)])
+
+
+@example
+def det(rng: Rng) -> Example:
+    return Example(pk.det, np.linalg.det, [_matrices(rng, 2) / 5])
+
+
+@example
+def slogdet(rng: Rng) -> Example:
+    return Example(
+        lambda t: pk.slogdet(t)[1], lambda a: np.linalg.slogdet(a)[1], [_matrices(rng, 2)]
+    )
+
+
 # -- reductions -----------------------------------------------------------------------------------
 
 

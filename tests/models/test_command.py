@@ -155,11 +155,12 @@ def test_commands_fail_where_outputs_differ_or_operations_are_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = network()
-    model.graph.node.append(helper.make_node("Det", ["y"], ["d"]))
-    model.graph.output.append(helper.make_tensor_value_info("d", 1, None))
+    model.graph.node.append(helper.make_node("Flatten", ["y"], ["f"]))
+    model.graph.node.append(helper.make_node("Multinomial", ["f"], ["d"]))
+    model.graph.output.append(helper.make_tensor_value_info("d", 6, None))
     onnx.save(model, "other.onnx")
     told = run("onnx run other.onnx --shape x=1,3,8,8", 2)
-    assert "[Det d] missing operations: Det" in told
+    assert "[Multinomial d] missing operations: Multinomial" in told
     assert "--shape x: write NAME=VALUE" in run("onnx run MODEL.onnx --shape x", 2)
     assert "there.npy is no file and no number" in run("onnx run MODEL.onnx --in x=there.npy", 2)
     assert "the outputs are y, size" in run(

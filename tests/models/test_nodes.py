@@ -405,7 +405,7 @@ def test_what_is_no_number(dev: pk.Device) -> None:
             "indices of other",
         ),
         (model("Conv", (1, 2, 3, 3, 3, 3), weights(2, 2, 2, 2, 2, 2)), "4 axes of space"),
-        (model("Det", (3, 3)), "missing operations: Det"),
+        (model("Multinomial", (3, 3)), "missing operations: Multinomial"),
         (model("NonZero", (3, 3)), "the shape of its result depends on values"),
         (model("LRN", X, size=2), "an even size"),
         (model("GroupNormalization", X, weights(2), weights(2), num_groups=2), "deprecated"),

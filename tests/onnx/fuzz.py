@@ -303,7 +303,7 @@ def change_output(model: onnx.ModelProto, rng: random.Random) -> None:
 def change_operation(model: onnx.ModelProto, rng: random.Random) -> None:
     node = _any_node(model, rng)
     names = sorted(n for n in (*ENTRIES, *RULES) if "." not in n)
-    node.op_type = rng.choice([*names, "NoSuch", "NonZero", "Unique", "Det"])
+    node.op_type = rng.choice([*names, "NoSuch", "NonZero", "Unique", "Multinomial"])
 
 
 def change_domain(model: onnx.ModelProto, rng: random.Random) -> None:

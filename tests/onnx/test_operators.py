@@ -100,6 +100,7 @@ CASES = {
     "LayerNormalization_all": model("LayerNormalization", X, weights(6, 5), weights(6, 5), axis=2,
                                     outputs=3),
     "ArgMax_last": model("ArgMax", ("f4", 3, 4), axis=1, select_last_index=1),
+    "Det": model("Det", (3, 3)), "Det_batches": model("Det", (2, 3, 12, 12), opset=11),
     "Einsum_one": model("Einsum", (3, 3, 2), equation="iij->j"),
     "Resize_odd": model("Resize", X, None, np.float32([1, 1, 1.3, 0.7]), mode="linear"),
     "Resize_cubic": model("Resize", X, None, np.float32([1, 1, 1.7, 2]), mode="cubic",

@@ -775,6 +775,47 @@ def _cholesky_solve(d: Draw) -> Made:
     )
 
 
+def _systems(d: Draw, n: int) -> Any:
+    """Invertible, with rows in another order."""
+    a = d.array(*[2] * d.yes(), n, n, dtype="float32") / n + 3 * np.eye(n, dtype="f4")
+    return np.roll(a, 1, -2)
+
+
+@row("solve")
+def _solve(d: Draw) -> Made:
+    n = d.of(1, 4, 9)
+    b = d.array(*([n] if d.yes() else [n, 3]), dtype="float32")
+    return (
+        (_systems(d, n), b), lambda pk, a, b: pk.solve(a, b),
+        lambda t, a, b: t.linalg.solve(a, b.expand(*a.shape[:-1]) if b.ndim == 1 else b),
+    )  # fmt: skip
+
+
+@row("lu_factor")
+def _lu_factor(d: Draw) -> Made:
+    def torchs(t: Any, a: Any) -> Any:
+        lu, pivots = t.linalg.lu_factor(a)
+        return [lu, pivots - 1]
+
+    return (_systems(d, d.of(1, 4, 9)),), lambda pk, a: list(pk.lu_factor(a)), torchs
+
+
+@row("inv", "det")
+def _of_a_matrix(d: Draw, name: str) -> Made:
+    return (
+        (_systems(d, d.of(1, 4, 9)),), lambda pk, a: getattr(pk, name)(a),
+        lambda t, a: getattr(t.linalg, name)(a),
+    )  # fmt: skip
+
+
+@row("slogdet")
+def _slogdet(d: Draw) -> Made:
+    return (
+        (_systems(d, d.of(1, 4, 9)),), lambda pk, a: list(pk.slogdet(a)),
+        lambda t, a: list(t.linalg.slogdet(a)),
+    )  # fmt: skip
+
+
 # -- the rest -------------------------------------------------------------------------------------
 
 EXEMPT = {

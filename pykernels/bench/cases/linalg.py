@@ -1,4 +1,4 @@
-"""Triangular systems and Cholesky factors: many small matrices, and one large one."""
+"""Linear systems and factors: many small matrices, and one large one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ FACTORS = [
     Shape("blocks", (4096, 64, 64), "covariances of 64 variables"),
     Shape("2048", (1, 2048, 2048), "the kernel matrix of a Gaussian process on 2048 points"),
 ]
-MAIN = {"solve_tri": ("f32-1024x64x64",), "cholesky": ("f32-4096x64x64",)}
+SYSTEMS = [
+    Shape("blocks", (4096, 64, 1), "a system of 64 unknowns for each item of a batch"),
+    Shape("2048", (1, 2048, 16), "one matrix of some size, few right sides"),
+]
+MAIN = {
+    "cholesky": ("f32-4096x64x64",),
+    "lu_factor": ("f32>i32-4096x64x64",),
+    "solve": ("f32-4096x64x1",),
+    "solve_tri": ("f32-1024x64x64",),
+}
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
@@ -27,6 +36,9 @@ def cases(edge: int = 0) -> Iterator[Case]:
         yield solve_tri(s.dims).labelled(name=s.name, origin=s.origin)
     for s in pick(FACTORS, edge):
         yield cholesky(s.dims).labelled(name=s.name, origin=s.origin)
+        yield lu_factor(s.dims).labelled(name=s.name, origin="matrices as large as cholesky's")
+    for s in pick(SYSTEMS, edge):
+        yield solve(s.dims).labelled(name=s.name, origin=s.origin)
 
 
 def cholesky(
@@ -41,6 +53,29 @@ def symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Symmetric, with eigenvalues between 0.5 and 1.5 or near to that."""
     a = rng.uniform(-1, 1, shape) / (4 * np.sqrt(shape[-1]))
     found: Array = np.eye(shape[-1]) + a + a.swapaxes(-1, -2)
+    return found
+
+
+def lu_factor(
+    shape: tuple[int, ...] = (4096, 64, 64), dtype: str = "float32", out: str = ""
+) -> Case:
+    """Batches of matrices near the identity, with their rows in another order."""
+    tensors = {
+        "a": Operand(shape, "float32", values=mixed), "dst": Operand(shape, "float32"),
+        "pivots": Operand(shape[:-1], "int32"),
+    }  # fmt: skip
+    return Case("lu_factor", tensors, {}, shape)
+
+
+def solve(shape: tuple[int, ...] = (4096, 64, 1), dtype: str = "float32", out: str = "") -> Case:
+    """Batches of n equations for k right sides, with such matrices."""
+    batch, n, k = shape
+    a, b = Operand((batch, n, n), "float32", values=mixed), Operand((batch, n, k), "float32")
+    return Case("solve", {"a": a, "b": b, "dst": b}, {}, shape)
+
+
+def mixed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    found: Array = near_identity(rng, shape)[..., rng.permutation(shape[-1]), :]
     return found
 
 
@@ -62,6 +97,10 @@ def near_identity(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     if case.kernel == "cholesky":
         torch.linalg.cholesky(t["a"], out=t["dst"])
+    elif case.kernel == "lu_factor":
+        torch.linalg.lu_factor(t["a"], out=(t["dst"], t["pivots"]))
+    elif case.kernel == "solve":
+        torch.linalg.solve(t["a"], t["b"], out=t["dst"])
     else:
         torch.linalg.solve_triangular(t["a"], t["b"], upper=False, out=t["dst"])
 

@@ -31,3 +31,8 @@ def gemm(node: Node, a: Any, b: Any, c: Any = None, residual: Any = None) -> Any
 @op("Einsum")
 def einsum(node: Node, *operands: Any) -> Any:
     return pk.einsum(text(node, "equation", "").replace(" ", ""), *operands)
+
+
+@op("Det")
+def det(node: Node, x: Any) -> Any:
+    return pk.det(x)

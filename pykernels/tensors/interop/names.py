@@ -23,7 +23,7 @@ INSTEAD = {
     "hstack": "np.hstack(tensors)", "inner": "pk.tensordot",
     "is_tensor": "isinstance(t, pk.Tensor)",
     "jacfwd": "pk.jacobian", "jacrev": "pk.jacobian", "jit": "Device.capture of pk.Device",
-    "linalg": "np.linalg's functions of tensors, pk.norm, pk.cholesky and pk.solve_triangular",
+    "linalg": "np.linalg's functions of tensors, pk.norm, pk.solve, pk.inv, pk.det and pk.cholesky",
     "load": "np.load and pk.tensor",
     "matrix_transpose": "pk.swapaxes(t, -1, -2)", "mm": "pk.matmul", "mv": "pk.matmul",
     "ndarray": "pk.Tensor", "newaxis": "None", "nn": "the functions of pk",
