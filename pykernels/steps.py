@@ -172,7 +172,8 @@ class Step:
     values: tuple[float, ...]  # params computed by the plan
     groups: int
     watch: Watch | None = None  # the report of faults; None: no faults
-    grid: tuple[int, int] | None = None  # workgroups along x and y; None: `groups`, folded
+    # Workgroups along x, y and z; None: `groups`, folded.
+    grid: tuple[int, int, int] | None = None
     scalars: tuple[float, ...] = ()  # the body's scalar arguments, if they are not the call's
 
     def prefix(self, offsets: Sequence[int]) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import operator
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from pykernels.call.scalars import integer, real
-from pykernels.contract import GRID_MAX
 from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, DTypeError, FeatureError, LimitError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, FeatureError, ShapeError
 from pykernels.lazy import load
 from pykernels.runtime.launch import run
-from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import View
 from pykernels.wgsl.texts import Text, add_texts
 
+from . import grids
+from .grids import Groups
 from .instrument import without_debug
 from .reflect import OFFSET, Interface, Member, reflect
 
@@ -108,9 +108,11 @@ class RawKernel:
 
         Args:
             tensors: The bindings that `values` does not name, in the order of their numbers.
-            grid: The number of workgroups, or the numbers along x and y; or a function that
-                computes them from the tensors and numbers by name. None runs one invocation along x
-                for each element of the first output.
+            grid: The number of workgroups, or the numbers along x and y, or x, y and z; or a
+                function that computes them from the tensors and numbers by name. None runs one
+                invocation for each element of the first output: a workgroup along x alone counts
+                all its elements, a workgroup with more axes needs an output with as many, the last
+                one along x.
             values: Bindings and members of the uniform struct by name; vectors as sequences.
                 Inputs may be numpy arrays.
 
@@ -136,7 +138,8 @@ class RawKernel:
         missing = set(self._interface.features) - operands[-1].device.features
         if missing:
             raise FeatureError(f"[{self.name}] the device lacks {', '.join(sorted(missing))}")
-        run(self._kernel, operands, scalars, (self._grid(grid),))
+        groups = None if grid is None else grids.given(self.name, grid)
+        run(self._kernel, operands, scalars, (groups,))
         return self._results(operands)
 
     def _results(self, operands: tuple[Tensor, ...]) -> Any:
@@ -206,25 +209,6 @@ class RawKernel:
                 numbers[part] = (real if m.letter in "fe" else integer)(self.name, part, one)
         return tuple(numbers.get(name, 0) for name, _ in self._packed)
 
-    def _grid(self, grid: Any) -> tuple[int, int] | None:
-        if grid is None:
-            return None
-        try:
-            given = [grid] if not isinstance(grid, Sequence) else list(grid)
-            x, y, z = [*map(operator.index, given), 1, 1][: max(len(given), 3)]
-        except (TypeError, ValueError):
-            raise ArgumentError(
-                f"[{self.name}] grid must be workgroups along x, or along x and y, but is "
-                f"{grid!r:.60}"
-            ) from None
-        if z != 1:
-            raise ArgumentError(f"[{self.name}] grid must have two axes but is {grid!r:.60}")
-        if not (0 <= x <= GRID_MAX and 0 <= y <= GRID_MAX):
-            raise LimitError(
-                f"[{self.name}] a grid has 0 to {GRID_MAX} workgroups an axis, not {grid!r}"
-            )
-        return x, y
-
     def _plan(self, caps: Caps, scratch: Scratch, *args: Any) -> list[Step]:
         *views, grid = args
         bound = []
@@ -244,25 +228,14 @@ class RawKernel:
             )
         ]  # fmt: skip
 
-    def _derived(self, views: Sequence[View]) -> tuple[int, int]:
-        """The number of workgroups that gives one invocation along x for each element of the first
+    def _derived(self, views: Sequence[View]) -> Groups:
+        """The number of workgroups that gives one invocation for each element of the first
         output."""
-        x, y, z = self.workgroup
-        if not x or y * z != 1:
-            raise ArgumentError(
-                f"[{self.name}] grid must be given: the workgroup is not a row of invocations"
-            )
-        n, stride = next(
-            (v.nbytes, b.stride)
-            for v, b in zip(views, self._interface.bindings, strict=True) if b.written
-        )  # fmt: skip
-        groups = cdiv(n // stride, x)
-        if groups > GRID_MAX:
-            raise LimitError(
-                f"[{self.name}] {n // stride} elements take {groups} workgroups of {x}, more than "
-                f"the {GRID_MAX} of an axis: give a grid of two axes"
-            )
-        return groups, 1
+        view, b = next(
+            (v, b) for v, b in zip(views, self._interface.bindings, strict=True) if b.written
+        )
+        extents = grids.elements(self.name, self.workgroup, b.name, view, b.stride)
+        return grids.covering(self.name, self.workgroup, b.name, extents)
 
 
 def raw_kernel(

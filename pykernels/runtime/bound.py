@@ -23,7 +23,7 @@ MAX_FILLED = 64  # slots of batches that a call remembers
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
 # One dispatch for an encoder: pipeline (compiled by then), bind group, offset of the params, grid.
-Command: TypeAlias = tuple[Any, Any, Any, int, int]
+Command: TypeAlias = tuple[Any, Any, Any, int, int, int]
 
 
 class Call:
@@ -77,7 +77,7 @@ class Call:
         self.steps = tuple(
             (
                 d.prefix, len(d.prefix), d.pack_into, d.pick, d.watch is not None, d.pipeline,
-                group, d.grid_x, d.grid_y,
+                group, *d.grid,
             )
             for d, group in zip(prepared.dispatches, groups, strict=True)
         )  # fmt: skip
@@ -161,7 +161,7 @@ class Params:
             slot = self.used
         commands: list[Command] = []
         at = slot * PARAMS_BYTES
-        for prefix, size, pack_into, pick, watched, pipeline, group, x, y in call.steps:
+        for prefix, size, pack_into, pick, watched, pipeline, group, x, y, z in call.steps:
             if prefixes[slot] is not prefix:
                 data[at : at + size] = prefix
                 prefixes[slot] = prefix
@@ -171,7 +171,7 @@ class Params:
                 number += Page.STEP
             else:
                 pack_into(data, at + size, *given)
-            commands += ((pipeline, group, offsets[slot], x, y),)
+            commands += ((pipeline, group, offsets[slot], x, y, z),)
             slot += 1
             at += PARAMS_BYTES
         return commands

@@ -26,8 +26,7 @@ class Dispatch:
     descriptor: Any  # of the bind group; each launch fills in the entries
     keep: tuple[Any, ...]
     pipeline: Pipeline
-    grid_x: int
-    grid_y: int
+    grid: tuple[int, int, int]  # workgroups along x, y and z
     prefix: bytes
     nbytes: int  # bound by the storage bindings
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`

@@ -263,7 +263,7 @@ def _wrong_scalar(
 def _submit_alone(context: Context, kernel: Kernel, call: Call) -> None:
     """PYKERNELS_DEBUG: print the launch, and submit it by itself."""
     for d in call.prepared.dispatches:
-        line = f"pykernels: {d.op}: {d.label} grid {d.grid_x}x{d.grid_y}"
+        line = f"pykernels: {d.op}: {d.label} grid {'x'.join(map(str, d.grid))}"
         print(line, file=sys.stderr)
     try:
         context.recorder.flush()

@@ -127,7 +127,7 @@ def _dispatch(
     descriptor.layout = layout._internal
     descriptor.entryCount = len(windows) + 1
     descriptor.entries = entries
-    grid_x, grid_y = step.grid or fold(kernel.name, step.groups, context.caps.max_groups)
+    grid = step.grid or (*fold(kernel.name, step.groups, context.caps.max_groups), 1)
     return Dispatch(
         label=f"{body.name} {key}",
         refs=tuple(refs),
@@ -136,8 +136,7 @@ def _dispatch(
         descriptor=descriptor,
         keep=(layout, entries),
         pipeline=pipeline,
-        grid_x=grid_x,
-        grid_y=grid_y,
+        grid=grid,
         prefix=prefix,
         nbytes=nbytes,
         pack_into=struct.Struct(scalars).pack_into,

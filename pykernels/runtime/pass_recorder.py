@@ -143,10 +143,10 @@ def recording(context: Context, compute_pass: Any) -> Iterator[None]:
 def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     """Encode all commands into a caller's pass, or none if a signal comes first."""
     calls: list[tuple[Any, ...]] = []
-    for pipeline, group, offset, x, y in commands:
+    for pipeline, group, offset, x, y, z in commands:
         calls += (
             (lib.wgpuComputePassEncoderSetPipeline, raw_pass, pipeline.raw),
             (lib.wgpuComputePassEncoderSetBindGroup, raw_pass, 0, group, 1, offset),
-            (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, 1),
+            (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, z),
         )
     _ = [*starmap(operator.call, calls)]

@@ -275,8 +275,8 @@ class Recorder:
             if block.exposed:
                 self._pool.buffers.inspect(block.buffer, STORAGE, "warmup")
         engine = self._engine
-        pipeline, group, offset, _, _ = command
-        commands = self._encode([(pipeline, group, offset, 0, 1)], None)
+        pipeline, group, offset, *_ = command
+        commands = self._encode([(pipeline, group, offset, 0, 1, 1)], None)
         engine.begin()
         try:
             engine.lib.wgpuQueueSubmit(
@@ -393,11 +393,11 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     run = lib.wgpuComputePassEncoderDispatchWorkgroups
     bound = last = None
     for command in commands:
-        pipeline, group, offset, x, y = command
+        pipeline, group, offset, x, y, z = command
         if command is not last:  # otherwise the pass is set up already
             if pipeline is not bound:
                 set_pipeline(raw_pass, pipeline.raw)
                 bound = pipeline
             set_group(raw_pass, 0, group, 1, offset)
             last = command
-        run(raw_pass, x, y, 1)
+        run(raw_pass, x, y, z)
