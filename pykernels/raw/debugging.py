@@ -145,10 +145,9 @@ def _variant(kernel: RawKernel, how: str) -> tuple[RawKernel, Instrumented] | No
     return other, made
 
 
-def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bool:
+def instrumented_call(kernel: RawKernel, device: Any, given: dict[str, Any], grid: Any) -> bool:
     """Run a call with records or checks, if the device is set to. False if the plain text must
     run."""
-    device = next(v for v in given.values() if isinstance(v, Tensor)).device
     context = device._context
     found = context.debugging and _variant(kernel, "debug")
     if found:

@@ -1,9 +1,8 @@
-"""Reads the declarations of a text, without a compiler: storage bindings, members of the uniform
-struct, workgroup sizes. Also writes the text with the bindings of the runtime."""
+"""Reads the declarations of a text, without a compiler: storage bindings, textures, samplers,
+members of the uniform struct, workgroup sizes. Also writes the text with the bindings of the runtime."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,21 @@ from pykernels.errors import ArgumentError, LimitError
 from pykernels.validate._sizes import Sizes, known
 from pykernels.validate._usage import Resource, Usage, measure
 
-__all__ = ["Binding", "Interface", "Member", "reflect"]
+__all__ = ["Binding", "Interface", "Member", "Shown", "reflect"]
 
 _ARRAY = re.compile(r"array<(.+?)(?:,([^,<>]+))?,?>")
 _ATOMIC = re.compile(r"atomic<(.+)>")
 _VECTOR = re.compile(r"vec([234])(?:<(\w+)>|([fiuh]))")
 _MEMBER = re.compile(r"(\w+):(.+)")
+_SAMPLED = re.compile(r"texture_([23]d)<(f32|i32|u32),?>")
+_STORED = re.compile(r"texture_storage_([23]d)<(\w+),write,?>")
+# The formats that WGSL has for storage textures.
+_FORMATS = frozenset(
+    "rgba8unorm rgba8snorm rgba8uint rgba8sint rgba16uint rgba16sint rgba16float r32uint r32sint "
+    "r32float rg32uint rg32sint rg32float rgba32uint rgba32sint rgba32float bgra8unorm".split()
+)
+# A built-in function that takes a texture and a sampler, after the component of a gather.
+_SAMPLING = re.compile(r"\btexture(?:Sample|Gather)\w*\s*\(\s*(?:\d+[iu]?\s*,\s*)?([^,()]*),([^,()]*)")
 _ENABLE = re.compile(r"\benable\s+([^;]+);")
 _SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
 _SCALARS: dict[str, tuple[DTypeName, str, int]] = {  # dtype, struct's letter, bytes
@@ -44,6 +52,18 @@ class Binding:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A texture or a sampler. `dimension` and `of` are "" for a sampler; `of` is the type of the
+    components of a sampled texture, or the format of a storage texture, which is `written`."""
+
+    name: str
+    type: str
+    dimension: str = ""
+    of: str = ""
+    written: bool = False
+
+
+@dataclass(frozen=True)
 class Member:
     """A member of the uniform struct, or the uniform itself: `count` numbers of one kind."""
 
@@ -60,16 +80,20 @@ class Interface:
     """A text's interface, and the text with the numbers that the runtime gives its bindings."""
 
     bindings: tuple[Binding, ...]
+    shown: tuple[Shown, ...]  # textures and samplers
+    pairs: frozenset[tuple[str, str]] | None  # textures with their samplers; None: any of them
+    names: tuple[str, ...]  # of bindings, textures and samplers, in the order of their numbers
     members: tuple[Member, ...]
     offsets: tuple[str, ...]  # bindings, used or not, with an offset in the struct, in order
     workgroup: tuple[int, ...]  # 0 if unknown
     features: tuple[str, ...]
     text: tuple[str, str]  # with inputs bound read-only, and read_write
 
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of the bindings, in the order of the text's numbers."""
-        return tuple(b.name for b in self.bindings)
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The names of the bindings and textures that it may write, in order."""
+        found = {b.name for b in (*self.bindings, *self.shown) if b.written}
+        return tuple(n for n in self.names if n in found)
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
@@ -89,8 +113,6 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
         )
     used = sorted(usage.used(entry), key=lambda r: (r.group, r.binding))
     for r in used:
-        if r.kind not in ("storage", "uniform"):
-            raise ArgumentError(f"[{name}] {r.name} is a {r.kind}, which raw kernels do not bind")
         if r.group < 0 or r.binding < 0:
             raise ArgumentError(f"[{name}] {r.name} needs @group and @binding")
     storage = [r for r in used if r.kind == "storage"]
@@ -99,19 +121,25 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
         names = " and ".join(r.name for r in uniforms)
         raise ArgumentError(f"[{name}] a launch has one uniform struct, but the text has {names}")
     bindings = tuple(_binding(name, usage, r) for r in storage)
-    if not any(b.written for b in bindings):
-        raise ArgumentError(f"[{name}] no binding of {entry} is var<storage, read_write>")
+    resources = [r for r in used if r.kind not in ("storage", "uniform")]
+    shown = tuple(_shown(name, usage, r) for r in resources)
+    if not any(b.written for b in (*bindings, *shown)):
+        raise ArgumentError(
+            f"[{name}] no binding of {entry} is var<storage, read_write> or a storage texture"
+        )
     members = _members(name, usage.sizes, uniforms[0]) if uniforms else ()
-    taken = {b.name for b in bindings} | {"grid"}
+    names = tuple(r.name for r in used if r.kind != "uniform")
+    taken = {*names, "grid"}
     for told in [m.name for m in members if m.name in taken]:
         what = "an argument of every call" if told == "grid" else "a binding"
         raise ArgumentError(f"[{name}] {told} is a member and {what}: give the member another name")
     others = [r for r in usage.resources if r not in used and r.group >= 0 and r.binding >= 0]
-    bound = [*storage, *uniforms, *others]
+    # A launch has a uniform buffer behind its storage, even if the text has none.
+    bound = [*storage, *(uniforms or [None]), *resources, *others]
     texts = tuple(_bound(wgsl, usage, bound, used, constants, rw) for rw in (False, True))
     words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
     return Interface(
-        bindings, members, _offsets(name, usage.resources, members),
+        bindings, shown, _pairs(usage, shown), names, members, _offsets(name, usage.resources, members),
         tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),
         (texts[0], texts[1]),
@@ -154,6 +182,30 @@ def _binding(op: str, usage: Usage, r: Resource) -> Binding:
         kind = vector[2] or _SUFFIXES[vector[3]]
     dtypes = (_SCALARS[kind][0],) if kind in _SCALARS else _WORDS
     return Binding(r.name, r.type, _written(usage, r), dtypes, stride, count)
+
+
+def _shown(op: str, usage: Usage, r: Resource) -> Shown:
+    wgsl = _plain(usage.names, r.type)
+    if wgsl == "sampler":
+        return Shown(r.name, r.type)
+    if m := _SAMPLED.fullmatch(wgsl):
+        return Shown(r.name, r.type, m[1], m[2])
+    if (m := _STORED.fullmatch(wgsl)) and m[2] in _FORMATS:
+        return Shown(r.name, r.type, m[1], m[2], True)
+    raise ArgumentError(
+        f"[{op}] {r.name} is a {r.type}: raw kernels bind texture_2d and texture_3d of f32, i32 or "
+        "u32, texture_storage_2d and texture_storage_3d of a format of WGSL with write, and sampler"
+    )
+
+
+def _pairs(usage: Usage, shown: Sequence[Shown]) -> frozenset[tuple[str, str]] | None:
+    """Each texture that the text samples, with its sampler; None if functions pass them on."""
+    known_ = {s.name for s in shown}
+    found = frozenset((m[1].strip(), m[2].strip()) for m in _SAMPLING.finditer(usage.code))
+    declared = {r.name for r in usage.resources}
+    if not all(t in declared and s in declared for t, s in found):
+        return None
+    return frozenset((t, s) for t, s in found if t in known_ and s in known_)
 
 
 def _plain(names: Mapping[str, str], wgsl: str) -> str:
@@ -216,7 +268,7 @@ def _offsets(
 
 
 def _bound(
-    wgsl: str, usage: Usage, bound: list[Resource], used: list[Resource],
+    wgsl: str, usage: Usage, bound: Sequence[Resource | None], used: list[Resource],
     constants: Mapping[str, str], all_writable: bool,
 ) -> str:  # fmt: skip
     """The text with the runtime's group 0 and binding numbers, and with values in place of
@@ -224,6 +276,8 @@ def _bound(
     check all entry points."""
     edits: list[tuple[int, int, str]] = []
     for number, r in enumerate(bound):
+        if r is None:
+            continue
         found = re.search(_declared(r.name), usage.code)
         assert found is not None
         space = f"<{found['space']}>" if found["space"] else ""

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from pykernels.contract import PARAMS_BYTES
 
 from .blocks import Block
-from .buffers import STORAGE
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Page
@@ -282,8 +281,9 @@ def bind(
                 entry.offset = delta if starts is None else starts[~slot] + delta
             entry.buffer = block.handle
             if block.exposed and block not in blocks:
-                context.pool.buffers.inspect(block.buffer, STORAGE, d.label)
+                block.inspect(context.pool.buffers, d.label)
             blocks[block] = None
+        blocks |= dict.fromkeys(d.textures)  # inspected by the caller of the launch
         d.uniform_entry.buffer = params.buffer._internal
         if d.page_entry is not None:
             assert page is not None
@@ -302,6 +302,7 @@ def unbound(
         for _, slot, _ in d.refs:
             block = tensors[slot]._block if slot >= 0 else scratch[~slot]
             if block.exposed and block not in blocks:
-                context.pool.buffers.inspect(block.buffer, STORAGE, d.label)
+                block.inspect(context.pool.buffers, d.label)
             blocks[block] = None
+        blocks |= dict.fromkeys(d.textures)
     return Call(prepared, [None] * len(prepared.dispatches), tuple(blocks), tensors, page)

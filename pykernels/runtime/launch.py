@@ -206,6 +206,8 @@ def _prepared(
                 f"[{kernel.name}] the call needs {count} dispatches, {watched} of them with "
                 f"checked indices: one batch holds {MAX_LAUNCHES} and {SLOTS}"
             )
+        if prepared.textures:
+            return prepared
         if len(context.plans) >= MAX_PLANS:
             context.plans.clear()
         context.plans[plan_key] = prepared

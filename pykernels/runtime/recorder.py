@@ -21,7 +21,6 @@ from pykernels.wgsl.watch import HEAD, SLOT, SLOTS
 
 from .blocks import Block
 from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command
-from .buffers import STORAGE
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
@@ -245,7 +244,7 @@ class Recorder:
         engine = self._engine
         for block in program.blocks:
             if block.exposed:
-                self._pool.buffers.inspect(block.buffer, STORAGE, "program")
+                block.inspect(self._pool.buffers, "program")
             block.mark = self.serial
         commands = program.encoded
         if commands is None:
@@ -273,7 +272,7 @@ class Recorder:
         its first dispatch. Its bind group may bind `blocks`."""
         for block in blocks:
             if block.exposed:
-                self._pool.buffers.inspect(block.buffer, STORAGE, "warmup")
+                block.inspect(self._pool.buffers, "warmup")
         engine = self._engine
         pipeline, group, offset, *_ = command
         commands = self._encode([(pipeline, group, offset, 0, 1, 1)], None)
@@ -290,7 +289,7 @@ class Recorder:
         """Raise for a caller's buffer that became unusable. A batch calls this once for each
         buffer, and again at its end."""
         if block not in self._exposed:
-            self._pool.buffers.inspect(block.buffer, STORAGE, what)
+            block.inspect(self._pool.buffers, what)
             self._exposed[block] = None
 
     # -- submitting -----------------------------------------------------------------------------
@@ -311,7 +310,7 @@ class Recorder:
         try:
             for block in self._exposed:
                 if block.mark >= self.serial:
-                    self._pool.buffers.inspect(block.buffer, STORAGE, "submit")
+                    block.inspect(self._pool.buffers, "submit")
             commands = self._encode(queue, batch)
             self.params.write()
             idle = self._completion.idle()
