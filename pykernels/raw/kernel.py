@@ -93,9 +93,10 @@ class RawKernel:
             Arg(b.name, "out" if b.written else "in", b.dtypes, in_place=b.written)
             for b in found.bindings
         ] or [Arg("device", "in", ("uint32",))]  # tells the device; nothing binds it
+        options = ("grid", "textures") if found.shown else ("grid",)
         self._kernel = Kernel(
             name=name, family="raw", args=tuple(args), scalars=self._body.args, plan=self._plan,
-            nbytes=touched, operations=_uncounted, options=("grid", "textures") if found.shown else ("grid",), source=self,
+            nbytes=touched, operations=_uncounted, options=options, source=self,
         )  # fmt: skip
         self._texts = add_texts(self._body.name, self)
 
@@ -130,8 +131,8 @@ class RawKernel:
             The output, or a tuple of the outputs.
 
         Raises:
-            ArgumentError: a name that is missing or unknown, a grid that does not work, or a texture
-                or sampler of another kind, such as one with several samples.
+            ArgumentError: a name that is missing or unknown, a grid that does not work, or a
+                texture or sampler of another kind, such as one with several samples.
             DTypeError, ShapeError: a tensor does not fit its binding; the format of a texture does
                 not fit.
             AliasError: an output shares elements or texels with another one, or texels with an
@@ -304,12 +305,16 @@ def raw_kernel(
 
     Bindings may have any group and number. They are `var<storage>`: arrays of numbers, vectors,
     atomics or structs. At most one is `var<uniform>`: a struct of numbers and vectors, or a single
-    number or vector. Textures are `texture_2d` and `texture_3d` of f32, i32 or u32, and
-    `texture_storage_2d` and `texture_storage_3d` with `write`; calls give them and each `sampler` as
-    objects of wgpu (or wgpudawn) of the same GPUDevice, and a captured program keeps them. A call is a launch like those of `pykernels.kernels`: it works in batches,
+    number or vector. A call is a launch like those of `pykernels.kernels`: it works in batches,
     captures and profiles and in several threads, copies an input first if it shares memory with an
     output, and the device checks indices into storage. Gradients do not go through it;
     `custom_gradient` adds a rule.
+
+    Textures are `texture_2d` and `texture_3d` of f32, i32 or u32, and `texture_storage_2d` and
+    `texture_storage_3d` with `write`. Calls give them, and each `sampler`, as objects of wgpu or
+    wgpudawn of the GPUDevice of the tensors. Without tensors, the device is that of the textures. A
+    captured program keeps its textures. A launch on a texture is submitted at once, except in a
+    `batch` of the device.
 
     A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
     begins between two multiples is bound from the lower one, so the index of its first element is

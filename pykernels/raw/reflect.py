@@ -1,5 +1,6 @@
 """Reads the declarations of a text, without a compiler: storage bindings, textures, samplers,
-members of the uniform struct, workgroup sizes. Also writes the text with the bindings of the runtime."""
+members of the uniform struct, workgroup sizes. Also writes the text with the bindings of the
+runtime."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ _FORMATS = frozenset(
     "r32float rg32uint rg32sint rg32float rgba32uint rgba32sint rgba32float bgra8unorm".split()
 )
 # A built-in function that takes a texture and a sampler, after the component of a gather.
-_SAMPLING = re.compile(r"\btexture(?:Sample|Gather)\w*\s*\(\s*(?:\d+[iu]?\s*,\s*)?([^,()]*),([^,()]*)")
+_SAMPLING = re.compile(
+    r"\btexture(?:Sample|Gather)\w*\s*\(\s*(?:\d+[iu]?\s*,\s*)?([^,()]*),([^,()]*)"
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _ENABLE = re.compile(r"\benable\s+([^;]+);")
 _SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
 _SCALARS: dict[str, tuple[DTypeName, str, int]] = {  # dtype, struct's letter, bytes
@@ -139,7 +143,8 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
     texts = tuple(_bound(wgsl, usage, bound, used, constants, rw) for rw in (False, True))
     words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
     return Interface(
-        bindings, shown, _pairs(usage, shown), names, members, _offsets(name, usage.resources, members),
+        bindings, shown, _pairs(usage, entry, shown), names, members,
+        _offsets(name, usage.resources, members),
         tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),
         (texts[0], texts[1]),
@@ -198,14 +203,23 @@ def _shown(op: str, usage: Usage, r: Resource) -> Shown:
     )
 
 
-def _pairs(usage: Usage, shown: Sequence[Shown]) -> frozenset[tuple[str, str]] | None:
-    """Each texture that the text samples, with its sampler; None if functions pass them on."""
-    known_ = {s.name for s in shown}
-    found = frozenset((m[1].strip(), m[2].strip()) for m in _SAMPLING.finditer(usage.code))
-    declared = {r.name for r in usage.resources}
-    if not all(t in declared and s in declared for t, s in found):
-        return None
-    return frozenset((t, s) for t, s in found if t in known_ and s in known_)
+def _pairs(usage: Usage, entry: str, shown: Sequence[Shown]) -> frozenset[tuple[str, str]] | None:
+    """Each texture that an entry point samples, with its sampler; None if it passes them to
+    functions."""
+    if all(s.dimension for s in shown):
+        return frozenset()
+    reached, waiting = {entry}, [entry]
+    while waiting:
+        body = usage.code[slice(*usage.functions[waiting.pop()].body)]
+        new = ({*_WORD.findall(body)} & usage.functions.keys()) - reached
+        reached |= new
+        waiting += new
+    bodies = [usage.functions[name].body for name in reached]
+    found = frozenset(
+        (m[1].strip(), m[2].strip()) for b in bodies for m in _SAMPLING.finditer(usage.code, *b)
+    )
+    names = {s.name for s in shown}
+    return found if all({t, s} <= names for t, s in found) else None
 
 
 def _plain(names: Mapping[str, str], wgsl: str) -> str:

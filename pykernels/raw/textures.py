@@ -56,7 +56,9 @@ def _texture(op: str, context: Any, s: Shown, thing: Any) -> Resource:
     _check_owner(op, context, s.name, thing)
     texture = thing if whole else thing.texture
     flag, word = (
-        (_STORAGE_BINDING, "STORAGE_BINDING") if s.written else (_TEXTURE_BINDING, "TEXTURE_BINDING")
+        (_STORAGE_BINDING, "STORAGE_BINDING")
+        if s.written
+        else (_TEXTURE_BINDING, "TEXTURE_BINDING")
     )
     if not texture.usage & flag:
         raise BufferStateError(f"[{op}] {s.name} lacks the usage flag {word}")
@@ -82,7 +84,7 @@ def _texture(op: str, context: Any, s: Shown, thing: Any) -> Resource:
     try:
         block.inspect(context.pool.buffers, op)
     except BufferStateError as e:
-        if whole or "destroyed" in str(e):
+        if whole or "destroyed" in str(e).lower():
             raise BufferStateError(f"[{op}] {s.name}: {_reason(e)}") from None
         raise DTypeError(
             f"[{op}] {s.name}: the view does not fit {s.type}: {mismatch or _reason(e)}"
@@ -107,7 +109,9 @@ def _mismatch(s: Shown, fmt: str) -> str:
         return "" if same else f"{s.type} needs the format {s.of}, but the texture has {fmt}"
     kind = "u32" if fmt.endswith("uint") or fmt == "stencil8" else "f32"
     kind = "i32" if fmt.endswith("sint") else kind
-    return "" if kind == s.of else f"{s.type} does not fit the format {fmt}, whose texels are {kind}"
+    return (
+        "" if kind == s.of else f"{s.type} does not fit the format {fmt}, whose texels are {kind}"
+    )
 
 
 def _kind(context: Any, s: Shown, fmt: str) -> Kind:
@@ -150,9 +154,7 @@ def _check_owner(op: str, context: Any, name: str, thing: Any) -> None:
         raise BufferStateError(f"[{op}] {name} has been released")
 
 
-def _check_uses(
-    op: str, context: Any, shown: Sequence[Shown], found: dict[str, Resource]
-) -> None:
+def _check_uses(op: str, context: Any, shown: Sequence[Shown], found: dict[str, Resource]) -> None:
     """A dispatch may not write texels that it reads, or that another binding of it writes."""
     textures = [(s, r, r.block.buffer) for s in shown if (r := found[s.name]).block is not None]
     for n, (s, r, texture) in enumerate(textures):

@@ -84,7 +84,9 @@ class Context:
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
-        self.samplers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # their kinds
+        self.samplers: weakref.WeakKeyDictionary[Any, str] = (
+            weakref.WeakKeyDictionary()
+        )  # their kinds
         self.traces: dict[Any, Any] = {}  # calls of layer two that are repeated (`call.again`)
         self.pipelines = Pipelines(engine, raw, checks)
         buffers = Buffers(engine, raw, self.limits["max-buffer-size"], self.lock)

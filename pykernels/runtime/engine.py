@@ -246,9 +246,7 @@ class Engine:
             target = ffi.new("WGPUTexelCopyTextureInfo *", {"texture": view.texture._internal})
             rows = ffi.new("WGPUTexelCopyBufferLayout *")
             none = ffi.new("WGPUExtent3D *")
-            self.lib.wgpuQueueWriteTexture(
-                device.queue._internal, target, ffi.NULL, 0, rows, none
-            )
+            self.lib.wgpuQueueWriteTexture(device.queue._internal, target, ffi.NULL, 0, rows, none)
             self.end(what)
 
     # -- copies to the host ------------------------------------------------------------------------

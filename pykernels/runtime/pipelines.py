@@ -81,7 +81,9 @@ class Pipelines:
         self._engine, self._device, self._checks = engine, device, checks
         self._layouts: dict[tuple[tuple[bool, ...], tuple[Kind, ...]], tuple[Any, Any]] = {}
         self._pipelines: dict[tuple[str, str, tuple[Kind, ...]], Pipeline] = {}
-        self._made: deque[tuple[str, str, tuple[Kind, ...]]] = deque()  # variants of bodies made at run time
+        self._made: deque[tuple[str, str, tuple[Kind, ...]]] = (
+            deque()
+        )  # variants of bodies made at run time
 
     def __len__(self) -> int:
         return len(self._pipelines)

@@ -99,9 +99,7 @@ def clash(context: Any, resources: Sequence[Resource]) -> str:
         pipeline = raw.create_compute_pipeline(
             layout=raw.create_pipeline_layout(bind_group_layouts=[layout]),
             compute={
-                "module": raw.create_shader_module(
-                    code="@compute @workgroup_size(1) fn main() {}"
-                ),
+                "module": raw.create_shader_module(code="@compute @workgroup_size(1) fn main() {}"),
                 "entry_point": "main",
             },
         )

@@ -286,10 +286,6 @@ TEXTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no output": (
         HEAD + "@compute @workgroup_size(1) fn main() { _ = x[0]; }", {}, "no binding of main",
     ),
-    "texture": (
-        HEAD + "@group(0) @binding(2) var t: texture_2d<f32>;"
-        + MAIN.replace("x[0];", "x[0] + textureLoad(t, vec2(0, 0), 0).x;"), {}, "is a texture",
-    ),
     "two uniforms": (
         HEAD + "@group(0) @binding(2) var<uniform> a: f32; @group(0) @binding(3) var<uniform> b: "
         "f32;" + MAIN.replace("x[0]", "a + b + x[0]"), {}, "b",
