@@ -106,8 +106,8 @@ class RawKernel:
         return Text(text, self._interface.features, self.entry)
 
     def __repr__(self) -> str:
-        told = {b.name: b for b in (*self._interface.bindings, *self._interface.shown)}
-        parts = [f"{n}: {told[n].type}" for n in self._interface.names]
+        found = self._interface.declared
+        parts = [f"{n}: {found[n].type}" for n in self._interface.names]
         parts += [f"{m.name}: {m.type}" for m in self._members]
         return f"<pykernels.raw.RawKernel {self.name}({', '.join(parts)})>"
 
@@ -180,9 +180,10 @@ class RawKernel:
 
     def _device(self, given: dict[str, Any]) -> Device:
         """The device of the tensors; without tensors, that of the textures."""
-        for name in self._tensor_names:
-            if isinstance(given[name], Tensor):
-                return given[name].device
+        tensors = (given[name] for name in self._tensor_names)
+        first = next((t for t in tensors if isinstance(t, Tensor)), None)
+        if first is not None:
+            return first.device
         for s in self._interface.shown:
             owner = getattr(given[s.name], "_device", None)
             if owner is None:

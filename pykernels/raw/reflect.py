@@ -96,8 +96,14 @@ class Interface:
     @property
     def written(self) -> tuple[str, ...]:
         """The names of the bindings and textures that it may write, in order."""
-        found = {b.name for b in (*self.bindings, *self.shown) if b.written}
-        return tuple(n for n in self.names if n in found)
+        found = self.declared
+        return tuple(n for n in self.names if found[n].written)
+
+    @property
+    def declared(self) -> dict[str, Binding | Shown]:
+        """Bindings, textures and samplers by name."""
+        both: tuple[Binding | Shown, ...] = (*self.bindings, *self.shown)
+        return {b.name: b for b in both}
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
@@ -107,9 +113,9 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
     if found is None or not found.compute:
         known_ = ", ".join(f.name for f in usage.functions.values() if f.compute) or "none"
         raise ArgumentError(f"[{name}] there is no @compute function {entry!r}; there are {known_}")
-    for given in constants:
-        if given not in {o.name for o in usage.overrides}:
-            raise ArgumentError(f"[{name}] constants: the text has no override {given!r}")
+    for told in constants:
+        if told not in {o.name for o in usage.overrides}:
+            raise ArgumentError(f"[{name}] constants: the text has no override {told!r}")
     for override in usage.unset(constants.items()):
         raise ArgumentError(
             f"[{name}] override {override.name} has no value: give constants={{{override.name!r}: "
@@ -127,23 +133,24 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
     bindings = tuple(_binding(name, usage, r) for r in storage)
     resources = [r for r in used if r.kind not in ("storage", "uniform")]
     shown = tuple(_shown(name, usage, r) for r in resources)
-    if not any(b.written for b in (*bindings, *shown)):
+    if not any(b.written for b in bindings) and not any(s.written for s in shown):
         raise ArgumentError(
             f"[{name}] no binding of {entry} is var<storage, read_write> or a storage texture"
         )
     members = _members(name, usage.sizes, uniforms[0]) if uniforms else ()
-    names = tuple(r.name for r in used if r.kind != "uniform")
-    taken = {*names, "grid"}
+    given = tuple(r.name for r in used if r.kind != "uniform")
+    taken = {*given, "grid"}
     for told in [m.name for m in members if m.name in taken]:
         what = "an argument of every call" if told == "grid" else "a binding"
         raise ArgumentError(f"[{name}] {told} is a member and {what}: give the member another name")
     others = [r for r in usage.resources if r not in used and r.group >= 0 and r.binding >= 0]
     # A launch has a uniform buffer behind its storage, even if the text has none.
-    bound = [*storage, *(uniforms or [None]), *resources, *others]
+    uniform: list[Resource | None] = [*uniforms] or [None]
+    bound = [*storage, *uniform, *resources, *others]
     texts = tuple(_bound(wgsl, usage, bound, used, constants, rw) for rw in (False, True))
     words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
     return Interface(
-        bindings, shown, _pairs(usage, entry, shown), names, members,
+        bindings, shown, _pairs(usage, entry, shown), given, members,
         _offsets(name, usage.resources, members),
         tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),

@@ -65,20 +65,22 @@ class Resource:
 def sampler_kind(context: Any, sampler: Any) -> str:
     """The type of a sampler in a layout: "non-filtering", "filtering" or "comparison". Samplers do
     not tell it, so the engine is asked once for each."""
-    known = context.samplers.get(sampler)
-    if known is None:
-        raw, error = context.raw, context.engine.error_class
-        for known in ("non-filtering", "filtering", "comparison"):
-            try:
-                layout = raw.create_bind_group_layout(entries=[entry_of(0, ("sampler", known))])
-                raw.create_bind_group(layout=layout, entries=[{"binding": 0, "resource": sampler}])
-            except error as e:
-                if known == "comparison":
-                    raise context.engine.error(e, "sampler") from None
-                continue
+    known: str | None = context.samplers.get(sampler)
+    if known is not None:
+        return known
+    raw, found = context.raw, ""
+    for kind in ("non-filtering", "filtering", "comparison"):
+        try:
+            layout = raw.create_bind_group_layout(entries=[entry_of(0, ("sampler", kind))])
+            raw.create_bind_group(layout=layout, entries=[{"binding": 0, "resource": sampler}])
+        except context.engine.error_class as e:
+            if kind == "comparison":
+                raise context.engine.error(e, "sampler") from None
+        else:
+            found = kind
             break
-        context.samplers[sampler] = known
-    return known
+    context.samplers[sampler] = found
+    return found
 
 
 def clash(context: Any, resources: Sequence[Resource]) -> str:

@@ -199,7 +199,7 @@ def test_samplers_beside_tensors_and_numbers(dev: pk.Device) -> None:
     y = whole[5:-4].reshape((17, 33))
     for filter_, shift in (("nearest", 0.0), ("nearest", 0.25), ("linear", 0.5)):
         sampler = raw.create_sampler(mag_filter=filter_, min_filter=filter_)
-        numbers = {"width": 33, "height": 17, "shift": shift}
+        numbers: dict[str, Any] = {"width": 33, "height": 17, "shift": shift}
         assert kernel(t=source, nearest=sampler, y=y, **numbers) is y
         right = np.concatenate([values[:, 1:], values[:, -1:]], 1)
         want = values if filter_ == "nearest" else (values.astype(float) + right) / 2
@@ -236,8 +236,8 @@ def test_formats_and_volumes(dev: pk.Device, fmt: str, kind: str, dtype: pk.DTyp
     z, y, x = np.indices((5, 6, 9))
     first = texels(t) if fmt.startswith("r32") else texels(t)[..., 0]
     assert first.dtype == dtype and (first == x + 10 * y).all()
-    out = {"u32": "uint32", "i32": "int32", "f32": "float32"}[kind]
-    found = read(t, dev.zeros((5, 6, 9), out)).numpy()  # type: ignore[call-overload]
+    out = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}[kind]
+    found = read(t, dev.zeros((5, 6, 9), np.dtype(out))).numpy()
     assert (found == x + 10 * y + (0 if fmt.startswith("r32") else 100 * z)).all()
 
 
@@ -437,7 +437,8 @@ def test_wrong_calls_leave_everything_as_it_was(dev: pk.Device, plain: pk.Device
         ):
             kernel(*given)
     sampled, y = pk.raw_kernel(SAMPLED, name="sampled"), dev.zeros((8, 8))
-    raw, numbers = dev.wgpu_device, {"y": y, "width": 8, "height": 8, "shift": 0.0}
+    raw = dev.wgpu_device
+    numbers: dict[str, Any] = {"y": y, "width": 8, "height": 8, "shift": 0.0}
     for sampler, kind, words in (
         (raw.create_sampler(compare="less"), pk.ArgumentError, "nearest compares"),
         (plain.wgpu_device.create_sampler(), pk.BufferStateError, "nearest belongs to another"),
