@@ -20,17 +20,14 @@ from pykernels.errors import BufferStateError, IndexRangeError
 from pykernels.runtime.launch import launch
 from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step
 from pykernels.tensors.layout import View
+from pykernels.validate._instrument import CHECK, CHECKED_WORDS, MEMORY, Site, bind_memory, prepare
 from pykernels.validate._rewrite import Rewriting
 from pykernels.validate._usage import Function
 from pykernels.wgsl.texts import Text, add_texts, made, of_body
 
-from .instrument import CHECK, CHECKED_WORDS, MEMORY, Site, prepare
-
-__all__ = ["bind_memory", "checked_launch"]
+__all__ = ["checked_launch"]
 
 _NAME = MEMORY.removesuffix("_mem")
-_UNIFORM = re.compile(r"@group\(0\) @binding\((\d+)\) var<uniform> p: Params;")
-_FAULTS = re.compile(r"@group\(0\) @binding\((\d+)\) (?=var<storage, read_write> faults_mem)")
 _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
@@ -127,25 +124,6 @@ def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ..
             found.append(Site(call.line, expression, name=name.rpartition("_")[0]))
     prepare(sites, (0, bind_memory(sites, members)), CHECK)
     return sites.text(), tuple(found)
-
-
-def bind_memory(sites: Rewriting, members: int) -> int:
-    """Make room for the buffer among the bindings of a text of the build, and for its offset as the
-    member of Params with that number. Returns the binding."""
-    uniform = _UNIFORM.search(sites.usage.code)
-    params = re.search(r"struct Params \{", sites.usage.code)
-    assert uniform is not None and params is not None
-    last = int(uniform[1])
-    faults = _FAULTS.search(sites.usage.code)
-    own = last if faults is None else int(faults[1])
-    if faults is not None:
-        sites.replace(*faults.span(), f"@group(0) @binding({own + 1}) ")
-    sites.replace(*uniform.span(), f"@group(0) @binding({last + 1}) var<uniform> p: Params;")
-    at = params.end()
-    for _ in range(members):
-        at = sites.usage.code.index(",", at) + 1
-    sites.insert(at, f" {_NAME}_off: u32,")
-    return own
 
 
 def _around(at: int, functions: Iterable[Function]) -> Function | None:

@@ -12,9 +12,14 @@ import numpy as np
 
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, BufferStateError, IndexRangeError
-
-from .instrument import CHECKED_WORDS, HEADER_WORDS, MEMORY, Instrumented, checked, debugging
-from .instrument import decoded as _decoded
+from pykernels.validate._instrument import (
+    CHECKED_WORDS,
+    HEADER_WORDS,
+    MEMORY,
+    Instrumented,
+    checked,
+    debugging,
+)
 
 if TYPE_CHECKING:
     from .kernel import RawKernel
@@ -91,6 +96,16 @@ class Debugged:
     def __str__(self) -> str:
         more = ["... and more, for which there was no room"] if self.lost else []
         return "\n".join([*map(str, self.records), *more])
+
+
+def _decoded(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Iterator[int | float]:
+    """The numbers of a record."""
+    for f, i, u in zip(
+        words[0::3].view(np.float32).tolist(), words[1::3].view(np.int32).tolist(),
+        words[2::3].tolist(), strict=True,
+    ):  # fmt: skip
+        whole = u if f >= 0 else i
+        yield whole if np.float32(whole) == np.float32(f) else f
 
 
 @contextmanager

@@ -24,11 +24,11 @@ from pykernels.runtime.launch import run
 from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import View, contiguous_layout
+from pykernels.validate._instrument import without_debug
 from pykernels.wgsl.texts import Text, add_texts
 
 from . import grids, textures
 from .grids import Groups
-from .instrument import without_debug
 from .reflect import OFFSET, Interface, Member, reflect
 
 __all__ = ["RawKernel", "raw_kernel"]
