@@ -175,7 +175,7 @@ class Step:
     # Workgroups along x, y and z; None: `groups`, folded.
     grid: tuple[int, int, int] | None = None
     scalars: tuple[float, ...] = ()  # the body's scalar arguments, if they are not the call's
-    resources: tuple[Any, ...] = ()  # textures and samplers of the caller (runtime.textures)
+    resources: tuple[Any, ...] = ()  # textures and samplers of the caller (runtime.resources)
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
         """Params up to the scalar arguments; `offsets` holds each binding's first index."""

@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pykernels.contract import PARAMS_BYTES
 from pykernels.errors import BufferStateError, IndexRangeError
 from pykernels.runtime.launch import launch
-from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step
-from pykernels.tensors.layout import View
-from pykernels.validate._instrument import CHECK, CHECKED_WORDS, MEMORY, Site, bind_memory, prepare
+from pykernels.steps import Body, Kernel, Step
+from pykernels.validate._instrument import CHECK, CHECKED_WORDS, Site, bind_memory, prepare
 from pykernels.validate._rewrite import Rewriting
 from pykernels.validate._usage import Function
 from pykernels.wgsl.texts import Text, add_texts, made, of_body
 
+from .telling import NAME, telling
+
 __all__ = ["checked_launch"]
 
-_NAME = MEMORY.removesuffix("_mem")
 _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
@@ -77,30 +76,10 @@ def _checked_body(body: Body, members: int) -> _Checked:
 
 @functools.lru_cache(maxsize=1024)
 def _checked_kernel(kernel: Kernel) -> Kernel:
-    """The kernel with the buffer as its first argument."""
+    def body_of(step: Step, members: int, room: bool) -> Body | None:
+        return _checked_body(step.body, members).body if room else None
 
-    def plan(caps: Caps, scratch: Scratch, memory: View, *rest: Any) -> list[Step]:
-        return [_step(s, memory) for s in kernel.plan(caps, scratch, *rest)]
-
-    arg = Arg(_NAME, "out", ("uint32",), in_place=True)
-    return replace(
-        kernel, args=(arg, *kernel.args), plan=plan, nbytes=_without_first(kernel.nbytes),
-        operations=_without_first(kernel.operations),
-    )  # fmt: skip
-
-
-def _without_first(count: Callable[..., int]) -> Callable[..., int]:
-    return lambda memory, *rest, **named: count(*rest, **named)
-
-
-def _step(step: Step, memory: View) -> Step:
-    members = 1 + len(step.words) + sum(1 + len(b.strides) for b in step.bound)
-    scalars = len(step.body.args) + step.body.faults
-    if 4 * (members + len(step.values) + scalars + 1) > PARAMS_BYTES:
-        return step  # no room for the index of another binding
-    checked = _checked_body(step.body, members)
-    bound = (*step.bound, Bound(_NAME, "out", memory, 4, 4))
-    return replace(step, body=checked.body, bound=bound)
+    return telling(kernel, body_of)
 
 
 def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
@@ -139,7 +118,7 @@ def checked_launch(
         IndexRangeError: an index was outside of its binding.
     """
     kernel: Kernel = key[0]
-    if kernel.family == "raw" or kernel.args[0].name == _NAME:
+    if kernel.family == "raw" or kernel.args[0].name == NAME:
         return False
     try:
         context.refuse("debug", "inside a capture or a recorded pass")

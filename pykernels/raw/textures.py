@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykernels.errors import AliasError, ArgumentError, BufferStateError, DTypeError, PyKernelsError
-from pykernels.runtime.textures import Kind, Resource, TextureBlock, clash, sampler_kind
+from pykernels.runtime.resources import Kind, Resource, TextureBlock, clash, sampler_kind
 from pykernels.tensors.host import type_name
 
 from .reflect import Shown

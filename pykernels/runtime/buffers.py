@@ -11,7 +11,7 @@ from pykernels.errors import BufferStateError, OutOfMemoryError
 
 from .blocks import STORAGE, Block, Storage, storage_of
 from .engine import Engine
-from .textures import Kind, TextureBlock, entry_of
+from .resources import Kind, TextureBlock, entry_of
 
 __all__ = ["COPY_DST", "COPY_SRC", "STORAGE", "USAGE", "Buffers"]
 

@@ -217,6 +217,13 @@ class Context:
         scope = innermost("capture", "record", on=self)
         return None if scope is None or not scope.mine else scope.value.program
 
+    def debug_into(self, block: Any) -> None:
+        """Let launches write the records of their texts for a block of `Device.debug`, or for
+        none."""
+        self.debugging = block
+        bound = self.thread is not None or self.checks_indices
+        self.guarded = bound or bool(self.dead) or block is not None
+
     def kill(self, reason: str) -> None:
         """Make `check` raise from now on."""
         self.dead = reason

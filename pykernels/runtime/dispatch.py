@@ -11,7 +11,7 @@ from pykernels.errors import LimitError
 from pykernels.wgsl.watch import Watch
 
 from .pipelines import Pipeline
-from .textures import TextureBlock
+from .resources import TextureBlock
 
 __all__ = ["Dispatch", "Prepared", "fold"]
 

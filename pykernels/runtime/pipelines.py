@@ -17,7 +17,7 @@ from pykernels.wgsl.texts import Text, made, of_body
 
 from .engine import Engine
 from .log import logger
-from .textures import Kind, entry_of
+from .resources import Kind, entry_of
 
 __all__ = ["Compiling", "Pipeline", "Pipelines"]
 

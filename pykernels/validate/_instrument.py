@@ -30,6 +30,7 @@ __all__ = [
     "CHECKED_WORDS",
     "HEADER_WORDS",
     "MEMORY",
+    "MOST_VALUES",
     "Instrumented",
     "Site",
     "WrongDebug",
