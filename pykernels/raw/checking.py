@@ -17,6 +17,7 @@ import numpy as np
 
 from pykernels.errors import BufferStateError, IndexRangeError
 from pykernels.runtime.launch import launch
+from pykernels.runtime.log import logger
 from pykernels.steps import Body, Kernel, Step
 from pykernels.validate._instrument import CHECK, CHECKED_WORDS, Site, bind_memory, prepare
 from pykernels.validate._rewrite import Rewriting
@@ -74,10 +75,18 @@ def _checked_body(body: Body, members: int) -> _Checked:
     return _Checked(body, members)
 
 
+@functools.cache
+def _tell_unchecked(body: str) -> None:
+    logger.warning("%s: its params leave no room, so its indices are not checked", body)
+
+
 @functools.lru_cache(maxsize=1024)
 def _checked_kernel(kernel: Kernel) -> Kernel:
     def body_of(step: Step, members: int, room: bool) -> Body | None:
-        return _checked_body(step.body, members).body if room else None
+        if not room:
+            _tell_unchecked(step.body.name)
+            return None
+        return _checked_body(step.body, members).body
 
     return telling(kernel, body_of)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,54 @@ def test_tapes_and_profiles_see_one_launch(dev: pk.Device, shaders: Path) -> Non
     with dev.debug(), dev.profile() as p:
         kernels.passes(x, x, out)
     assert sum("passes" in r.kernel for r in p.records) == 1
+
+
+@pytest.mark.gpu
+def test_indices_of_a_package_that_was_built(
+    dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYKERNELS_DEBUG=2 gives the line of the source: of a library, of the second dispatch of a
+    plan, of an output that shares memory with an input."""
+    folder = tmp_path / "shaders"
+    shutil.copytree(ROOT / "examples" / "own_package" / "shaders", folder)
+    fetch = "fn fetch(i: u32) -> f32 {\n  return f32(x_mem[i + 5u]);\n}\n"
+    fetch = f"//% macro fetch()\n{fetch}//% endmacro\n"
+    library, partial = folder / "lib" / "sums.wgsl", folder / "norm_partial.wgsl"
+    memory = '${sums.memory("WG")}'
+    edits = {
+        library: [("", fetch)],
+        partial: [
+            ("x_load(x_index(i))", "fetch(x_index(i))"),
+            (memory, memory + "${sums.fetch()}"),
+        ],
+        folder / "blend.wgsl": [("b_index(i)", "b_index(i) + 1000u")],
+    }
+    for path, changes in edits.items():
+        for old, new in changes:
+            path.write_text(path.read_text().replace(old, new, 1))
+    build_package(folder, tmp_path / "checked_five", validate="skip", report=lambda line: None)
+    monkeypatch.syspath_prepend(tmp_path)
+    five = importlib.import_module("checked_five")
+    monkeypatch.setattr(dev._context, "checks_indices", True)
+    monkeypatch.setattr(dev._context, "guarded", True)
+    x = dev.ones(300)
+    said = (
+        rf"^\[norm\] shaders/lib/sums\.wgsl:{line_of(library, 'x_mem')} .* 300 into x_mem, of 300"
+    )
+    with pytest.raises(pk.IndexRangeError, match=said):
+        five.norm(x, dev.zeros(1))
+    line = line_of(folder / "blend.wgsl", "+ 1000u")
+    with pytest.raises(
+        pk.IndexRangeError, match=rf"^\[blend\] shaders/blend\.wgsl:{line} .*mode=rw"
+    ):
+        five.blend(x[:77], x[77:154], x[100:177])
+    finish = folder / "norm_finish.wgsl"
+    partial.write_text(partial.read_text().replace("fetch(x_index(i))", "x_load(x_index(i))"))
+    finish.write_text(finish.read_text().replace("i < p.count", "i < p.count + 3000u"))
+    loaded = pk.load_kernels(folder, validate="skip")
+    said = rf"^\[norm\] shaders/norm_finish\.wgsl:{line_of(finish, '3000u')} .*into sums, of"
+    with pytest.raises(pk.IndexRangeError, match=said):
+        loaded.norm(x, dev.zeros(1))
 
 
 def test_sources_of_the_build(tmp_path: Path) -> None:
