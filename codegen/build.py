@@ -32,7 +32,7 @@ from .render import Renderer
 from .signatures import signatures
 from .sources import GENERATED, functions_by_hand, kernel_files, plan_names, source_hash
 from .spec import DTYPE_NAMES, Option, Spec, TensorSpec, load
-from .store import Entry, difference, pack_manifest, pack_texts
+from .store import Entry, difference, pack_debug, pack_manifest, pack_texts
 from .validation import validated, versions_here
 from .variants import LIMITS, Variant, in_modes, render_bodies
 from .vouched import RECORD, changed, read
@@ -83,6 +83,9 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
         files[f"wgsl/{spec.name}.json"] = pack_texts(
             Entry(v.key, v.text, v.head_lines, v.features) for v in by_body[spec.name]
         )
+        debug = [v.debug for v in by_body[spec.name] if v.debug is not None]
+        if debug:
+            files[f"debug/{spec.name}.json"] = pack_debug(debug)
     files["index.py"] = emit.emit_index(kernels)
     files |= _functions(root, kernels)
     for name, text in files.items():

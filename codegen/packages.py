@@ -36,7 +36,7 @@ from .folder import FIRST, MARK, hash_of, library, read, sources_of
 from .render import Renderer
 from .sources import plan_names
 from .spec import Spec, load
-from .store import Entry, pack_texts
+from .store import Entry, pack_debug, pack_lines, pack_texts
 from .tuning import emit_tuning
 from .validation import validated
 from .variants import Variant, in_modes, render_bodies
@@ -144,7 +144,10 @@ def _package(folder: Path, root: Path, found: Sequence[Path]) -> Package:
         out[f"wgsl/{spec.name}.json"] = pack_texts(
             Entry(v.key, v.text, v.head_lines, v.features) for v in shipped
         )
-        out[f"lines/{spec.name}.json"] = _lines(shipped)
+        out[f"lines/{spec.name}.json"] = pack_lines(shipped)
+        debug = [v.debug for v in shipped if v.debug is not None]
+        if debug:
+            out[f"debug/{spec.name}.json"] = pack_debug(debug)
     out = {name: _relative(text, _family(folder), folder) for name, text in out.items()}
     for path in found:
         if path.suffix == ".py":
@@ -168,7 +171,8 @@ def _parsed(name: str, text: str, folder: Path) -> None:
 def _placed(v: Variant, folder: Path) -> Variant:
     """The variant with the paths of its files in the folder, for messages of validators."""
     origin = tuple((_told(file, folder), line) for file, line in v.origin)
-    return replace(v, origin=origin)
+    debug = None if v.debug is None else _placed(v.debug, folder)
+    return replace(v, origin=origin, debug=debug)
 
 
 def _index(kernels: Sequence[Spec]) -> str:
@@ -188,18 +192,6 @@ def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant])
         "texts": shas,
     }
     return json.dumps(found, indent=1) + "\n"
-
-
-def _lines(variants: Sequence[Variant]) -> str:
-    """Where the lines of each text come from: the length of the head, then the file and line of
-    each line after it. Error messages about an index use this."""
-    bodies: dict[str, int] = {}
-    texts = {}
-    for v in variants:
-        lines = json.dumps([list(place) for place in v.origin])
-        texts[v.key] = [v.head_lines, bodies.setdefault(lines, len(bodies))]
-    found = {"bodies": [json.loads(lines) for lines in bodies], "texts": texts}
-    return json.dumps(found, separators=(",", ":")) + "\n"
 
 
 def _body(spec: Spec, digest: str) -> str:

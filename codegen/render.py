@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from pykernels.validate._instrument import WrongDebug, debugging, without_debug
 from pykernels.wgsl import expr
 from pykernels.wgsl.rows import class_of, typed, value_type
 
@@ -34,6 +35,7 @@ class Rendered:
 
     text: str
     origin: tuple[tuple[str, int], ...]
+    debug: Rendered | None = None  # with its calls of debug; None if it has none
 
 
 def _marked(text: str, file: str, skip: int = 0) -> str:
@@ -168,4 +170,19 @@ def _unmark(text: str, default: str) -> Rendered:
         if line.strip():
             lines.append(line)
             origin.append(last)
-    return Rendered("\n".join(lines) + "\n", tuple(origin))
+    return _without_debug(Rendered("\n".join(lines) + "\n", tuple(origin)))
+
+
+def _without_debug(body: Rendered) -> Rendered:
+    """The body as if its source had no calls of debug, and the body with them."""
+    try:
+        plain = without_debug("debug", body.text)
+        if plain == body.text:
+            return body
+        debugging("debug", body.text)  # raises for a wrong call
+    except WrongDebug as e:
+        raise BuildError(*body.origin[e.line - 1], e.why) from None
+    lines = zip(plain.splitlines(), body.origin, strict=True)
+    kept = [(line.rstrip(), place) for line, place in lines if line.strip()]
+    text = "".join(f"{line}\n" for line, _ in kept)
+    return Rendered(text, tuple(place for _, place in kept), body)

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from pykernels.wgsl.texts import Texts
 
-__all__ = ["Entry", "difference", "pack_manifest", "pack_texts"]
+from .variants import Variant
+
+__all__ = ["Entry", "difference", "pack_debug", "pack_lines", "pack_manifest", "pack_texts"]
 
 MOST = 40  # most lines of a difference that are printed for one file
 
@@ -49,6 +51,30 @@ def pack_texts(entries: Iterable[Entry]) -> str:
     ]
     tables = {"lines": list(lines), "pieces": packed, "texts": texts}
     return json.dumps(tables, separators=(",\n", ": ")) + "\n"
+
+
+def pack_lines(variants: Iterable[Variant]) -> str:
+    """The origin of each text's lines: the length of its head, then file and line of each line
+    after it. Error messages about an index use it."""
+    return json.dumps(_lines(variants), separators=(",", ":")) + "\n"
+
+
+def pack_debug(variants: Iterable[Variant]) -> str:
+    """The texts with calls of debug and the origin of their lines, in one file."""
+    known = [*variants]
+    texts = pack_texts(Entry(v.key, v.text, v.head_lines, v.features) for v in known)
+    return (
+        json.dumps({**json.loads(texts), "origin": _lines(known)}, separators=(",\n", ": ")) + "\n"
+    )
+
+
+def _lines(variants: Iterable[Variant]) -> dict[str, Any]:
+    bodies: dict[str, int] = {}
+    texts = {}
+    for v in variants:
+        lines = json.dumps([list(place) for place in v.origin])
+        texts[v.key] = [v.head_lines, bodies.setdefault(lines, len(bodies))]
+    return {"bodies": [json.loads(lines) for lines in bodies], "texts": texts}
 
 
 def _spans(numbers: list[int]) -> Iterator[str]:

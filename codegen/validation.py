@@ -24,7 +24,7 @@ from pykernels.validate._cache import Cache
 
 from .errors import BuildError
 from .progress import Part, told
-from .variants import Variant
+from .variants import Variant, instrumented
 
 __all__ = ["validated", "versions_here"]
 
@@ -41,6 +41,7 @@ def validated(
 
     `memory` is a folder of verdicts: a text with a verdict there is not validated again.
     """
+    variants = [*variants, *(instrumented(v.debug) for v in variants if v.debug is not None)]
     validators = _found()
     missing = sorted({"naga", "tint"} - {v.name for v in validators})
     if missing and require:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pykernels.errors import LimitError
 from pykernels.validate import Limits
+from pykernels.validate._instrument import debugging
 from pykernels.wgsl import expr
 from pykernels.wgsl.head import features, head, modes, params
 
@@ -16,7 +17,7 @@ from .errors import BuildError
 from .render import Rendered, Renderer
 from .spec import Spec
 
-__all__ = ["LIMITS", "Variant", "in_modes", "render_bodies"]
+__all__ = ["LIMITS", "Variant", "in_modes", "instrumented", "render_bodies"]
 
 _PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
 LIMITS = Limits()  # WebGPU's guaranteed limits, for variants that declare no more
@@ -33,6 +34,7 @@ class Variant:
     features: tuple[str, ...]
     head_lines: int
     origin: tuple[tuple[str, int], ...]
+    debug: Variant | None = None  # the same with its calls of debug; None if it has none
 
     @property
     def key(self) -> str:
@@ -95,7 +97,11 @@ def render_bodies(spec: Spec, renderer: Renderer) -> tuple[Spec, Bodies]:
                 f"{t.name}: no variant reads the step of any axis (p.{t.step(t.axes[0])}, ...)",
             )
         tensors.append(replace(t, steps=steps))
-    return replace(spec, tensors=tuple(tensors)), bodies
+    spec = replace(spec, tensors=tuple(tensors))
+    for axes, body in bodies:
+        if body.debug is not None:
+            _params_read(spec, axes, body.debug)  # it has the params of the text without debug
+    return spec, bodies
 
 
 def in_modes(spec: Spec, bodies: Bodies) -> Iterator[Variant]:
@@ -106,10 +112,26 @@ def in_modes(spec: Spec, bodies: Bodies) -> Iterator[Variant]:
                 top = head(spec, axes, mode)
             except LimitError as e:
                 raise BuildError(spec.file, 1, str(e)) from None
-            yield Variant(
+            plain = Variant(
                 spec, axes, mode, top + body.text, tuple(features(spec, axes)),
                 top.count("\n"), body.origin,
             )  # fmt: skip
+            if body.debug is not None:
+                debug = replace(plain, text=top + body.debug.text, origin=body.debug.origin)
+                plain = replace(plain, debug=debug)
+            yield plain
+
+
+def instrumented(v: Variant) -> Variant:
+    """The text of a variant with calls of debug, as a launch inside of `Device.debug` compiles it,
+    under a name of its own."""
+    given = [p for p in v.spec.params if not p.arg]
+    values = {name for p in given for name in p.fields}
+    names = [name for name, _ in params(v.spec, v.axes)]
+    arguments = {name for p in v.spec.params if p.arg for name in p.fields}
+    members = sum(name not in {*values, *arguments, "fault_slot"} for name in names)
+    made = debugging("debug", v.text, members)
+    return replace(v, text=made.text, mode=f"{v.mode} debug")
 
 
 def _params_read(spec: Spec, axes: dict[str, Any], body: Rendered) -> set[str]:

@@ -174,10 +174,11 @@ class Step:
     values: tuple[float, ...]  # params that the plan computes
     groups: int
     watch: Watch | None = None  # the report of faults; None if the step finds no faults
-    # workgroups along x and y; None means `groups`, folded into rows
-    grid: tuple[int, int] | None = None
+    # workgroups along x, y and z; None means `groups`, folded into rows
+    grid: tuple[int, int, int] | None = None
     # the values of the body's scalar arguments, if they differ from the call's
     scalars: tuple[float, ...] = ()
+    resources: tuple[Any, ...] = ()  # textures and samplers of the caller (runtime.resources)
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
         """The bytes of Params up to the scalar arguments; `offsets` holds each binding's first

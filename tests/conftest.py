@@ -288,9 +288,9 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
     kind = type(device._context.pipelines)
     get, use = kind.get, pytestconfig.stash[selection].use
 
-    def watched(self: Any, body: str, key: str, writable: tuple[bool, ...]) -> Any:
+    def watched(self: Any, body: str, key: str, *bindings: Any) -> Any:
         use(body, key)
-        return get(self, body, key, writable)
+        return get(self, body, key, *bindings)
 
     kind.get = watched  # type: ignore[method-assign]
     try:

@@ -109,11 +109,16 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
             if done is not _GONE:
                 return done  # type: ignore[no-any-return]
             traces[found] = _ONCE
-        elif kept is not _NEVER and not context.scopes and not context.checks_indices:
+        elif kept is not _NEVER and not context.scopes and not _looked_into(context):
             return _traced(function, args, kwargs, context, given, found)  # type: ignore[no-any-return]
         return function(*args, **kwargs)
 
     return call
+
+
+def _looked_into(context: Context) -> bool:
+    """True if launches run texts that tell what happens, which no call may keep."""
+    return context.checks_indices or context.debugging is not None
 
 
 def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:

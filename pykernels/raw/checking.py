@@ -10,28 +10,25 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pykernels.contract import PARAMS_BYTES
 from pykernels.errors import BufferStateError, IndexRangeError
 from pykernels.runtime.launch import launch
-from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step
-from pykernels.tensors.layout import View
+from pykernels.runtime.log import logger
+from pykernels.steps import Body, Kernel, Step
+from pykernels.validate._instrument import CHECK, CHECKED_WORDS, Site, bind_memory, prepare
 from pykernels.validate._rewrite import Rewriting
 from pykernels.validate._usage import Function
 from pykernels.wgsl.texts import Text, add_texts, made, of_body
 
-from .instrument import CHECK, CHECKED_WORDS, MEMORY, Site, prepare
+from .telling import NAME, telling
 
-__all__ = ["bind_memory", "checked_launch"]
+__all__ = ["checked_launch"]
 
-_NAME = MEMORY.removesuffix("_mem")
-_UNIFORM = re.compile(r"@group\(0\) @binding\((\d+)\) var<uniform> p: Params;")
-_FAULTS = re.compile(r"@group\(0\) @binding\((\d+)\) (?=var<storage, read_write> faults_mem)")
 _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
@@ -79,32 +76,20 @@ def _checked_body(body: Body, members: int) -> _Checked:
     return _Checked(body, members)
 
 
+@functools.cache
+def _tell_unchecked(body: str) -> None:
+    logger.warning("%s: its params leave no room, so its indices are not checked", body)
+
+
 @functools.lru_cache(maxsize=1024)
 def _checked_kernel(kernel: Kernel) -> Kernel:
-    """The kernel with the buffer as its first argument."""
+    def body_of(step: Step, members: int, room: bool) -> Body | None:
+        if not room:
+            _tell_unchecked(step.body.name)
+            return None
+        return _checked_body(step.body, members).body
 
-    def plan(caps: Caps, scratch: Scratch, memory: View, *rest: Any) -> list[Step]:
-        return [_step(s, memory) for s in kernel.plan(caps, scratch, *rest)]
-
-    arg = Arg(_NAME, "out", ("uint32",), in_place=True)
-    return replace(
-        kernel, args=(arg, *kernel.args), plan=plan, nbytes=_without_first(kernel.nbytes),
-        operations=_without_first(kernel.operations),
-    )  # fmt: skip
-
-
-def _without_first(count: Callable[..., int]) -> Callable[..., int]:
-    return lambda memory, *rest, **named: count(*rest, **named)
-
-
-def _step(step: Step, memory: View) -> Step:
-    members = 1 + len(step.words) + sum(1 + len(b.strides) for b in step.bound)
-    scalars = len(step.body.args) + step.body.faults
-    if 4 * (members + len(step.values) + scalars + 1) > PARAMS_BYTES:
-        return step  # there is no room for another binding
-    checked = _checked_body(step.body, members)
-    bound = (*step.bound, Bound(_NAME, "out", memory, 4, 4))
-    return replace(step, body=checked.body, bound=bound)
+    return telling(kernel, body_of)
 
 
 def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
@@ -131,25 +116,6 @@ def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ..
     return sites.text(), tuple(found)
 
 
-def bind_memory(sites: Rewriting, members: int) -> int:
-    """Make room for the buffer among the bindings of a text of the build, and for its offset as the
-    member of Params with that number. Returns the binding."""
-    uniform = _UNIFORM.search(sites.usage.code)
-    params = re.search(r"struct Params \{", sites.usage.code)
-    assert uniform is not None and params is not None
-    last = int(uniform[1])
-    faults = _FAULTS.search(sites.usage.code)
-    own = last if faults is None else int(faults[1])
-    if faults is not None:
-        sites.replace(*faults.span(), f"@group(0) @binding({own + 1}) ")
-    sites.replace(*uniform.span(), f"@group(0) @binding({last + 1}) var<uniform> p: Params;")
-    at = params.end()
-    for _ in range(members):
-        at = sites.usage.code.index(",", at) + 1
-    sites.insert(at, f" {_NAME}_off: u32,")
-    return own
-
-
 def _around(at: int, functions: Iterable[Function]) -> Function | None:
     return next((f for f in functions if f.body[0] <= at < f.body[1]), None)
 
@@ -163,7 +129,7 @@ def checked_launch(
         IndexRangeError: an index was outside of its binding.
     """
     kernel: Kernel = key[0]
-    if kernel.family == "raw" or kernel.args[0].name == _NAME:
+    if kernel.family == "raw" or kernel.args[0].name == NAME:
         return False
     try:
         context.refuse("debug", "inside a capture or a recorded pass")

@@ -5,18 +5,28 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, BufferStateError, IndexRangeError
+from pykernels.validate._instrument import (
+    CHECKED_WORDS,
+    HEADER_WORDS,
+    MEMORY,
+    MOST_VALUES,
+    Instrumented,
+    checked,
+    debugging,
+)
 
-from .instrument import CHECKED_WORDS, HEADER_WORDS, MEMORY, Instrumented, checked, debugging
-from .instrument import decoded as _decoded
+from .records import call_of
 
 if TYPE_CHECKING:
+    from pykernels.steps import Kernel
+
     from .kernel import RawKernel
 
 __all__ = ["DebugRecord", "Debugged", "debugged", "instrumented_call"]
@@ -27,18 +37,24 @@ _MOST_RECORDS = 1_000_000
 
 @dataclass(frozen=True)
 class DebugRecord:
-    """One call of debug: the kernel, the line of its text, invocation, label and numbers."""
+    """One call of debug: the kernel, the line of its text, invocation, label and numbers.
+
+    For a kernel of a folder of sources, `line` is the line of its source, and `file` is the source.
+    """
 
     kernel: str
     line: int
     invocation: tuple[int, int, int]
     label: str
     values: tuple[int | float, ...]
+    file: str = ""
 
     def __str__(self) -> str:
         values = ", ".join(f"{v:.8g}" if isinstance(v, float) else str(v) for v in self.values)
         where = ", ".join(map(str, self.invocation))
-        return f"{self.kernel}:{self.line} ({where}) {self.label}" + (values and f": {values}")
+        return f"{self.file or self.kernel}:{self.line} ({where}) {self.label}" + (
+            values and f": {values}"
+        )
 
 
 class Debugged:
@@ -55,43 +71,66 @@ class Debugged:
         self.lost = False
         self._device, self._limit = device, limit
         self._filter = [*first, *last]
-        self._memory: dict[str, tuple[RawKernel, Instrumented, Tensor]] = {}
+        self._memory: dict[Any, tuple[str, Instrumented | None, Tensor]] = {}
 
     def memory_of(self, kernel: RawKernel, made: Instrumented) -> Tensor:
-        """The buffer for the records of a kernel."""
-        found = self._memory.get(kernel._body.name)
+        """The buffer for the records of a raw kernel."""
+        most = max(site.values for site in made.sites)
+        return self._buffer(kernel._body.name, kernel.name, made, most)
+
+    def memory_of_kernel(self, kernel: Kernel) -> Tensor:
+        """The buffer for the records of a kernel of the build or of a package."""
+        return self._buffer(kernel, kernel.name, None, MOST_VALUES)
+
+    def _buffer(self, key: Any, name: str, made: Instrumented | None, values: int) -> Tensor:
+        found = self._memory.get(key)
         if found is None:
-            words = self._limit * (4 + 3 * max(site.values for site in made.sites))
-            header = [0, words, *self._filter]
-            memory = self._device.zeros(HEADER_WORDS + words, "uint32")
-            memory[:HEADER_WORDS] = np.array(header, np.uint32)
-            found = self._memory.setdefault(kernel._body.name, (kernel, made, memory))
+            words = np.zeros(HEADER_WORDS + self._limit * (4 + 3 * values), np.uint32)
+            words[:HEADER_WORDS] = [0, words.size - HEADER_WORDS, *self._filter]
+            # An upload: a launch would ask for its own buffer.
+            found = self._memory.setdefault(key, (name, made, self._device.tensor(words)))
         return found[2]
 
     def collect(self) -> None:
         """Read all buffers."""
         records: list[DebugRecord] = []
-        for kernel, made, memory in self._memory.values():
+        for name, made, memory in self._memory.values():
             words = memory.numpy()
             capacity = int(words[1])
             self.lost |= int(words[0]) > capacity
-            records += self._of(kernel.name, made, words[HEADER_WORDS:])
+            records += self._of(name, made, words[HEADER_WORDS:])
         self._memory.clear()
         self.records = tuple(records)
 
-    def _of(self, name: str, made: Instrumented, words: Any) -> Iterator[DebugRecord]:
+    def _of(self, name: str, made: Instrumented | None, words: Any) -> Iterator[DebugRecord]:
         at = 0
         while at < words.size and words[at]:
-            site = made.sites[int(words[at]) - 1]
+            number, file = int(words[at]) - 1, ""
+            if made is None:
+                site, place = call_of(number)
+                file, _, line = place.rpartition(":")
+                site = replace(site, line=int(line) if file else site.line)
+            else:
+                site = made.sites[number]
             end = at + 4 + 3 * site.values
             x, y, z = words[at + 1 : at + 4].tolist()
             values = tuple(_decoded(words[at + 4 : end]))
-            yield DebugRecord(name, site.line, (x, y, z), site.label, values)
+            yield DebugRecord(name, site.line, (x, y, z), site.label, values, file)
             at = end
 
     def __str__(self) -> str:
         more = ["... and more, for which there was no room"] if self.lost else []
         return "\n".join([*map(str, self.records), *more])
+
+
+def _decoded(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Iterator[int | float]:
+    """The numbers of a record."""
+    for f, i, u in zip(
+        words[0::3].view(np.float32).tolist(), words[1::3].view(np.int32).tolist(),
+        words[2::3].tolist(), strict=True,
+    ):  # fmt: skip
+        whole = u if f >= 0 else i
+        yield whole if np.float32(whole) == np.float32(f) else f
 
 
 @contextmanager
@@ -105,11 +144,12 @@ def debugged(device: Any, invocation: Any, limit: Any) -> Iterator[Debugged]:
     context = device._context
     context.refuse("debug", "inside a capture or a recorded pass")
     found = Debugged(device, limit, first, last)
-    outer, context.debugging = context.debugging, found
+    outer = context.debugging
+    context.debug_into(found)
     try:
         yield found
     finally:
-        context.debugging = outer
+        context.debug_into(outer)
     found.collect()
 
 
@@ -146,10 +186,9 @@ def _variant(kernel: RawKernel, how: str) -> tuple[RawKernel, Instrumented] | No
     return other, made
 
 
-def instrumented_call(kernel: RawKernel, given: dict[str, Any], grid: Any) -> bool:
+def instrumented_call(kernel: RawKernel, device: Any, given: dict[str, Any], grid: Any) -> bool:
     """Run a call with records or checks, if the device asks for them. Returns False if the plain
     text must run."""
-    device = next(v for v in given.values() if isinstance(v, Tensor)).device
     context = device._context
     found = context.debugging and _variant(kernel, "debug")
     if found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import operator
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,17 +14,21 @@ from typing import Any
 import numpy as np
 
 from pykernels.call.scalars import integer, real
-from pykernels.contract import GRID_MAX
-from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, DTypeError, FeatureError, LimitError, ShapeError
+from pykernels.device import Device, Tensor
+from pykernels.dtypes import DTYPES
+from pykernels.errors import ArgumentError, DTypeError, FeatureError, ShapeError
 from pykernels.lazy import load
+from pykernels.runtime.blocks import storage_of
+from pykernels.runtime.handle import Handle
 from pykernels.runtime.launch import run
-from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
 from pykernels.tensors.host import type_name
-from pykernels.tensors.layout import View
+from pykernels.tensors.layout import View, contiguous_layout
+from pykernels.validate._instrument import without_debug
 from pykernels.wgsl.texts import Text, add_texts
 
-from .instrument import without_debug
+from . import grids, textures
+from .grids import Groups
 from .reflect import OFFSET, Interface, Member, reflect
 
 __all__ = ["RawKernel", "raw_kernel"]
@@ -60,8 +63,10 @@ class RawKernel:
         name: The name in errors, profiles and captures.
         wgsl: The text.
         workgroup: The workgroup size along x, y and z; 0 if the text does not show it.
-        inputs: Names of the read-only bindings, in the order of their numbers.
-        outputs: Names of the bindings that it may write.
+        inputs: Names of the read-only bindings and the sampled textures, in the order of their
+            numbers.
+        outputs: Names of the bindings and the storage textures that it may write.
+        samplers: Names of the samplers.
         numbers: Names of the members of its uniform struct, without those that hold offsets.
     """
 
@@ -72,8 +77,9 @@ class RawKernel:
         self._instrumented = False  # True for the text that debugging.py makes from another text
         self._interface = found = reflect(name, self._text, entry, constants)
         self.workgroup = found.workgroup
-        self.inputs = tuple(b.name for b in found.bindings if not b.written)
-        self.outputs = tuple(b.name for b in found.bindings if b.written)
+        self.outputs = found.written
+        self.samplers = tuple(s.name for s in found.shown if not s.dimension)
+        self.inputs = tuple(n for n in found.names if n not in {*self.outputs, *self.samplers})
         self._members = found.members[len(found.offsets) :]
         self.numbers = tuple(m.name for m in self._members)
         self._packed = tuple(_packed(found))
@@ -86,10 +92,11 @@ class RawKernel:
         args = [
             Arg(b.name, "out" if b.written else "in", b.dtypes, in_place=b.written)
             for b in found.bindings
-        ]
+        ] or [Arg("device", "in", ("uint32",))]  # tells the device; nothing binds it
+        options = ("grid", "textures") if found.shown else ("grid",)
         self._kernel = Kernel(
             name=name, family="raw", args=tuple(args), scalars=self._body.args, plan=self._plan,
-            nbytes=touched, operations=_uncounted, options=("grid",), source=self,
+            nbytes=touched, operations=_uncounted, options=options, source=self,
         )  # fmt: skip
         self._texts = add_texts(self._body.name, self)
 
@@ -99,7 +106,8 @@ class RawKernel:
         return Text(text, self._interface.features, self.entry)
 
     def __repr__(self) -> str:
-        parts = [f"{b.name}: {b.type}" for b in self._interface.bindings]
+        found = self._interface.declared
+        parts = [f"{n}: {found[n].type}" for n in self._interface.names]
         parts += [f"{m.name}: {m.type}" for m in self._members]
         return f"<pykernels.raw.RawKernel {self.name}({', '.join(parts)})>"
 
@@ -107,41 +115,87 @@ class RawKernel:
         """Run the text once.
 
         Args:
-            tensors: The bindings that `values` does not name, in the order of their numbers.
-            grid: The number of workgroups, or the numbers along x and y; or a function that
-                computes them from the tensors and numbers by name. None runs one invocation along x
-                for each element of the first output.
+            tensors: The bindings that `values` does not name, in the order of their numbers:
+                tensors, and for textures and samplers the objects of wgpu.
+            grid: The number of workgroups, or the numbers along x and y, or x, y and z; or a
+                function that computes them from the tensors and numbers by name. None runs one
+                invocation for each element of the first output: a workgroup along x alone counts
+                all its elements, a workgroup with more axes needs an output with as many, the last
+                one along x.
+                A texture gives an invocation for each texel of its first level.
             values: Bindings and members of the uniform struct by name; vectors as sequences.
-                Inputs may be numpy arrays.
+                Inputs may be numpy arrays. A texture is a GPUTexture or a GPUTextureView, and must
+                have the usage TEXTURE_BINDING, or STORAGE_BINDING where the text writes it.
 
         Returns:
             The output, or a tuple of the outputs.
 
         Raises:
-            ArgumentError: a name that is missing or unknown, or a grid that does not work.
-            DTypeError, ShapeError: a tensor does not fit its binding.
+            ArgumentError: a name that is missing or unknown, a grid that does not work, or a
+                texture or sampler of another kind, such as one with several samples.
+            DTypeError, ShapeError: a tensor does not fit its binding; the format of a texture does
+                not fit.
+            AliasError: an output shares elements or texels with another one, or texels with an
+                input.
+            BufferStateError: a texture of another device, destroyed, or without the usage flag.
             ShaderError: the device's compiler refuses the text.
             The errors of `pykernels.kernels`.
         """
         given = self._named(tensors, values)
-        operands = self._tensors(given)
+        device = self._device(given)
+        operands = self._tensors(given, device)
         scalars = self._scalars(given)
         if callable(grid):
             grid = grid(**given)
-        context = operands[-1]._context
+        context = device._context
+        given |= dict(zip(self._tensor_names, operands, strict=True))
         if (context.debugging or context.checks_indices) and not self._instrumented:
-            named = given | dict(zip(self._interface.names, operands, strict=True))
-            if load("pykernels.raw.debugging").instrumented_call(self, named, grid):
-                return self._results(operands)
-        missing = set(self._interface.features) - operands[-1].device.features
+            if load("pykernels.raw.debugging").instrumented_call(self, device, given, grid):
+                return self._results(given)
+        missing = set(self._interface.features) - device.features
         if missing:
             raise FeatureError(f"[{self.name}] the device lacks {', '.join(sorted(missing))}")
-        run(self._kernel, operands, scalars, (self._grid(grid),))
-        return self._results(operands)
+        groups = None if grid is None else grids.given(self.name, grid)
+        found = self._interface
+        if not found.shown:
+            run(self._kernel, operands, scalars, (groups,))
+            return self._results(given)
+        context.check()
+        with context.lock:
+            shown = textures.resources_of(self.name, context, found.shown, found.pairs, given)
+        first = next((s for s in found.shown if s.name == self.outputs[0]), None)
+        if groups is None and first is not None:
+            size = textures.extents(self.name, first.name, given[first.name])
+            groups = grids.covering(self.name, self.workgroup, first.name, size)
+        run(self._kernel, operands or (_nothing(context),), scalars, (groups, shown))
+        return self._results(given)
 
-    def _results(self, operands: tuple[Tensor, ...]) -> Any:
-        found = [t for t, b in zip(operands, self._interface.bindings, strict=True) if b.written]
+    def _results(self, given: dict[str, Any]) -> Any:
+        found = [given[name] for name in self.outputs]
         return found[0] if len(found) == 1 else tuple(found)
+
+    @property
+    def _tensor_names(self) -> tuple[str, ...]:
+        return tuple(b.name for b in self._interface.bindings)
+
+    def _device(self, given: dict[str, Any]) -> Device:
+        """The device of the tensors; without tensors, that of the textures."""
+        tensors = (given[name] for name in self._tensor_names)
+        first = next((t for t in tensors if isinstance(t, Tensor)), None)
+        if first is not None:
+            return first.device
+        for s in self._interface.shown:
+            owner = getattr(given[s.name], "_device", None)
+            if owner is None:
+                kind = "GPUTexture" if s.dimension else "GPUSampler"
+                raise DTypeError(
+                    f"[{self.name}] {s.name} must be a {kind} but is {type_name(given[s.name])}"
+                )
+            return Device.from_wgpu(owner)
+        b = self._interface.bindings[0]
+        raise DTypeError(
+            f"[{self.name}] {b.name} must be a pykernels.Tensor but is {type_name(given[b.name])}"
+        )
 
     def _named(self, tensors: tuple[Any, ...], values: dict[str, Any]) -> dict[str, Any]:
         names = self._interface.names
@@ -163,14 +217,12 @@ class RawKernel:
                 raise ArgumentError(f"[{self.name}] {name} is missing")
         return given
 
-    def _tensors(self, given: dict[str, Any]) -> tuple[Tensor, ...]:
-        """The tensors in order. Arrays for read-only bindings are copied to the device of the other
-        tensors."""
-        device = next((v.device for v in given.values() if isinstance(v, Tensor)), None)
+    def _tensors(self, given: dict[str, Any], device: Device) -> tuple[Tensor, ...]:
+        """The tensors in order. Arrays for read-only bindings are copied to the device."""
         found = []
         for b in self._interface.bindings:
             value = given[b.name]
-            if isinstance(value, np.ndarray) and not b.written and device is not None:
+            if isinstance(value, np.ndarray) and not b.written:
                 value = device.tensor(value)
             if not isinstance(value, Tensor):
                 raise DTypeError(
@@ -206,29 +258,12 @@ class RawKernel:
                 numbers[part] = (real if m.letter in "fe" else integer)(self.name, part, one)
         return tuple(numbers.get(name, 0) for name, _ in self._packed)
 
-    def _grid(self, grid: Any) -> tuple[int, int] | None:
-        if grid is None:
-            return None
-        try:
-            given = [grid] if not isinstance(grid, Sequence) else list(grid)
-            x, y, z = [*map(operator.index, given), 1, 1][: max(len(given), 3)]
-        except (TypeError, ValueError):
-            raise ArgumentError(
-                f"[{self.name}] grid must be workgroups along x, or along x and y, but is "
-                f"{grid!r:.60}"
-            ) from None
-        if z != 1:
-            raise ArgumentError(f"[{self.name}] grid must have two axes but is {grid!r:.60}")
-        if not (0 <= x <= GRID_MAX and 0 <= y <= GRID_MAX):
-            raise LimitError(
-                f"[{self.name}] a grid has 0 to {GRID_MAX} workgroups an axis, not {grid!r}"
-            )
-        return x, y
-
     def _plan(self, caps: Caps, scratch: Scratch, *args: Any) -> list[Step]:
-        *views, grid = args
+        bindings = self._interface.bindings
+        count = max(len(bindings), 1)
+        views, grid, resources = args[: len(bindings)], args[count], args[count + 1 :]
         bound = []
-        for b, view in zip(self._interface.bindings, views, strict=True):
+        for b, view in zip(bindings, views, strict=True):
             if view.offset % caps.alignment % b.stride:
                 raise ShapeError(
                     f"[{self.name}] {b.name} begins within an element of {b.stride} bytes: pass a "
@@ -240,29 +275,18 @@ class RawKernel:
         return [
             _Launch(
                 self._body, (), tuple(bound), (), (), math.prod(grid), grid=grid, op=self.name,
-                asked=self._interface.offsets,
+                asked=self._interface.offsets, resources=resources[0] if resources else (),
             )
         ]  # fmt: skip
 
-    def _derived(self, views: Sequence[View]) -> tuple[int, int]:
-        """The number of workgroups that gives one invocation along x for each element of the first
+    def _derived(self, views: Sequence[View]) -> Groups:
+        """The number of workgroups that gives one invocation for each element of the first
         output."""
-        x, y, z = self.workgroup
-        if not x or y * z != 1:
-            raise ArgumentError(
-                f"[{self.name}] grid must be given: the workgroup is not a row of invocations"
-            )
-        n, stride = next(
-            (v.nbytes, b.stride)
-            for v, b in zip(views, self._interface.bindings, strict=True) if b.written
-        )  # fmt: skip
-        groups = cdiv(n // stride, x)
-        if groups > GRID_MAX:
-            raise LimitError(
-                f"[{self.name}] {n // stride} elements take {groups} workgroups of {x}, more than "
-                f"the {GRID_MAX} of an axis: give a grid of two axes"
-            )
-        return groups, 1
+        view, b = next(
+            (v, b) for v, b in zip(views, self._interface.bindings, strict=True) if b.written
+        )
+        extents = grids.elements(self.name, self.workgroup, b.name, view, b.stride)
+        return grids.covering(self.name, self.workgroup, b.name, extents)
 
 
 def raw_kernel(
@@ -287,6 +311,12 @@ def raw_kernel(
     output, and the device checks indices into storage. Gradients do not go through it;
     `custom_gradient` adds a rule.
 
+    Textures are `texture_2d` and `texture_3d` of f32, i32 or u32, and `texture_storage_2d` and
+    `texture_storage_3d` with `write`. Calls give them, and each `sampler`, as objects of wgpu or
+    wgpudawn of the GPUDevice of the tensors. Without tensors, the device is that of the textures. A
+    captured program keeps its textures. A launch on a texture is submitted at once, except in a
+    `batch` of the device.
+
     A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
     begins between two multiples is bound from the lower one, so the index of its first element is
     not 0. A text supports such views if the first members of its struct take that index: `x_offset:
@@ -305,7 +335,7 @@ def raw_kernel(
     Raises:
         OSError, UnicodeDecodeError: the file cannot be read as text.
         ArgumentError: the text cannot be launched: no such entry point, an override without a
-            value, textures, two uniforms, no output, a member that is no number.
+            value, a texture of another type, two uniforms, no output, a member that is no number.
         LimitError: a uniform struct above 256 bytes.
     """
     if isinstance(wgsl, os.PathLike):
@@ -331,6 +361,11 @@ def _literal(name: str, value: object) -> str:
     if isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value):
         return repr(value.item() if isinstance(value, np.generic) else value)
     raise ArgumentError(f"[raw_kernel] constants: {name} must be a number but is {value!r:.40}")
+
+
+def _nothing(context: Any) -> Handle:
+    """A tensor that tells the device of a launch without tensors."""
+    return Handle(context, storage_of(context.null), 0, contiguous_layout((1,), DTYPES["uint32"]))
 
 
 def _parts(m: Member) -> list[str]:

@@ -1,9 +1,9 @@
-"""Reads the declarations of a text, without a compiler: storage bindings, members of the uniform
-struct, workgroup sizes. Also writes the text with the bindings of the runtime."""
+"""Reads the declarations of a text, without a compiler: storage bindings, textures, samplers,
+members of the uniform struct, workgroup sizes. Also writes the text with the bindings of the
+runtime."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,24 @@ from pykernels.errors import ArgumentError, LimitError
 from pykernels.validate._sizes import Sizes, known
 from pykernels.validate._usage import Resource, Usage, measure
 
-__all__ = ["Binding", "Interface", "Member", "reflect"]
+__all__ = ["Binding", "Interface", "Member", "Shown", "reflect"]
 
 _ARRAY = re.compile(r"array<(.+?)(?:,([^,<>]+))?,?>")
 _ATOMIC = re.compile(r"atomic<(.+)>")
 _VECTOR = re.compile(r"vec([234])(?:<(\w+)>|([fiuh]))")
 _MEMBER = re.compile(r"(\w+):(.+)")
+_SAMPLED = re.compile(r"texture_([23]d)<(f32|i32|u32),?>")
+_STORED = re.compile(r"texture_storage_([23]d)<(\w+),write,?>")
+# The formats that WGSL has for storage textures.
+_FORMATS = frozenset(
+    "rgba8unorm rgba8snorm rgba8uint rgba8sint rgba16uint rgba16sint rgba16float r32uint r32sint "
+    "r32float rg32uint rg32sint rg32float rgba32uint rgba32sint rgba32float bgra8unorm".split()
+)
+# A built-in function that takes a texture and a sampler, after the component of a gather.
+_SAMPLING = re.compile(
+    r"\btexture(?:Sample|Gather)\w*\s*\(\s*(?:\d+[iu]?\s*,\s*)?([^,()]*),([^,()]*)"
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _ENABLE = re.compile(r"\benable\s+([^;]+);")
 _SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
 # for each WGSL type: dtype, format letter of struct, bytes
@@ -45,6 +57,18 @@ class Binding:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A texture or a sampler. `dimension` and `of` are "" for a sampler; `of` is the type of the
+    components of a sampled texture, or the format of a storage texture, which is `written`."""
+
+    name: str
+    type: str
+    dimension: str = ""
+    of: str = ""
+    written: bool = False
+
+
+@dataclass(frozen=True)
 class Member:
     """A member of the uniform struct, or the uniform itself: `count` numbers of one kind."""
 
@@ -61,6 +85,9 @@ class Interface:
     """A text's interface, and the text with the numbers that the runtime gives its bindings."""
 
     bindings: tuple[Binding, ...]
+    shown: tuple[Shown, ...]  # textures and samplers
+    pairs: frozenset[tuple[str, str]] | None  # textures with their samplers; None: any of them
+    names: tuple[str, ...]  # of bindings, textures and samplers, in the order of their numbers
     members: tuple[Member, ...]
     # the bindings (also unused ones) that have an offset in the struct, in order
     offsets: tuple[str, ...]
@@ -69,10 +96,17 @@ class Interface:
     # the text with inputs bound read-only, and the text with inputs bound read_write
     text: tuple[str, str]
 
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of the bindings, in the order of the text's numbers."""
-        return tuple(b.name for b in self.bindings)
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The names of the bindings and textures that it may write, in order."""
+        found = self.declared
+        return tuple(n for n in self.names if found[n].written)
+
+    @property
+    def declared(self) -> dict[str, Binding | Shown]:
+        """Bindings, textures and samplers by name."""
+        both: tuple[Binding | Shown, ...] = (*self.bindings, *self.shown)
+        return {b.name: b for b in both}
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
@@ -82,9 +116,9 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
     if found is None or not found.compute:
         known_ = ", ".join(f.name for f in usage.functions.values() if f.compute) or "none"
         raise ArgumentError(f"[{name}] there is no @compute function {entry!r}; there are {known_}")
-    for given in constants:
-        if given not in {o.name for o in usage.overrides}:
-            raise ArgumentError(f"[{name}] constants: the text has no override {given!r}")
+    for told in constants:
+        if told not in {o.name for o in usage.overrides}:
+            raise ArgumentError(f"[{name}] constants: the text has no override {told!r}")
     for override in usage.unset(constants.items()):
         raise ArgumentError(
             f"[{name}] override {override.name} has no value: give constants={{{override.name!r}: "
@@ -92,8 +126,6 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
         )
     used = sorted(usage.used(entry), key=lambda r: (r.group, r.binding))
     for r in used:
-        if r.kind not in ("storage", "uniform"):
-            raise ArgumentError(f"[{name}] {r.name} is a {r.kind}, which raw kernels do not bind")
         if r.group < 0 or r.binding < 0:
             raise ArgumentError(f"[{name}] {r.name} needs @group and @binding")
     storage = [r for r in used if r.kind == "storage"]
@@ -102,19 +134,27 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
         names = " and ".join(r.name for r in uniforms)
         raise ArgumentError(f"[{name}] a launch has one uniform struct, but the text has {names}")
     bindings = tuple(_binding(name, usage, r) for r in storage)
-    if not any(b.written for b in bindings):
-        raise ArgumentError(f"[{name}] no binding of {entry} is var<storage, read_write>")
+    resources = [r for r in used if r.kind not in ("storage", "uniform")]
+    shown = tuple(_shown(name, usage, r) for r in resources)
+    if not any(b.written for b in bindings) and not any(s.written for s in shown):
+        raise ArgumentError(
+            f"[{name}] no binding of {entry} is var<storage, read_write> or a storage texture"
+        )
     members = _members(name, usage.sizes, uniforms[0]) if uniforms else ()
-    taken = {b.name for b in bindings} | {"grid"}
+    given = tuple(r.name for r in used if r.kind != "uniform")
+    taken = {*given, "grid"}
     for told in [m.name for m in members if m.name in taken]:
         what = "an argument of every call" if told == "grid" else "a binding"
         raise ArgumentError(f"[{name}] {told} is a member and {what}: give the member another name")
     others = [r for r in usage.resources if r not in used and r.group >= 0 and r.binding >= 0]
-    bound = [*storage, *uniforms, *others]
+    # A launch has a uniform buffer behind its storage, even if the text has none.
+    uniform: list[Resource | None] = [*uniforms] or [None]
+    bound = [*storage, *uniform, *resources, *others]
     texts = tuple(_bound(wgsl, usage, bound, used, constants, rw) for rw in (False, True))
     words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
     return Interface(
-        bindings, members, _offsets(name, usage.resources, members),
+        bindings, shown, _pairs(usage, entry, shown), given, members,
+        _offsets(name, usage.resources, members),
         tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),
         (texts[0], texts[1]),
@@ -157,6 +197,39 @@ def _binding(op: str, usage: Usage, r: Resource) -> Binding:
         kind = vector[2] or _SUFFIXES[vector[3]]
     dtypes = (_SCALARS[kind][0],) if kind in _SCALARS else _WORDS
     return Binding(r.name, r.type, _written(usage, r), dtypes, stride, count)
+
+
+def _shown(op: str, usage: Usage, r: Resource) -> Shown:
+    wgsl = _plain(usage.names, r.type)
+    if wgsl == "sampler":
+        return Shown(r.name, r.type)
+    if m := _SAMPLED.fullmatch(wgsl):
+        return Shown(r.name, r.type, m[1], m[2])
+    if (m := _STORED.fullmatch(wgsl)) and m[2] in _FORMATS:
+        return Shown(r.name, r.type, m[1], m[2], True)
+    raise ArgumentError(
+        f"[{op}] {r.name} is a {r.type}: raw kernels bind texture_2d and texture_3d of f32, i32 or "
+        "u32, texture_storage_2d and texture_storage_3d of a format of WGSL with write, and sampler"
+    )
+
+
+def _pairs(usage: Usage, entry: str, shown: Sequence[Shown]) -> frozenset[tuple[str, str]] | None:
+    """Each texture that an entry point samples, with its sampler; None if it passes them to
+    functions."""
+    if all(s.dimension for s in shown):
+        return frozenset()
+    reached, waiting = {entry}, [entry]
+    while waiting:
+        body = usage.code[slice(*usage.functions[waiting.pop()].body)]
+        new = ({*_WORD.findall(body)} & usage.functions.keys()) - reached
+        reached |= new
+        waiting += new
+    bodies = [usage.functions[name].body for name in reached]
+    found = frozenset(
+        (m[1].strip(), m[2].strip()) for b in bodies for m in _SAMPLING.finditer(usage.code, *b)
+    )
+    names = {s.name for s in shown}
+    return found if all({t, s} <= names for t, s in found) else None
 
 
 def _plain(names: Mapping[str, str], wgsl: str) -> str:
@@ -219,7 +292,7 @@ def _offsets(
 
 
 def _bound(
-    wgsl: str, usage: Usage, bound: list[Resource], used: list[Resource],
+    wgsl: str, usage: Usage, bound: Sequence[Resource | None], used: list[Resource],
     constants: Mapping[str, str], all_writable: bool,
 ) -> str:  # fmt: skip
     """The text with the runtime's group 0 and binding numbers, and with values in place of
@@ -227,6 +300,8 @@ def _bound(
     check all entry points."""
     edits: list[tuple[int, int, str]] = []
     for number, r in enumerate(bound):
+        if r is None:
+            continue
         found = re.search(_declared(r.name), usage.code)
         assert found is not None
         space = f"<{found['space']}>" if found["space"] else ""

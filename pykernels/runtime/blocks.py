@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["Arena", "Block", "Lease", "Pending", "PromisedBlock", "Storage", "storage_of"]
 
 
+STORAGE = 0x80  # the usage flag of WebGPU
 _next_number = itertools.count().__next__
 
 
@@ -82,6 +83,10 @@ class Block:
         self.number = _next_number()
         self.arena: Arena | None = None
         self.pending: Pending | None = None
+
+    def inspect(self, buffers: Any, what: str) -> None:
+        """Raise if the caller's buffer cannot be used. `buffers` are those of the device."""
+        buffers.inspect(self.buffer, STORAGE, what)
 
     def expose(self) -> None:
         """Note that the caller receives the buffer."""

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from pykernels.contract import PARAMS_BYTES
 
 from .blocks import Block
-from .buffers import STORAGE
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Page
@@ -24,7 +23,7 @@ UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
 # One dispatch for an encoder: pipeline (compiled before the encoder reads it), bind group, offset
 # of the params, grid.
-Command: TypeAlias = tuple[Any, Any, Any, int, int]
+Command: TypeAlias = tuple[Any, Any, Any, int, int, int]
 
 
 class Call:
@@ -78,7 +77,7 @@ class Call:
         self.steps = tuple(
             (
                 d.prefix, len(d.prefix), d.pack_into, d.pick, d.watch is not None, d.pipeline,
-                group, d.grid_x, d.grid_y,
+                group, *d.grid,
             )
             for d, group in zip(prepared.dispatches, groups, strict=True)
         )  # fmt: skip
@@ -162,7 +161,7 @@ class Params:
             slot = self.used
         commands: list[Command] = []
         at = slot * PARAMS_BYTES
-        for prefix, size, pack_into, pick, watched, pipeline, group, x, y in call.steps:
+        for prefix, size, pack_into, pick, watched, pipeline, group, x, y, z in call.steps:
             if prefixes[slot] is not prefix:
                 data[at : at + size] = prefix
                 prefixes[slot] = prefix
@@ -172,7 +171,7 @@ class Params:
                 number += Page.STEP
             else:
                 pack_into(data, at + size, *given)
-            commands += ((pipeline, group, offsets[slot], x, y),)
+            commands += ((pipeline, group, offsets[slot], x, y, z),)
             slot += 1
             at += PARAMS_BYTES
         return commands
@@ -284,8 +283,9 @@ def bind(
                 entry.offset = delta if starts is None else starts[~slot] + delta
             entry.buffer = block.handle
             if block.exposed and block not in blocks:
-                context.pool.buffers.inspect(block.buffer, STORAGE, d.label)
+                block.inspect(context.pool.buffers, d.label)
             blocks[block] = None
+        blocks |= dict.fromkeys(d.textures)  # inspected by the caller of the launch
         d.uniform_entry.buffer = params.buffer._internal
         if d.page_entry is not None:
             assert page is not None
@@ -304,6 +304,7 @@ def unbound(
         for _, slot, _ in d.refs:
             block = tensors[slot]._block if slot >= 0 else scratch[~slot]
             if block.exposed and block not in blocks:
-                context.pool.buffers.inspect(block.buffer, STORAGE, d.label)
+                block.inspect(context.pool.buffers, d.label)
             blocks[block] = None
+        blocks |= dict.fromkeys(d.textures)
     return Call(prepared, [None] * len(prepared.dispatches), tuple(blocks), tensors, page)

@@ -9,13 +9,14 @@ from typing import Any
 
 from pykernels.errors import BufferStateError, OutOfMemoryError
 
-from .blocks import Block, Storage, storage_of
+from .blocks import STORAGE, Block, Storage, storage_of
 from .engine import Engine
+from .resources import Kind, TextureBlock, entry_of
 
 __all__ = ["COPY_DST", "COPY_SRC", "STORAGE", "USAGE", "Buffers"]
 
 # The usage flags of WebGPU, the same numbers in both engines.
-COPY_SRC, COPY_DST, STORAGE = 0x04, 0x08, 0x80
+COPY_SRC, COPY_DST = 0x04, 0x08
 _NAMES = {COPY_SRC: "COPY_SRC", COPY_DST: "COPY_DST", STORAGE: "STORAGE"}
 USAGE = STORAGE | COPY_SRC | COPY_DST
 
@@ -34,6 +35,7 @@ class Buffers:
         self._engine = engine
         self._device = device
         self._layout: Any = None
+        self._texture_layouts: dict[Kind, Any] = {}
         self._internal: list[weakref.ref[Any]] = []
         self.largest = max_size // 16 * 16
         self.lock = lock
@@ -96,16 +98,25 @@ class Buffers:
             )
         with self.lock:
             if self._layout is None:
-                self._layout = _storage_layout(self._engine, self._device)
+                entry = {"binding": 0, "visibility": 4, "buffer": {"type": "storage"}}
+                self._layout = _layout(self._engine, self._device, entry, "buffer")
             self._engine.probe(self._device, self._layout, buffer)
 
+    def inspect_texture(self, block: TextureBlock, what: str) -> None:
+        """Raise if a caller's texture cannot be used, or its view is not of the kind."""
+        if block.buffer._internal is None or block.view._internal is None:
+            raise BufferStateError(f"[{what}] the texture has been released")
+        with self.lock:
+            layout = self._texture_layouts.get(block.kind)
+            if layout is None:
+                layout = _layout(self._engine, self._device, entry_of(0, block.kind), "texture")
+                self._texture_layouts[block.kind] = layout
+            self._engine.probe_texture(self._device, layout, block.view, what)
 
-def _storage_layout(engine: Engine, device: Any) -> Any:
-    """The bind group layout of one storage buffer."""
-    kind = {"type": "storage"}
+
+def _layout(engine: Engine, device: Any, entry: dict[str, Any], what: str) -> Any:
+    """The bind group layout of one binding."""
     try:
-        return device.create_bind_group_layout(
-            entries=[{"binding": 0, "visibility": 4, "buffer": kind}]
-        )
+        return device.create_bind_group_layout(entries=[entry])
     except engine.error_class as e:
-        raise engine.error(e, "buffer") from None
+        raise engine.error(e, what) from None

@@ -85,6 +85,7 @@ class Context:
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
+        self.samplers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # kinds
         self.traces: dict[Any, Any] = {}  # calls of layer two that can be repeated (`call.again`)
         self.pipelines = Pipelines(engine, raw, checks)
         buffers = Buffers(engine, raw, self.limits["max-buffer-size"], self.lock)
@@ -214,6 +215,13 @@ class Context:
         """A function that returns the program of the caller's capture; None outside of captures."""
         scope = innermost("capture", "record", on=self)
         return None if scope is None or not scope.mine else scope.value.program
+
+    def debug_into(self, block: Any) -> None:
+        """Let launches write the records of their texts for a block of `Device.debug`, or for
+        none."""
+        self.debugging = block
+        bound = self.thread is not None or self.checks_indices
+        self.guarded = bound or bool(self.dead) or block is not None
 
     def kill(self, reason: str) -> None:
         """Make `check` raise from now on."""

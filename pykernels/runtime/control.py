@@ -174,11 +174,11 @@ class DeviceControl:
     def debug(
         self, *, invocation: Any = None, limit: int = 1000
     ) -> AbstractContextManager[Debugged]:
-        """Collect what `debug("label", value, ...)` writes in the texts of raw kernels.
+        """Collect what `debug("label", value, ...)` writes in the texts of kernels.
 
-        A text for `raw_kernel` may have such statements, each with a label and up to 16 numbers.
-        Launches inside the block record the values; all other launches run the text without
-        `debug`.
+        A text for `raw_kernel`, or the source of a kernel that `pykernels build` or `load_kernels`
+        builds, may have such statements, each with a label and up to 16 numbers. Launches inside
+        the block record the values; all other launches run the text without `debug`.
 
             with dev.debug(invocation=range(4)) as d:
                 kernel(x, y)

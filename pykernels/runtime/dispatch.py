@@ -11,6 +11,7 @@ from pykernels.errors import LimitError
 from pykernels.wgsl.watch import Watch
 
 from .pipelines import Pipeline
+from .resources import TextureBlock
 
 __all__ = ["Dispatch", "Prepared", "fold"]
 
@@ -26,8 +27,7 @@ class Dispatch:
     descriptor: Any  # descriptor of the bind group; each launch fills in its entries
     keep: tuple[Any, ...]
     pipeline: Pipeline
-    grid_x: int
-    grid_y: int
+    grid: tuple[int, int, int]  # workgroups along x, y and z
     prefix: bytes
     nbytes: int  # bytes that the storage bindings cover
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
@@ -37,6 +37,7 @@ class Dispatch:
     op: str = ""  # the kernel
     watch: Watch | None = None  # the launch takes a slot for indices out of range
     page_entry: Any = None
+    textures: tuple[TextureBlock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ class Prepared:
     def reports(self) -> bool:
         """True if a dispatch binds the page of faults."""
         return any(d.page_entry is not None for d in self.dispatches)
+
+    @property
+    def textures(self) -> bool:
+        """True if a dispatch binds textures of the caller, which no cache may keep."""
+        return any(d.textures for d in self.dispatches)
 
     @property
     def scalars(self) -> tuple[tuple[int, str], ...]:

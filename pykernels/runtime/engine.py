@@ -235,6 +235,21 @@ class Engine:
             self.lib.wgpuQueueWriteBuffer(device.queue._internal, buffer._internal, 0, null, 0)
             self.end("buffer")
 
+    def probe_texture(self, device: Any, layout: Any, view: Any, what: str) -> None:
+        """Raise if a texture view does not fit a layout of one binding, or its texture is
+        destroyed. Dawn reports the latter for a queue operation only, so this writes no texels."""
+        try:
+            device.create_bind_group(layout=layout, entries=[{"binding": 0, "resource": view}])
+        except self.error_class as e:
+            raise self.error(e, what) from None
+        if self.name == "dawn" and view.texture.usage & COPY_DST:
+            ffi = self.ffi
+            target = ffi.new("WGPUTexelCopyTextureInfo *", {"texture": view.texture._internal})
+            rows = ffi.new("WGPUTexelCopyBufferLayout *")
+            none = ffi.new("WGPUExtent3D *")
+            self.lib.wgpuQueueWriteTexture(device.queue._internal, target, ffi.NULL, 0, rows, none)
+            self.end(what)
+
     # -- copies to the host ------------------------------------------------------------------------
 
     def completion(self, device: Any) -> Completion:

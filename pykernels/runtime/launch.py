@@ -56,6 +56,10 @@ def launch(
     context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
         context.check()
+        if context.debugging is not None and load("pykernels.raw.records").recorded_launch(
+            context, key, tensors, scalars
+        ):
+            return
         if context.checks_indices and load("pykernels.raw.checking").checked_launch(
             context, key, tensors, scalars
         ):
@@ -207,6 +211,8 @@ def _prepared(
                 f"[{kernel.name}] the call needs {count} dispatches, {watched} of them with "
                 f"checked indices: one batch holds {MAX_LAUNCHES} and {SLOTS}"
             )
+        if prepared.textures:
+            return prepared
         if len(context.plans) >= MAX_PLANS:
             context.plans.clear()
         context.plans[plan_key] = prepared
@@ -264,7 +270,7 @@ def _wrong_scalar(
 def _submit_alone(context: Context, kernel: Kernel, call: Call) -> None:
     """PYKERNELS_DEBUG: print the launch, and submit it by itself."""
     for d in call.prepared.dispatches:
-        line = f"pykernels: {d.op}: {d.label} grid {d.grid_x}x{d.grid_y}"
+        line = f"pykernels: {d.op}: {d.label} grid {'x'.join(map(str, d.grid))}"
         print(line, file=sys.stderr)
     try:
         context.recorder.flush()

@@ -103,9 +103,11 @@ def _dispatch(
             prefix += bytes(4)
         else:
             scalars = "<I" + formats
-    pipeline, layout = context.pipelines.get(body.name, key, writable)
+    kinds = tuple(r.kind for r in step.resources)
+    pipeline, layout = context.pipelines.get(body.name, key, writable, kinds)
     ffi = context.engine.ffi
-    entries = ffi.new("WGPUBindGroupEntry[]", len(windows) + 1)
+    count = len(windows) + 1 + len(step.resources)
+    entries = ffi.new("WGPUBindGroupEntry[]", count)
     refs = []
     written = []
     for i, (slot, first, size) in enumerate(windows):
@@ -123,29 +125,36 @@ def _dispatch(
     uniform = entries + len(windows)
     uniform.binding = len(windows)
     uniform.size = PARAMS_BYTES
+    for i, resource in enumerate(step.resources, len(windows) + 1):
+        entries[i].binding = i
+        if resource.block is None:
+            entries[i].sampler = resource.thing._internal
+        else:
+            entries[i].textureView = resource.block.handle
     descriptor = ffi.new("WGPUBindGroupDescriptor *")
     descriptor.layout = layout._internal
-    descriptor.entryCount = len(windows) + 1
+    descriptor.entryCount = count
     descriptor.entries = entries
-    grid_x, grid_y = step.grid or fold(kernel.name, step.groups, context.caps.max_groups)
+    textures = tuple(r.block for r in step.resources if r.block is not None)
+    grid = step.grid or (*fold(kernel.name, step.groups, context.caps.max_groups), 1)
     return Dispatch(
         label=f"{body.name} {key}",
         refs=tuple(refs),
         written=tuple(written),
         uniform_entry=uniform,
         descriptor=descriptor,
-        keep=(layout, entries),
+        keep=(layout, entries, step.resources),
         pipeline=pipeline,
-        grid_x=grid_x,
-        grid_y=grid_y,
+        grid=grid,
         prefix=prefix,
-        nbytes=nbytes,
+        nbytes=nbytes + sum(t.size for t in textures),
         pack_into=struct.Struct(scalars).pack_into,
         pick=pick,
         formats=formats,
         op=kernel.name,
         watch=step.watch,
         page_entry=entries + (len(windows) - 1) if body.faults else None,
+        textures=textures,
     )
 
 

@@ -12,7 +12,6 @@ from pykernels.errors import BufferStateError, OutOfMemoryError
 
 from .blocks import Block, OfPass, Storage
 from .bound import Call, Command, Params
-from .buffers import STORAGE
 from .context import Context
 from .dispatch import Prepared
 from .engine import Engine
@@ -85,7 +84,7 @@ class PassRecorder:
             if block.guarded and block.pending is not self._pending:
                 refuse_unwritten(block, call.reads, call.label)
             if block.exposed:
-                self._pool.buffers.inspect(block.buffer, STORAGE, call.label)
+                block.inspect(self._pool.buffers, call.label)
         number = 0 if page is None else page.next_slot
         params = self.params
         commands = params.pack(call, scalars, number)
@@ -144,10 +143,10 @@ def recording(context: Context, compute_pass: Any) -> Iterator[None]:
 def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     """Encode all commands into a caller's pass, or none if a signal comes first."""
     calls: list[tuple[Any, ...]] = []
-    for pipeline, group, offset, x, y in commands:
+    for pipeline, group, offset, x, y, z in commands:
         calls += (
             (lib.wgpuComputePassEncoderSetPipeline, raw_pass, pipeline.raw),
             (lib.wgpuComputePassEncoderSetBindGroup, raw_pass, 0, group, 1, offset),
-            (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, 1),
+            (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, z),
         )
     _ = [*starmap(operator.call, calls)]

@@ -17,6 +17,7 @@ from pykernels.wgsl.texts import Text, made, of_body
 
 from .engine import Engine
 from .log import logger
+from .resources import Kind, entry_of
 
 __all__ = ["Compiling", "Pipeline", "Pipelines"]
 
@@ -79,17 +80,22 @@ class Pipelines:
 
     def __init__(self, engine: Engine, device: Any, checks: bool) -> None:
         self._engine, self._device, self._checks = engine, device, checks
-        self._layouts: dict[tuple[bool, ...], tuple[Any, Any]] = {}
-        self._pipelines: dict[tuple[str, str], Pipeline] = {}
-        self._made: deque[tuple[str, str]] = deque()  # variants of bodies made at run time
+        self._layouts: dict[tuple[tuple[bool, ...], tuple[Kind, ...]], tuple[Any, Any]] = {}
+        self._pipelines: dict[tuple[str, str, tuple[Kind, ...]], Pipeline] = {}
+        self._made: deque[tuple[str, str, tuple[Kind, ...]]] = (
+            deque()
+        )  # variants of bodies made at run time
 
     def __len__(self) -> int:
         return len(self._pipelines)
 
-    def get(self, body: str, key: str, writable: tuple[bool, ...]) -> tuple[Pipeline, Any]:
-        """Pipeline and bind group layout of one variant. Compile the pipeline before encoding."""
-        group_layout, pipeline_layout = self._layout(writable)
-        pipeline = self._pipelines.get((body, key))
+    def get(
+        self, body: str, key: str, writable: tuple[bool, ...], kinds: tuple[Kind, ...] = ()
+    ) -> tuple[Pipeline, Any]:
+        """Pipeline and bind group layout of one variant. Compile the pipeline before encoding.
+        `kinds` are those of its textures and samplers."""
+        group_layout, pipeline_layout = self._layout(writable, kinds)
+        pipeline = self._pipelines.get((body, key, kinds))
         if pipeline is None:
             new = made(body)
             text = (new or of_body(body)).get(key)
@@ -99,9 +105,9 @@ class Pipelines:
             pipeline = Pipeline(
                 partial(self._compile, f"{body} {key}", text, checks, pipeline_layout)
             )
-            self._pipelines[body, key] = pipeline
+            self._pipelines[body, key, kinds] = pipeline
             if new is not None:
-                self._made.append((body, key))
+                self._made.append((body, key, kinds))
                 if len(self._made) > MAX_MADE:
                     del self._pipelines[self._made.popleft()]
         return pipeline, group_layout
@@ -123,21 +129,22 @@ class Pipelines:
             logger.info("compiled %s in %.2f s", label, taken)
         return pipeline
 
-    def _layout(self, writable: tuple[bool, ...]) -> tuple[Any, Any]:
-        found = self._layouts.get(writable)
+    def _layout(self, writable: tuple[bool, ...], kinds: tuple[Kind, ...]) -> tuple[Any, Any]:
+        found = self._layouts.get((writable, kinds))
         if found is None:
-            kinds: list[dict[str, Any]] = [
+            buffers: list[dict[str, Any]] = [
                 {"type": "storage" if w else "read-only-storage"} for w in writable
             ]
-            kinds.append({"type": "uniform", "has_dynamic_offset": True})
+            buffers.append({"type": "uniform", "has_dynamic_offset": True})
             entries = [
-                {"binding": i, "visibility": 4, "buffer": kind} for i, kind in enumerate(kinds)
+                {"binding": i, "visibility": 4, "buffer": kind} for i, kind in enumerate(buffers)
             ]
+            entries += [entry_of(i, kind) for i, kind in enumerate(kinds, len(buffers))]
             device, engine = self._device, self._engine
             try:
                 group_layout = device.create_bind_group_layout(entries=entries)
                 pipeline_layout = device.create_pipeline_layout(bind_group_layouts=[group_layout])
             except engine.error_class as e:
                 raise engine.error(e, "layout") from None
-            self._layouts[writable] = found = (group_layout, pipeline_layout)
+            self._layouts[writable, kinds] = found = (group_layout, pipeline_layout)
         return found

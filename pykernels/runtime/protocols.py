@@ -55,8 +55,9 @@ class Debugged(Protocol):
 
     @property
     def records(self) -> Sequence[Any]:
-        """Each has `kernel`, `line`, `invocation`, `label` and `values`. They are sorted by kernel,
-        then by the order in which they were written. Empty before the end of the block."""
+        """Each has `kernel`, `file`, `line`, `invocation`, `label` and `values`; `file` is "" for a
+        raw kernel. They are sorted by kernel, then by the order in which they were written. Empty
+        before the end of the block."""
         ...
 
     @property

@@ -21,7 +21,6 @@ from pykernels.wgsl.watch import HEAD, SLOT, SLOTS
 
 from .blocks import Block
 from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command
-from .buffers import STORAGE
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
@@ -246,7 +245,7 @@ class Recorder:
         engine = self._engine
         for block in program.blocks:
             if block.exposed:
-                self._pool.buffers.inspect(block.buffer, STORAGE, "program")
+                block.inspect(self._pool.buffers, "program")
             block.mark = self.serial
         commands = program.encoded
         if commands is None:
@@ -274,10 +273,10 @@ class Recorder:
         its first dispatch. Its bind group may bind `blocks`."""
         for block in blocks:
             if block.exposed:
-                self._pool.buffers.inspect(block.buffer, STORAGE, "warmup")
+                block.inspect(self._pool.buffers, "warmup")
         engine = self._engine
-        pipeline, group, offset, _, _ = command
-        commands = self._encode([(pipeline, group, offset, 0, 1)], None)
+        pipeline, group, offset, *_ = command
+        commands = self._encode([(pipeline, group, offset, 0, 1, 1)], None)
         engine.begin()
         try:
             engine.lib.wgpuQueueSubmit(
@@ -291,7 +290,7 @@ class Recorder:
         """Raise for a caller's buffer that became unusable. A batch calls this once for each
         buffer, and again at its end."""
         if block not in self._exposed:
-            self._pool.buffers.inspect(block.buffer, STORAGE, what)
+            block.inspect(self._pool.buffers, what)
             self._exposed[block] = None
 
     # -- submitting -----------------------------------------------------------------------------
@@ -312,7 +311,7 @@ class Recorder:
         try:
             for block in self._exposed:
                 if block.mark >= self.serial:
-                    self._pool.buffers.inspect(block.buffer, STORAGE, "submit")
+                    block.inspect(self._pool.buffers, "submit")
             commands = self._encode(queue, batch)
             self.params.write()
             idle = self._completion.idle()
@@ -394,11 +393,11 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     run = lib.wgpuComputePassEncoderDispatchWorkgroups
     bound = last = None
     for command in commands:
-        pipeline, group, offset, x, y = command
+        pipeline, group, offset, x, y, z = command
         if command is not last:  # else the pass is set up already
             if pipeline is not bound:
                 set_pipeline(raw_pass, pipeline.raw)
                 bound = pipeline
             set_group(raw_pass, 0, group, 1, offset)
             last = command
-        run(raw_pass, x, y, 1)
+        run(raw_pass, x, y, z)

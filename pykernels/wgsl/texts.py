@@ -17,11 +17,14 @@ from typing import Any, NamedTuple, Protocol
 from pykernels.contract import accepted
 
 __all__ = [
+    "DebugTexts",
     "Made",
     "Text",
     "Texts",
     "add_texts",
+    "any_debug_texts",
     "belongs",
+    "debug_texts",
     "made",
     "names",
     "of_body",
@@ -99,6 +102,49 @@ def read(name: str) -> str:
     return path.read_text(encoding="utf-8")
 
 
+class DebugTexts(Texts):
+    """The texts of one body that have calls of debug, and the origin of their lines."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__(content)
+        self._origin: dict[str, Any] = json.loads(content)["origin"]
+
+    def where(self, key: str, line: int) -> str:
+        """The source file and line that a line of a text comes from."""
+        return _where(self._origin, key, line)
+
+
+def _where(origin: dict[str, Any], key: str, line: int) -> str:
+    head, body = origin["texts"][key]
+    places = origin["bodies"][body]
+    at = line - 1 - head
+    return "{}:{}".format(*places[at]) if 0 <= at < len(places) else ""
+
+
+def debug_texts(body: str) -> DebugTexts | None:
+    """The texts of a body that have calls of debug; None if its source has none."""
+    new = made(body)
+    return _of_build(body) if new is None else getattr(new, "debug", None)
+
+
+def any_debug_texts() -> bool:
+    """True if the build or a package that is loaded has texts with calls of debug."""
+    return _built_debug() or any(getattr(m, "debug", None) for m in [*_made.values()])
+
+
+@functools.cache
+def _built_debug() -> bool:
+    return (importlib.resources.files("pykernels") / "_generated" / "debug").is_dir()
+
+
+@functools.cache
+def _of_build(body: str) -> DebugTexts | None:
+    try:
+        return DebugTexts(read(f"debug/{body}.json"))
+    except FileNotFoundError:
+        return None
+
+
 class Made(Protocol):
     """The texts of a body that is made while the program runs."""
 
@@ -130,17 +176,19 @@ class _Packaged:
         path = importlib.resources.files(self._package) / "wgsl" / f"{self._name}.json"
         return Texts(path.read_text(encoding="utf-8"))
 
+    @functools.cached_property
+    def debug(self) -> DebugTexts | None:
+        """The texts with calls of debug; None if the sources have none."""
+        path = importlib.resources.files(self._package) / "debug" / f"{self._name}.json"
+        return DebugTexts(path.read_text(encoding="utf-8")) if path.is_file() else None
+
     def get(self, key: str) -> Text | None:
         return self._texts.get(key)
 
     def where(self, key: str, line: int) -> str:
         """The source file and line that a line of a text comes from; "" for a line of its head."""
         path = importlib.resources.files(self._package) / "lines" / f"{self._name}.json"
-        found = json.loads(path.read_text(encoding="utf-8"))
-        head, body = found["texts"][key]
-        places = found["bodies"][body]
-        at = line - 1 - head
-        return "{}:{}".format(*places[at]) if 0 <= at < len(places) else ""
+        return _where(json.loads(path.read_text(encoding="utf-8")), key, line)
 
 
 def packaged(body: str, package: str | None, name: str) -> Made:

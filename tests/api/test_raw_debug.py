@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.raw.instrument import checked, debugging, without_debug
 from pykernels.validate import Lints, Source, find_naga, find_tint, validate
+from pykernels.validate._instrument import checked, debugging, without_debug
 
 TEXT = """\
 // Sums of pairs. debug("in a comment", 1)

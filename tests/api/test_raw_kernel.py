@@ -95,6 +95,66 @@ def test_grids_and_arrays(dev: pk.Device) -> None:
     assert not double(x, dev.zeros(100), grid=0).numpy().any()
 
 
+IDS = """
+@group(0) @binding(0) var<storage, read_write> y: array<T>;
+@group(0) @binding(1) var<uniform> size: vec3u;
+@compute @workgroup_size(WG) fn main(@builtin(global_invocation_id) i: vec3u) {
+  if (any(i >= size)) { return; }
+  y[(i.z * size.y + i.y) * size.x + i.x] += T(1u + i.x + 100u * i.y + 10000u * i.z);
+}"""
+
+
+def ids(workgroup: str, dtype: str = "u32") -> Any:
+    return pk.raw_kernel(IDS.replace("WG", workgroup).replace("T(", f"{dtype}(").replace(
+        "array<T>", f"array<{dtype}>"), name="ids")  # fmt: skip
+
+
+def numbers(shape: tuple[int, int, int]) -> Any:
+    z, y, x = np.indices(shape)
+    return (1 + x + 100 * y + 10000 * z).astype(np.uint32)
+
+
+@gpu
+def test_grids_of_three_axes(dev: pk.Device) -> None:
+    """Given, computed, and one invocation for each element of the output."""
+    want = numbers((5, 7, 9))
+    for workgroup, grid in (
+        ("4, 2, 2", None), ("4, 2, 2", (3, 4, 3)), ("1, 1, 64", (9, 7, 1)),
+        ("4, 2, 2", lambda size, **_: [-(-size[0] // 4), -(-size[1] // 2), -(-size[2] // 2)]),
+    ):  # fmt: skip
+        y = dev.zeros((5, 7, 9), "uint32")
+        assert np.array_equal(ids(workgroup)(y, size=(9, 7, 5), grid=grid).numpy(), want)
+    y = dev.zeros((7, 9), "uint32")
+    assert np.array_equal(ids("8, 4")(y, size=(9, 7, 1)).numpy(), want[0])
+    y = dev.zeros(63, "uint32")
+    assert np.array_equal(ids("16")(y, size=(63, 1, 1)).numpy(), np.arange(1, 64))
+    vectors = ids("8, 4", "vec4u")
+    for shape in ((7, 9, 4), (7, 36)):  # a vector is an axis of its own, or a part of the last
+        found = vectors(dev.zeros(shape, "uint32"), size=(9, 7, 1)).numpy().reshape(7, 9, 4)
+        assert np.array_equal(found, np.repeat(want[0, ..., None], 4, 2))
+    y = dev.zeros((5, 7, 9), "uint32")
+    with dev.capture() as program:
+        ids("4, 2, 2")(y, size=(9, 7, 5))
+    program()
+    program()
+    assert np.array_equal(y.numpy(), 2 * want)
+    cut = dev.zeros((5, 7, 9), "uint32")
+    ids("4, 2, 2")(cut, size=(9, 7, 5), grid=(3, 4, 1))
+    assert np.array_equal(cut.numpy()[:2], want[:2]) and not cut.numpy()[2:].any()
+
+
+@gpu
+def test_grids_that_no_output_gives(dev: pk.Device) -> None:
+    for workgroup, shape, dtype in (
+        ("8, 4", (63,), "u32"), ("8, 4", (5, 7, 9), "u32"), ("4, 2, 2", (7, 9), "u32"),
+        ("8, 4", (7, 6, 6), "vec4u"), ("8, 4", (4,), "vec4u"),
+    ):  # fmt: skip
+        with pytest.raises(pk.ArgumentError, match=r"grid must be given: .*y has the shape"):
+            ids(workgroup, dtype)(dev.zeros(shape, "uint32"), size=(1, 1, 1))
+    with pytest.raises(pk.LimitError, match="65536 workgroups of 1, more than the 65535"):
+        ids("1, 2")(dev.zeros((2, 65536), "uint32"), size=(1, 1, 1))
+
+
 @gpu
 def test_vectors_structs_atomics_and_two_outputs(dev: pk.Device) -> None:
     kernel = pk.raw_kernel("""
@@ -226,10 +286,6 @@ TEXTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no output": (
         HEAD + "@compute @workgroup_size(1) fn main() { _ = x[0]; }", {}, "no binding of main",
     ),
-    "texture": (
-        HEAD + "@group(0) @binding(2) var t: texture_2d<f32>;"
-        + MAIN.replace("x[0];", "x[0] + textureLoad(t, vec2(0, 0), 0).x;"), {}, "is a texture",
-    ),
     "two uniforms": (
         HEAD + "@group(0) @binding(2) var<uniform> a: f32; @group(0) @binding(3) var<uniform> b: "
         "f32;" + MAIN.replace("x[0]", "a + b + x[0]"), {}, "b",
@@ -333,9 +389,17 @@ CALLS: dict[str, tuple[Call, type[Exception], str]] = {
     "grid of floats": (
         lambda k, d, x, y: k(y, x, n=1, factor=1, shift=(0, 0), grid=1.5), pk.ArgumentError, "grid",
     ),
-    "grid of three axes": (
-        lambda k, d, x, y: k(y, x, n=1, factor=1, shift=(0, 0), grid=(1, 1, 2)),
-        pk.ArgumentError, "two axes",
+    "grid without axes": (
+        lambda k, d, x, y: k(y, x, n=1, factor=1, shift=(0, 0), grid=()),
+        pk.ArgumentError, "grid must be workgroups",
+    ),
+    "third axis too large": (
+        lambda k, d, x, y: k(y, x, n=1, factor=1, shift=(0, 0), grid=(1, 1, 65536)),
+        pk.LimitError, "65535",
+    ),
+    "grid of a function that gives floats": (
+        lambda k, d, x, y: k(y, x, n=1, factor=1, shift=(0, 0), grid=lambda **_: (1, 0.5)),
+        pk.ArgumentError, "grid must be workgroups",
     ),
     "grid of four axes": (
         lambda k, d, x, y: k(y, x, n=1, factor=1, shift=(0, 0), grid=(1, 1, 1, 1)),

@@ -23,6 +23,7 @@ UP = {
     ("runtime.control", "bench.explain"),  # Device.explain
     ("runtime.control", "raw.debugging"),  # Device.debug
     ("runtime.launch", "raw.checking"),  # PYKERNELS_DEBUG=2
+    ("runtime.launch", "raw.records"),  # Device.debug
     ("tape._entry", "gradients"),  # the rules of a family, when a tape meets one of its kernels
     ("tensors.interop.composed", "fft"),  # np.fft.fft(x)
     ("tensors.operators", "functional"),  # x + y

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pykernels.raw.instrument import MEMORY, Site
+from pykernels.validate._instrument import MEMORY, Site
 from pykernels.validate._rewrite import Rewriting
 from pykernels.validate._usage import Function
 from tests.proofs.wgsl_types import Chain, Part, Types, arguments

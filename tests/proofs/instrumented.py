@@ -29,10 +29,9 @@ from pykernels.export._cases import arrays, cases, fills
 from pykernels.export._layouts import Request
 from pykernels.forcing import force
 from pykernels.raw import checking
-from pykernels.raw.checking import bind_memory
-from pykernels.raw.instrument import Site
 from pykernels.runtime.launch import launch
 from pykernels.steps import Body, Kernel
+from pykernels.validate._instrument import Site, bind_memory
 from pykernels.wgsl.texts import Text, made, of_body, read
 from tests.conftest import DRIVERS
 from tests.proofs.instrument import HEADER_WORDS, KINDS, Instrument

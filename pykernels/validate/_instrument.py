@@ -1,6 +1,6 @@
 """Rewrites a text so that its calls of `debug` write records, or so that its indices are checked.
 
-`debug("label", value, ...)` is a statement of a text for `raw_kernel`, with up to MOST_VALUES
+`debug("label", value, ...)` is a statement of a text of the user's, with up to MOST_VALUES
 numbers. A launch outside of `Device.debug` runs the text without these statements. Inside of it,
 each `debug` call appends a record to an extra buffer of the text:
 
@@ -19,24 +19,24 @@ A checked text has a buffer for the first index that is outside of its binding:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from pykernels.errors import ArgumentError
-from pykernels.validate._rewrite import Call, Rewriting
+
+from ._rewrite import Call, Rewriting
 
 __all__ = [
     "CHECK",
     "CHECKED_WORDS",
     "HEADER_WORDS",
     "MEMORY",
+    "MOST_VALUES",
     "Instrumented",
     "Site",
+    "WrongDebug",
+    "bind_memory",
     "checked",
     "debugging",
-    "decoded",
     "prepare",
     "without_debug",
 ]  # fmt: skip
@@ -46,6 +46,17 @@ HEADER_WORDS, CHECKED_WORDS = 8, 8
 MOST_VALUES = 16
 _LABEL = re.compile(r'(\bdebug\s*\(\s*)"([^"\n]*)"')
 _ID = "pk_debug_id"
+_NAME = MEMORY.removesuffix("_mem")
+_UNIFORM = re.compile(r"@group\(0\) @binding\((\d+)\) var<uniform> p: Params;")
+_FAULTS = re.compile(r"@group\(0\) @binding\((\d+)\) (?=var<storage, read_write> faults_mem)")
+
+
+class WrongDebug(ArgumentError):
+    """A call of debug that cannot be; `line` and `why` are parts of the message."""
+
+    def __init__(self, name: str, line: int, why: str) -> None:
+        super().__init__(f"[{name}] line {line}: {why}")
+        self.line, self.why = line, why
 
 
 @dataclass(frozen=True)
@@ -82,28 +93,31 @@ def without_debug(name: str, text: str) -> str:
     return sites.text() if found else text
 
 
-def debugging(name: str, text: str) -> Instrumented:
-    """The text with calls of debug that write records."""
+def debugging(name: str, text: str, members: int | None = None, first: int = 0) -> Instrumented:
+    """The text with calls of debug that write records.
+
+    `members` is given for a text of the build: the buffer is then bound as for `bind_memory`.
+    `first` is the number of the first call.
+    """
     plain, labels = _labels(text)
     sites = Rewriting(plain)
     found: list[Site] = []
     calls = [] if "debug" in sites.usage.functions else list(sites.calls("debug"))
     for call in calls:
         start, end = _statement(name, sites, call)
-        first, *rest = call.arguments or ((0, 0),)
-        label = labels.get(first[0])
+        named, *rest = call.arguments or ((0, 0),)
+        label = labels.get(named[0])
         if label is None:
-            raise ArgumentError(f'[{name}] line {call.line}: debug needs a label: debug("x", x)')
+            raise WrongDebug(name, call.line, 'debug needs a label: debug("x", x)')
         if len(rest) > MOST_VALUES:
-            raise ArgumentError(
-                f"[{name}] line {call.line}: debug takes {MOST_VALUES} values, not {len(rest)}"
-            )
+            raise WrongDebug(name, call.line, f"debug takes {MOST_VALUES} values, not {len(rest)}")
         values = [sites.original(*span) for span in rest]
-        sites.replace(start, end, _record(len(found), values))
+        sites.replace(start, end, _record(first + len(found), values))
         found.append(Site(call.line, label, len(values)))
     if not found:
         return Instrumented(text, ())
-    prepare(sites, sites.free_binding(), _DEBUG)
+    place = sites.free_binding() if members is None else (0, bind_memory(sites, members))
+    prepare(sites, place, _DEBUG)
     return Instrumented(sites.text(), tuple(found))
 
 
@@ -120,16 +134,6 @@ def checked(text: str) -> Instrumented:
         return Instrumented(text, ())
     prepare(sites, sites.free_binding(), CHECK)
     return Instrumented(sites.text(), tuple(found))
-
-
-def decoded(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Iterator[int | float]:
-    """The numbers of a record."""
-    for f, i, u in zip(
-        words[0::3].view(np.float32).tolist(), words[1::3].view(np.int32).tolist(),
-        words[2::3].tolist(), strict=True,
-    ):  # fmt: skip
-        whole = u if f >= 0 else i
-        yield whole if np.float32(whole) == np.float32(f) else f
 
 
 def _labels(text: str) -> tuple[str, dict[int, str]]:
@@ -154,7 +158,7 @@ def _statement(name: str, sites: Rewriting, call: Call) -> tuple[int, int]:
     while end < len(code) and code[end].isspace():
         end += 1
     if code[end : end + 1] != ";" or code[: call.start].rstrip()[-1:] not in (";", "{", "}", ":"):
-        raise ArgumentError(f"[{name}] line {call.line}: debug(...); is a statement by itself")
+        raise WrongDebug(name, call.line, "debug(...); is a statement by itself")
     return call.start, end + 1
 
 
@@ -172,6 +176,25 @@ def _record(number: int, values: list[str]) -> str:
         f"{{ {lets}let pk_at = pk_debug_start({number}u, {words}u); "
         f"if (pk_at != 0u) {{ {stores}}} }}"
     )
+
+
+def bind_memory(sites: Rewriting, members: int) -> int:
+    """Make room for the buffer among the bindings of a text of the build, and for its offset as the
+    member of Params with that number. Returns the binding."""
+    uniform = _UNIFORM.search(sites.usage.code)
+    params = re.search(r"struct Params \{", sites.usage.code)
+    assert uniform is not None and params is not None
+    last = int(uniform[1])
+    faults = _FAULTS.search(sites.usage.code)
+    own = last if faults is None else int(faults[1])
+    if faults is not None:
+        sites.replace(*faults.span(), f"@group(0) @binding({own + 1}) ")
+    sites.replace(*uniform.span(), f"@group(0) @binding({last + 1}) var<uniform> p: Params;")
+    at = params.end()
+    for _ in range(members):
+        at = sites.usage.code.index(",", at) + 1
+    sites.insert(at, f" {_NAME}_off: u32,")
+    return own
 
 
 def prepare(sites: Rewriting, place: tuple[int, int], functions: str) -> None:
