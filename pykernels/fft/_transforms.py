@@ -74,7 +74,8 @@ def rfft(
     x: Array, n: int | None = None, axis: int = -1, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The first n // 2 + 1 elements of the transform of real numbers; the other elements follow from these. Arguments are the same as in `fft`, but x must be real."""
+    """The first n // 2 + 1 elements of the transform of real numbers; the other elements follow
+    from these. Arguments are the same as in `fft`, but x must be real."""
     return _along("rfft", x, n, axis, norm, out)
 
 
