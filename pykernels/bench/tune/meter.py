@@ -23,7 +23,8 @@ from .problems import Problem
 
 __all__ = ["LONGEST", "Kept", "Meter"]
 
-LONGEST = 0.05  # most seconds of a dispatch: other programs that draw with the device wait for it
+# most seconds of a dispatch, because other programs that draw with the device wait for it
+LONGEST = 0.05
 WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
 SPIN = 3e-3  # seconds of calls before the timed calls, on a warm device
 READING = 1e-3  # seconds of a reading
@@ -45,11 +46,11 @@ class Kept:
                         k: None if v is None else float(v) for k, v in data["found"].items()
                     }
             except (ValueError, KeyError, TypeError, AttributeError, OSError):
-                pass  # a damaged file is ignored
+                pass  # ignores a damaged file
         self.reused = len(self.found)
 
     def get(self, name: str, measure: Callable[[], float | None]) -> float | None:
-        """The number with this name; it is measured if it is not known yet."""
+        """The number with this name; if it is not known yet, it is measured."""
         if name not in self.found:
             self.found[name] = measure()
             if self.path is not None:
@@ -62,7 +63,8 @@ class Kept:
 
 
 class Meter:
-    """Times calls on one device. `longest`: seconds of the longest dispatch so far."""
+    """Times calls on one device. `longest` is the number of seconds of the longest dispatch so
+    far."""
 
     def __init__(self, dev: Device, kept: Kept, probe: Sample | None = None) -> None:
         self.dev, self.kept = dev, kept
