@@ -30,12 +30,12 @@ Array: TypeAlias = np.ndarray[Any, Any]
 RESULTS = Path(__file__).with_name("results") / "accuracy"
 SIZE = 1 << 20
 NORMAL = 2.0**-126
-# The smallest inputs by the number of inputs, so that no part of a result is below NORMAL.
+# For each number of inputs, the smallest input for which no part of a result is below NORMAL.
 SMALLEST = {1: NORMAL, 2: 2.0**-60}
 
 
 def halves() -> Array:
-    """Every finite float16."""
+    """All finite numbers of float16."""
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     return every[np.isfinite(every)]
 
@@ -51,7 +51,7 @@ def sample(op: Op, dtype: str, rng: np.random.Generator) -> list[Array]:
             near = rng.normal(0, 3, SIZE // 4).astype(np.float32)
             ends = np.float32([low, high])
             x = np.concatenate([x.astype(np.float32), bits, even, near, ends])
-        with np.errstate(invalid="ignore"):  # NaNs of all kinds
+        with np.errstate(invalid="ignore"):  # some inputs are NaNs of all kinds
             wide = x.astype(np.float64)
         large = (np.abs(wide) >= SMALLEST[len(op.domain)]) | (wide == 0)
         found.append(x[(wide >= low) & (wide <= high) & large])

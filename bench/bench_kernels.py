@@ -1,4 +1,4 @@
-"""pytest bench: the cases of `pykernels bench` under pytest-benchmark, on the GPU's clock.
+"""For `pytest bench`: the cases of `pykernels bench` under pytest-benchmark, on the GPU's clock.
 
 pytest-benchmark reads its timer before and after each pedantic round. The timer `gpu_seconds`
 advances by the GPU time of the round, divided by its calls, so that table and files show the GPU
@@ -28,7 +28,7 @@ def gpu_seconds() -> float:
 
 
 def params() -> list[Any]:
-    """One benchmark per case, grouped by kernel."""
+    """One benchmark for each case, grouped by kernel."""
     return [
         pytest.param(
             c,
@@ -59,7 +59,7 @@ def bench_kernel(case: Case, benchmark: Any, runner: Runner, wanted_peers: list[
 
 
 def extra_info(r: Result, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of a saved benchmark besides its times."""
+    """The facts that are saved with a benchmark, in addition to its times."""
     found = {
         "kernel": r.kernel,
         "variant": r.counts.variant,

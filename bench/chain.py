@@ -19,9 +19,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of a chain: blocks of four launches, heads of queries and of keys, their size, and
-    the number of keys. Each of the `layers` has its own weights and keys; the blocks use the layers
-    in turn."""
+    """The sizes of a chain: the number of blocks of four launches, of query heads and of key heads,
+    the size of a head, and the number of keys. Each of the `layers` has its own weights and keys;
+    the blocks use the layers in turn."""
 
     blocks: int
     layers: int
@@ -35,13 +35,15 @@ class Size:
         return self.heads * self.head
 
 
-LARGE = Size(blocks=50, layers=8, heads=32, shared=8, head=64, keys=1000)  # as Llama 3.2 1B
+# the sizes of Llama 3.2 1B
+LARGE = Size(blocks=50, layers=8, heads=32, shared=8, head=64, keys=1000)
 SMALL = Size(blocks=4, layers=2, heads=4, shared=2, head=16, keys=40)
 
 
 class Chain:
     """A chain of launches (LARGE: 200) on the same buffers in each run; each launch reads the
-    result of the launch before. A call launches them; `result` is the output of the last launch."""
+    result of the launch before. Calling the chain launches them; `result` is the output of the last
+    launch."""
 
     def __init__(self, dev: pk.Device, size: Size) -> None:
         self.dev, self.size = dev, size
@@ -102,15 +104,15 @@ class Chain:
         return self.result.numpy()
 
     def same(self, want: Array, launch: Callable[[], object], what: str) -> None:
-        """Raise CheckFailed unless this way to launch the chain returns the same bits."""
+        """Raise CheckFailed unless this way to launch the chain gives the same bits."""
         self.result.write(np.zeros_like(want))
         launch()
         if not np.array_equal(self.result.numpy().view(np.uint16), want.view(np.uint16)):
             raise CheckFailed(f"[chain] {what}: not the bits of its calls one by one")
 
     def torch(self, torch: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """The chain in eager torch: a function that returns the result, and one that also reads
-        it."""
+        """The chain in eager torch: a function that returns the result, and a function that also
+        reads it."""
         layers = [[torch.from_numpy(t.numpy()).cuda() for t in layer] for layer in self.layers]
         token = torch.from_numpy(self.token.numpy()).cuda()
         f, size = torch.nn.functional, self.size

@@ -50,8 +50,8 @@ def check_softmax(x: Array, got: Array) -> None:
 
 
 def first_calls(dev: pk.Device, small: bool) -> dict[str, float]:
-    """Seconds of the first call of a process, by part, and the median of first calls with a new
-    shape whose shader is compiled already."""
+    """The seconds of a process's first call, part by part; and the median of first calls with a new
+    shape, for which the shader is compiled already."""
     runs: list[dict[str, float]] = []
     for _ in range(1 if small else 3):
         started = time.perf_counter()
@@ -69,7 +69,7 @@ def first_calls(dev: pk.Device, small: bool) -> dict[str, float]:
         pk.kernels.softmax(x, y)
         times.append(time.perf_counter() - started)
         check_softmax(x.numpy(), y.numpy())
-    return found | {"shape": statistics.median(times[1:])}  # the first call compiles
+    return found | {"shape": statistics.median(times[1:])}  # because the first call compiles
 
 
 def memory(dev: pk.Device, small: bool) -> dict[str, int]:
@@ -96,7 +96,7 @@ def memory(dev: pk.Device, small: bool) -> dict[str, int]:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory, 0 if the system does not report them."""
+    """The bytes of this process in memory; 0 if the system does not report them."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -105,7 +105,8 @@ def _resident() -> int:
 
 
 def threads(dev: pk.Device, small: bool) -> dict[str, float]:
-    """Seconds of a call, for the same number of calls from one thread and from eight."""
+    """The seconds of a call, for the same number of calls from one thread and from eight
+    threads."""
     calls = 80 if small else 8000
     pairs = [(dev.rand((8, 128), seed=0), dev.empty((8, 128))) for _ in range(8)]
 

@@ -1,4 +1,5 @@
-"""A small call of every public function, from tensors to tensors, for `bench.prices`."""
+"""A small call of every public function, with tensors as arguments and results, for
+`bench.prices`."""
 
 from __future__ import annotations
 
@@ -194,7 +195,7 @@ def _products(g: Given) -> NamedCall:
 
 
 def _gates(g: Given) -> tuple[pk.Tensor, pk.Tensor]:
-    """Weights of 16 inputs and 8 cells, all views of the same numbers."""
+    """Weights for 16 inputs and 8 cells; all are views of the same numbers."""
     return g.x.reshape(64, 16)[:32], g.x.reshape(128, 8)[:32]
 
 

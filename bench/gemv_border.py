@@ -1,9 +1,10 @@
 """The shapes for which a GEMV of few rows is faster than a tile: `python bench/gemv_border.py
 [--dtype float16]`.
 
-For products of 1 to 8 rows and several columns and k, it prints the microseconds of `gemv` and of
-the smallest tile, and the choice of the device's table. A line ends in `<--` if the other body
-takes less than 0.9 of the chosen body's time: then the table's `matmul.gemv` chooses wrongly.
+For products of 1 to 8 rows, with several numbers of columns and k, it prints the microseconds of
+`gemv` and of the smallest tile, and the choice of the device's table. A line ends in `<--` if the
+other body takes less than 0.9 of the chosen body's time, which means that the table's `matmul.gemv`
+chooses wrongly.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TILE = "mul_mat/32"
 def seconds(
     dev: pk.Device, large: pk.Tensor, few: pk.Tensor, dst: pk.Tensor, choice: GemmChoice
 ) -> float:
-    """The seconds of one call among many in a batch: the smallest of five readings."""
+    """The seconds of one call in a batch of many calls, the smallest of five readings."""
     with force(dev, choice):
         kernels.mul_mat(large, few, dst)
         dev.sync()
@@ -45,7 +46,7 @@ def seconds(
 
 
 def compare(dev: pk.Device, dtype: DTypeName, rows: int, cols: int, depth: int, along: bool) -> str:
-    """A line of the table; `along`: k runs along the memory of the larger operand."""
+    """A line of the table; `along` means that k runs along the memory of the larger operand."""
     few, dst = dev.rand((rows, depth), dtype, seed=1), dev.empty((rows, cols), dtype)
     large = dev.rand((cols, depth) if along else (depth, cols), dtype, seed=2)
     caps = dev._context.caps

@@ -1,11 +1,12 @@
-"""Finds the values of the generic tuning tables: those with the least loss over modelled devices,
-for devices that cannot be measured here (pykernels/bench/tune/modelled.py).
+"""Finds the values of the generic tuning tables, which are for devices that cannot be measured
+here. They are the values with the least loss over modelled devices
+(pykernels/bench/tune/modelled.py).
 
     python -m bench.generic_tables [--write] [large | laptop ...]
 
-It prints the loss of the table on each device, beside the loss of the H200's table. --write puts
-the values into pykernels/tuning/generic-*.toml, below the line that names this file, and the losses
-of both sets into docs/design/tuning.md.
+It prints the loss of the new table on each device, beside the loss of the H200's table. --write
+puts the values into pykernels/tuning/generic-*.toml, below the line that names this file, and the
+losses of both sets into docs/design/tuning.md.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def times(devices: Sequence[Modelled]) -> list[ModelledTimes]:
 
 
 def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
-    """The table with the least loss on these devices. Each device gives a start: a scaled table
-    with its rates. The search begins with the start that has the least loss."""
+    """The table with the least loss on these devices. Each device gives a first table, which is
+    scaled and has the device's rates. The search begins with the first table that has the least
+    loss."""
     each = times(devices)
     together, caps = Together(each), caps_of(devices[0])
     here = Where(caps, each[0].questions, together)
@@ -59,7 +61,8 @@ def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
         own = replace(own, device=replace(own.device, copy=d.copy))
         never = replace(own.conv.winograd, gain=0.0)  # Winograd was not measured on these devices
         own = replace(own, conv=replace(own.conv, winograd=never))
-        unknown = replace(own.attention.products, gain=0.0)  # nor were products of attention
+        # attention as products was not measured on these devices, either
+        unknown = replace(own.attention.products, gain=0.0)
         own = replace(own, attention=replace(own.attention, products=unknown))
         mine = next(t for t in each if t.device is d)
         return calibrated(caps, own, mine.questions, mine.known)
@@ -71,7 +74,7 @@ def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
 
 
 def table(devices: Sequence[Modelled], tables: dict[str, Tuning]) -> str:
-    """The loss of each table's choices, by device."""
+    """The loss of each table's choices on each device."""
     lines = [f"| modelled device | {' | '.join(tables)} |", "|---|" + "--:|" * len(tables)]
     sums = dict.fromkeys(tables, 0.0)
     for t in times(devices):
@@ -84,12 +87,12 @@ def table(devices: Sequence[Modelled], tables: dict[str, Tuning]) -> str:
 
 
 def shown(devices: Sequence[Modelled], t: Tuning) -> str:
-    """The losses as a table for docs/design/tuning.md."""
+    """The losses, as a table for docs/design/tuning.md."""
     return table(devices, {"the generic table": t, "the table of the H200": named(BASE)})
 
 
 def write(name: str, t: Tuning) -> None:
-    """Write the values below MARK; the lines above stay."""
+    """Write the values below the line MARK; the lines above it do not change."""
     file = Path(tuning.__path__[0]) / f"{name}.toml"
     head = file.read_text(encoding="utf-8").partition(MARK)[0]
     own: dict[str, Any] = tuning.changes(

@@ -43,10 +43,10 @@ from pykernels.bench.clock import GpuSample, HostSample, Sample
 from pykernels.bench.peers import Skipped, cuda_loop, cuda_torch
 from pykernels.bench.report import meta
 
-MOST = 4096  # most calls of a loop
-FULL = 1000  # a batch holds at least this number of dispatches
+MOST = 4096  # most calls in a loop
+FULL = 1000  # smallest number of dispatches in a batch
 
-# Name, kernel, shape of the problem, shape on a software driver, dtype.
+# For each row: name, kernel, shape of the problem, shape on a software driver, dtype.
 KERNELS: list[tuple[str, str, tuple[int, ...], tuple[int, ...], str]] = [
     ("softmax (8, 128)", "softmax", (8, 128), (8, 128), "float32"),
     ("mul_mat 256^3", "mul_mat", (256, 256, 256), (32, 32, 32), "float32"),
@@ -75,7 +75,7 @@ class Effort:
 
 @dataclass
 class Row:
-    """Seconds of a call for each round; and the reason if torch has no times, else ""."""
+    """The seconds of a call in each round, and the reason if torch has no times, else ""."""
 
     name: str
     calls: int = 0  # calls of a loop
@@ -167,7 +167,7 @@ class Bench:
         self._measure(row, lambda: pk.softmax(x), torch, None)
 
     def shared(self) -> None:
-        """A call of layer one on a shared buffer: each call is a submit."""
+        """A call of layer one on a shared buffer, which submits at every call."""
         x, size = self.dev.rand((8, 128)), 4 * 8 * 128
         buffer = self.dev.wgpu_device.create_buffer(size=size, usage=USAGE)
         y = pk.Tensor.from_buffer(buffer, (8, 128), "float32", device=self.dev)
@@ -240,7 +240,7 @@ class Bench:
         return recorded - started, ended - started
 
     def _alternate(self, name: str, wall: Any, raw: Any, torch: Any) -> None:
-        """A row for functions that wait for the device in each call."""
+        """A row for functions that wait for the device in every call."""
 
         def loop(call: Callable[[], object], n: int) -> float:
             started = time.perf_counter()
@@ -257,7 +257,7 @@ class Bench:
         self.rows.append(row)
 
     def arrays(self, name: str, shape: tuple[int, ...]) -> None:
-        """A call from numpy to numpy, beside an upload, a call and a read."""
+        """A row: a call with numpy arrays, beside an upload, a call and a read."""
         x = np.random.default_rng(0).random(shape, np.float32)
         check_softmax(x, pk.softmax(x))
         dev = pk.default_device()
@@ -274,7 +274,7 @@ class Bench:
         self._alternate(f"numpy in and out {name}", lambda: pk.softmax(x), parts, other)
 
     def read(self, name: str, nbytes: int) -> None:
-        """A read into a new array, and into an existing array."""
+        """A row: a read into a new array, and a read into an existing array."""
         t = self.dev.rand((nbytes // 4,), seed=0)
         want, hand = t.numpy(), RawRead(self.dev, t)
         room = np.empty_like(want)
@@ -292,7 +292,7 @@ class Bench:
             )
 
     def write(self, name: str, nbytes: int) -> None:
-        """A write and a sync, beside a copy into memory that is mapped already."""
+        """A row: a write and a sync, beside a copy into memory that is mapped already."""
         t, hand = self.dev.empty((nbytes // 4,)), RawWrite(self.dev, nbytes)
         x = np.random.default_rng(0).random((nbytes // 4,), np.float32)
 
@@ -315,13 +315,13 @@ class Bench:
             raise CheckFailed(f"[write {name}] the tensor holds something else")
 
     def sync(self) -> None:
-        """A sync without pending work."""
+        """A row: a sync without pending work."""
         torch = self.torch.cuda.synchronize if self.torch else None
         self._alternate("sync", self.dev.sync, waiter(self.dev), torch)
 
     def chain(self) -> None:
-        """A decoding step with its read, as calls and captured; and the raw loop without the
-        read."""
+        """Rows: a decoding step with its read, as calls and captured, beside the raw loop without
+        the read."""
         dev = self.dev
         chain = Chain(dev, SMALL if self.small else LARGE)
         want = chain.check()
@@ -354,7 +354,7 @@ HEAD = ("us", "GPU", "raw", "wall", "wall/max", "torch", "record", "+submit", "c
 
 
 def table(bench: Bench) -> Iterator[str]:
-    """The rows as a short table to read."""
+    """The rows as a short table for people."""
     width = max(len(r.name) for r in bench.rows) if bench.rows else 0
     yield f"{HEAD[0]:<{width}}" + "".join(f"{h:>10}" for h in HEAD[1:])
     for r in bench.rows:

@@ -6,9 +6,9 @@
 Outputs are checked first, against the same network in numpy's float64. The allowed error is a few
 times the effect of rounding every result once. Times are milliseconds of a call: the median over
 rounds that measure all columns in turn, each as a loop of calls. The token of each step is read,
-because users need it: while the device computes the next step, ours and torch's. If torch has a
-GPU, it runs eagerly and as a CUDA graph (of a step at one position), with TF32 off. GPU time is by
-timestamps, of captured calls. Rows are written into FILE, by default
+because users need it. Both libraries read it while the device computes the next step. If torch has
+a GPU, it runs eagerly and as a CUDA graph (of a step at one position), with TF32 off. GPU time is
+by timestamps, of captured calls. Rows are written into FILE, by default
 bench/results/networks/<adapter>.json (<adapter>-<engine>.json for other engines than wgpu); rows of
 that file that were not measured stay. Small networks (`--small`, software drivers) are saved only
 if --save names a file.
@@ -37,15 +37,15 @@ import gguf_models
 from decoder import Decoder
 
 Array = np.ndarray[Any, Any]
-# A call of sums of products, norms or attention rounds more than once.
+# Calls that round more than once, because they compute sums of products, norms or attention.
 ROUNDINGS = 8.0
-STEPS = 32  # decoder steps of a loop; each step adds a key
+STEPS = 32  # number of decoder steps in a loop; each step adds a key
 COLUMNS = ("uncaptured", "captured", "GPU", "torch", "CUDA graph")
 TABLE = Table("python -m bench.networks", COLUMNS, "torch")
 
 
 class Bench:
-    """The rows of one device."""
+    """The rows of a table for one device."""
 
     def __init__(self, dev: pk.Device, small: bool, rounds: int) -> None:
         self.dev, self.small, self.rounds = dev, small, rounds
@@ -93,8 +93,9 @@ class Bench:
             yield row.measure(loops, self.rounds, self.small, most)
 
     def _quantised(self, shape: str, mix: str, keys: int, names: list[str]) -> Iterator[Row]:
-        """Random weights in blocks. Networks that numpy computes in minutes are checked against
-        numpy; for larger networks, steps are checked against one pass over all tokens."""
+        """The rows of decoders with random weights in blocks. Networks that numpy computes in
+        minutes are checked against numpy; for larger networks, steps are checked against one pass
+        over all tokens."""
         config = checkpoints.SHAPES[shape]
         weights = gguf_models.random_model(config, mix)
         tokens = np.random.default_rng(1).integers(config.vocabulary, size=keys)
@@ -171,7 +172,8 @@ class Bench:
     # -- pictures ---------------------------------------------------------------------------------
 
     def _resnet(self, name: str, batch: int, fast: bool = False) -> Row:
-        """`fast`: convolutions with precision="fast", so Winograd's where the table has them."""
+        """With `fast`, convolutions have precision="fast", and are Winograd's convolutions if the
+        table has them."""
         size = resnet.Size((1, 1), 8, 10, 32) if self.small else resnet.Size()
         weights = resnet.random_weights(size)
         x = np.random.default_rng(2).standard_normal((batch, 3, size.side, size.side), np.float32)
@@ -194,7 +196,7 @@ class Bench:
     # -- times ------------------------------------------------------------------------------------
 
     def _calls(self, row: Row, call: Callable[[], pk.Tensor], want: Array) -> dict[str, Loop]:
-        """Loops of a call whose result is checked."""
+        """The loops of a call, after its result is checked."""
         checked(row, call(), want)
         with self.dev.capture() as program:
             result = call()

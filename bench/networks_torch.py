@@ -35,7 +35,8 @@ def tensor(a: Any, dtype: str) -> Any:
 
 
 class Decoder:
-    """The decoder of decoder.py: one product for queries, keys and values, one for gate and up."""
+    """The decoder of decoder.py, with one product for queries, keys and values, and one product for
+    gate and up."""
 
     def __init__(self, config: Config, weights: Weights, room: int, dtype: str) -> None:
         self.config, self.llama = config, config.family == "llama"
@@ -141,7 +142,7 @@ class ResNet:
 def graphed(call: Any) -> Any:
     """The call as a CUDA graph."""
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # creates torch's caches, which a graph must not do
+    with torch.cuda.stream(stream):  # this call creates torch's caches, which a graph must not do
         for _ in range(3):
             call()
     torch.cuda.synchronize()
@@ -155,7 +156,8 @@ def graphed(call: Any) -> Any:
 
 
 def check(name: str, found: Any, want: Any, allowed: float) -> None:
-    """Check that both compute the same network; sums in another order round differently."""
+    """Check that both compute the same network; there may be differences, because sums in another
+    order round differently."""
     found = found.double().cpu().numpy()
     error = np.linalg.norm(found.ravel() - want.ravel()) / np.linalg.norm(want)
     if not error <= 4 * allowed:
@@ -177,7 +179,7 @@ def timed(call: Any) -> Any:
 
 
 def loops_of(call: Any) -> dict[str, Any]:
-    """The loops of eager calls, and of a CUDA graph if there is a GPU."""
+    """The loops of eager calls, and of a CUDA graph, if there is a GPU."""
     found = {"torch": timed(call)}
     if DEVICE == "cuda":
         found["CUDA graph"] = timed(graphed(call))
@@ -192,7 +194,7 @@ class Behind:
         self.pinned = [torch.empty(1, dtype=torch.int64, pin_memory=DEVICE == "cuda") for _ in "ab"]
 
     def read(self, token: Any) -> None:
-        """Starts the copy of this token, and waits for that of the token before it."""
+        """Starts the copy of this token, and waits for the copy of the token before it."""
         if DEVICE != "cuda":
             token.item()
             return

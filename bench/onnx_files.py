@@ -11,8 +11,8 @@ below, or from `--shape`.
 Outputs are checked first against onnxruntime on the CPU, within the bounds of
 `pykernels/onnx/checking.py`: ours (captured and not), and the outputs of ONNX Runtime's WebGPU
 provider, whose differences beyond the bounds only give a note. Times are milliseconds of a call:
-the median over rounds that measure all columns in turn, each as a loop of calls. Our calls and
-theirs go from numpy arrays to numpy arrays, because in Python that provider cannot bind inputs to
+the median over rounds that measure all columns in turn, each as a loop of calls. The calls of both
+libraries take and return numpy arrays, because in Python that provider cannot bind inputs to
 tensors on the device. GPU time is measured by timestamps on captured calls, without transfers. ONNX
 Runtime uses all of its graph optimizations.
 
@@ -55,7 +55,8 @@ TABLE = Table("python -m bench.onnx_files", COLUMNS, WEBGPU, 48)
 
 def page(shape: Shape, rng: np.random.Generator) -> Array:
     """A light image with dark bars, like lines of text. (For noise, text detection returns
-    probabilities below 1e-7, where onnxruntime's sigmoid has no exact digits.)"""
+    probabilities below 1e-7, and so small results of onnxruntime's sigmoid have no exact
+    digits.)"""
     x = 0.9 + 0.05 * rng.standard_normal(shape)
     for row in range(8, shape[2] - 12, 24):
         x[:, :, row : row + 10, 12:-12] -= 1.5 * (rng.random(shape[3] - 24) < 0.6)
@@ -88,8 +89,8 @@ KNOWN = {
 
 
 def read(file: Path) -> onnx.ModelProto:
-    """Read a file. A file of the package onnx, which has no weights, gets random weights and loses
-    its softmax, because the softmax of its large logits would be one 1 and zeros."""
+    """Read a file. A file of the package onnx has no weights, so it gets random weights. Its
+    softmax is removed, because the softmax of the large logits would be a single 1 and zeros."""
     model = onnx.load(str(file))
     if file.parent != LIGHT_FOLDER:
         return model
@@ -138,7 +139,7 @@ class Bench:
     def _ours(
         self, row: Row, program: Program, inputs: Mapping[str, Array], want: Mapping[str, Array]
     ) -> dict[str, Loop]:
-        # The second call is captured.
+        # The first call captures, and the second call replays the capture.
         for outputs in (program.run(inputs), program.run(inputs)):
             for d in differences(outputs, want):
                 row.error = max(row.error, d.norm)

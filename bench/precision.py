@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 Arrays: TypeAlias = tuple[Array, ...]
 KINDS = ("normal", "one sign", "wide")
 DEPTHS = (64, 512, 1024, 4096, 16384)
-HEADS, WIDTH = 4, 64  # heads of attention, and their width
+HEADS, WIDTH = 4, 64  # number of heads of attention, and their width
 MOST = 1.1  # largest ratio to torch's errors with which one piece may be the default
 # By family: the file and the expression that decide whether sums are in one piece by default.
 DEFAULTS = {
@@ -35,7 +35,8 @@ DEFAULTS = {
     "conv2d": "pykernels/plans/conv/conv2d.py: in_one_piece (it is the default)",
     "attention": "pykernels/plans/attention/flash_attn.py: in_one_piece=precision != 'high'",
 }
-Ratios: TypeAlias = list[tuple[float, float]]  # ours over torch's: root mean square, largest
+# our error divided by torch's: of the root mean square, and of the largest
+Ratios: TypeAlias = list[tuple[float, float]]
 
 
 class Problem(NamedTuple):
@@ -56,7 +57,7 @@ def numbers(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Arra
 
 
 def products(kind: str, n: int) -> Iterator[Problem]:
-    """(n, K) @ (K, n); results stay within the range of halves."""
+    """The problem (n, K) @ (K, n), whose results stay within the range of halves."""
     for depth in DEPTHS:
         rng = np.random.default_rng(depth)
         a, b = (
@@ -68,7 +69,7 @@ def products(kind: str, n: int) -> Iterator[Problem]:
 
 
 def convolutions(kind: str, n: int) -> Iterator[Problem]:
-    """3 x 3 windows of images of n / 32 by 32 pixels, with 64 output channels."""
+    """The problem of 3 x 3 windows of images of n / 32 by 32 pixels, with 64 output channels."""
     image = (max(n // 32, 4), 32)
     for depth in DEPTHS:
         rng, channels = np.random.default_rng(depth), max(depth // 9 // 8 * 8, 8)
@@ -81,7 +82,7 @@ def convolutions(kind: str, n: int) -> Iterator[Problem]:
 
 
 def attentions(kind: str, n: int) -> Iterator[Problem]:
-    """n / HEADS queries for each of HEADS heads, with values of one kind."""
+    """The problem of n / HEADS queries for each of HEADS heads, with values of one kind."""
     for keys in DEPTHS:
         rng = np.random.default_rng(keys)
         q, k = (
@@ -170,7 +171,7 @@ def verdict(family: str, ratios: Ratios) -> str:
     if not ratios:
         return f"{family:10}not decided: torch has no GPU here"
     rms, largest = (max(r) for r in zip(*ratios, strict=True))
-    # `<=` and not `not >`, because a ratio of NaN must not make one piece the default.
+    # The test is `<=`, not `not >`, because a ratio of NaN must not make one piece the default.
     word = "may be" if all(a <= MOST and b <= MOST for a, b in ratios) else "may not be"
     return f"{family:10}{rms:6.3f}{largest:9.3f}  one piece {word} the default"
 

@@ -1,7 +1,7 @@
-"""The cost of a call of each public function on the host: time, dispatches, tensors, buffers; and
-the bound of that cost.
+"""Measures what a call of each public function costs the host (time, dispatches, tensors, buffers),
+and compares it with a bound.
 
-Calls are warm, with small shapes (`bench.functions`), from tensors to tensors. Host time is the
+Calls are warm, have small shapes (`bench.functions`), and take and return tensors. Host time is the
 time of a call inside `batch()`: the least of several rounds, because other programs disturb it
 least. In a round the calls alternate with calls of `pk.softmax`. The time of a dispatch relative to
 softmax is a median over rounds.
@@ -26,7 +26,7 @@ __all__ = ["REASONS", "Price", "price", "prices", "table"]
 CALL, DISPATCH, OUTPUT = 5e-6, 2e-6, 1e-6
 ROUNDS, LOOP = 9, 30
 
-# The reasons why functions exceed the bound, each with these functions.
+# The reasons why functions exceed the bound; each reason has the names of the functions.
 _WHY = {
     "waits for the device: it reads how many there are, or the answer": (
         "allclose",
@@ -152,7 +152,7 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
 
 
 def _cost(call: Call, loop: int) -> float:
-    """Mean host seconds of a call in a loop. The loops of a round are less than a batch, because
+    """The mean host seconds of a call in a loop. A loop has fewer launches than a batch, because
     some drivers work inside of a submit."""
     started = time.perf_counter()
     for _ in range(loop):

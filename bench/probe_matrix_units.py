@@ -21,12 +21,12 @@ from pykernels.plans.matmul.select import GemmChoice
 
 __all__ = ["answers", "main"]
 
-Terms = dict[int, float]  # position in the step -> product
+Terms = dict[int, float]  # for each position in the step, the product
 Sums = Callable[[list[tuple[float, Terms]]], list[float]]
 
 
 def summing(dev: pk.Device) -> Sums:
-    """The results of experiments; each is (the sum so far, the products of one step)."""
+    """The results of experiments. An experiment is (the sum so far, the products of one step)."""
 
     def sums(rows: list[tuple[float, Terms]]) -> list[float]:
         left, right = np.zeros((len(rows), 32), np.float16), np.zeros((len(rows), 32), np.float16)
@@ -52,7 +52,8 @@ def kept_below(sums: Sums) -> int:
 
 
 def joint(sums: Sums) -> int:
-    """The number of terms of half a last place that change the sum in one step; 0 if none does."""
+    """How many terms of half a last place must be added in one step to change the sum; 0 if no
+    number of them does."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 
@@ -67,7 +68,7 @@ def rounding(sums: Sums) -> str:
 
 
 def together(sums: Sums) -> list[list[int]]:
-    """Positions of a step whose products are added to each other first, group by group.
+    """Groups of positions in a step; the products of a group are added to each other first.
 
     Two large products cancel; a small product is lost if it is added together with them.
     """
@@ -96,7 +97,7 @@ def _after(j: int, i: int) -> int:
 
 
 def length(sums: Sums, dev: pk.Device) -> dict[int, float]:
-    """The largest error of sums of positive numbers, in units of 2^-23 of the sum, by K."""
+    """For each K, the largest error of sums of positive numbers, in units of 2^-23 of the sum."""
     found = {}
     rng = np.random.default_rng(0)
     for k in (256, 1024, 4096, 16384):

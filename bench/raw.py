@@ -1,4 +1,4 @@
-"""Dispatches and reads by raw calls of an engine, for comparison with the launch path."""
+"""Runs dispatches and reads by raw calls of an engine, to compare them with launches."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pykernels as pk
 __all__ = ["Command", "RawLoop", "RawRead", "RawWrite", "recorded", "waiter"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
-# Pipeline, bind group, its dynamic offset, grid: raw handles of the engine.
+# A dispatch as raw handles of the engine: pipeline, bind group, its dynamic offset, grid.
 Command: TypeAlias = tuple[Any, Any, Any, int, int]
 MAP_READ, MAP_WRITE, COPY_SRC, COPY_DST = 0x1, 0x2, 0x04, 0x08
 NEVER = (1 << 64) - 1
 
 
 def recorded(dev: pk.Device, call: Callable[[], object]) -> list[Command]:
-    """Run a call, and return its dispatches. They must be dispatched again before any other launch,
-    because until then their params stay in place."""
+    """Run a call, and return its dispatches. Dispatch them again before any other launch, because
+    another launch may overwrite their params."""
     with dev.batch():
         call()
         return list(dev._context.recorder._queue)
 
 
 def waiter(dev: pk.Device) -> Callable[[], None]:
-    """A function that waits for all submitted work."""
+    """Returns a function that waits for all submitted work."""
     engine, raw = dev._context.engine, dev._context.raw
     lib, ffi = engine.lib, engine.ffi
     if engine.name == "wgpu":
@@ -43,7 +43,7 @@ def waiter(dev: pk.Device) -> Callable[[], None]:
 
 
 def _future_waiter(engine: Any) -> Callable[[Any], None]:
-    """A function that waits for a future of Dawn."""
+    """Returns a function that waits for a future of Dawn."""
     lib = engine.lib
     instance = importlib.import_module("wgpudawn.backends.dawn._helpers").get_wgpu_instance()
     info = engine.ffi.new("WGPUFutureWaitInfo *")
@@ -107,8 +107,8 @@ class RawLoop:
 
 
 class RawRead:
-    """A read path written by hand: a copy into a staging buffer that is reused, a map with one
-    shared callback, a poll on the calling thread, one copy to the host."""
+    """A read that is written by hand: it copies into a staging buffer that is reused, maps it with
+    one shared callback, polls on the calling thread, and copies once to the host."""
 
     def __init__(self, dev: pk.Device, t: pk.Tensor) -> None:
         context = dev._context

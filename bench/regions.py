@@ -1,4 +1,4 @@
-"""The body of each product by rows, columns and K: the picture in docs/design/matmul.md.
+"""Draws the picture in docs/design/matmul.md: the body of each product, by rows, columns and K.
 
     python -m bench.regions [--table NAME] [--write]
 
@@ -28,7 +28,8 @@ LETTERS = {
 
 
 def body(caps: Caps, rows: int, cols: int, depth: int) -> str:
-    """The letter of the body; the plan exchanges the operands if there are few columns."""
+    """The letter of the body that the plan chooses; if there are few columns, the plan exchanges
+    the operands."""
     s = GemmShape(1, rows, cols, depth)
     if (min(rows, cols) <= NARROW and rows > cols) or few_columns(caps, s):
         s = s._replace(rows=cols, cols=rows)
@@ -36,7 +37,7 @@ def body(caps: Caps, rows: int, cols: int, depth: int) -> str:
 
 
 def picture(table: str) -> Iterator[str]:
-    """A map for each K: rows down, columns across."""
+    """A map for each K, with rows downwards and columns to the right."""
     caps = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named(table))
     yield "```text"
     yield "   ".join(f"K = {depth:<{2 * len(SIDES) + 3}}" for depth in DEPTHS).rstrip()

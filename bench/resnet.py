@@ -1,5 +1,5 @@
-"""ResNet-50 (He et al. 2015) with folded batch norms, written once for several sets of
-operations."""
+"""ResNet-50 (He et al. 2015) with folded batch norms. It is written once and runs with several sets
+of operations."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Operations(Protocol):
     def conv(
         self, x: Any, name: str, stride: int = 1, relu: bool = True, residual: Any = None
     ) -> Any:
-        """A convolution with bias, whose padding keeps the size except for the stride; plus
-        residual."""
+        """A convolution with bias, plus a residual. The padding keeps the size, apart from the
+        stride."""
 
     def pool(self, x: Any) -> Any:
-        """The maximum over 3 x 3 windows, with stride 2."""
+        """The maximum over windows of 3 x 3, with stride 2."""
 
     def classify(self, x: Any) -> Any:
         """The mean over pixels, and the last layer."""
 
 
 def logits(ops: Operations, size: Size, x: Any) -> Any:
-    """(N, classes) of pictures (N, 3, side, side)."""
+    """The logits (N, classes) of pictures (N, 3, side, side)."""
     x = ops.pool(ops.conv(x, "stem", 2))
     for stage, blocks in enumerate(size.blocks):
         for i in range(blocks):
@@ -83,7 +83,7 @@ def random_weights(size: Size, seed: int = 0) -> dict[str, Array]:
 
 
 class Ours:
-    """The operations on the device of the weights; `precision` is that of convolutions."""
+    """The operations on the device of the weights; `precision` is the precision of convolutions."""
 
     def __init__(
         self, weights: Mapping[str, pk.Tensor], precision: Literal["fast", "high"] | None = None

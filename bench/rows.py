@@ -19,7 +19,7 @@ from pykernels.bench.report import engine_label, meta
 ROOT = Path(__file__).resolve().parents[1]
 
 Loop = Callable[[int], float]
-SECONDS, BRIEF = 0.3, 0.02  # most seconds of a loop; the same for small networks
+SECONDS, BRIEF = 0.3, 0.02  # most seconds of a loop, and of a loop for small networks
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Table(NamedTuple):
 
     command: str
     columns: tuple[str, ...]
-    peer: str  # the column that captured calls are compared with
+    peer: str  # the column with which captured calls are compared
     width: int = 30  # width of names
 
     def head(self) -> str:
@@ -68,13 +68,13 @@ class Table(NamedTuple):
         return f"{row.name:{self.width}}{row.dispatches:11}{times}{end}"
 
     def save(self, file: Path, dev: pk.Device, rows: list[Row]) -> None:
-        """Save the rows. Other rows of the file stay."""
+        """Save the rows. Other rows of the file are kept."""
         known: dict[str, Any] = {}
         if file.exists():
             known = json.loads(file.read_text(encoding="utf-8"))["rows"]
         told = meta([dev], self.command)
         for row in rows:
-            # Other commands write rows as well, in environments with other versions of peers.
+            # Other commands also write rows, in environments with other versions of peers.
             known[row.name] = asdict(row) | {"date": told["date"], "versions": told["versions"]}
         file.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"meta": told, "rows": known}, indent=1)

@@ -3,15 +3,16 @@ outputs.
 
     python -m bench.training [--adapter NAME] [--small] [--rounds N] [--only TEXT]
 
-Each step is forward, gradients and Adam: the networks of examples/, the LeNet with 128 pictures,
-the transformer with 4 layers 256 wide, 16 x 256 characters, and with GPT-2's shape and vocabulary,
-8 x 512 and 1 x 128 tokens. Times are milliseconds of a step: the median over rounds that measure
-all columns in turn, each as a loop of steps with one sync at the end. GPU time is that of captured
-steps, by timestamps. torch runs with TF32 off, on a GPU if it has one: eagerly, on a GPU also as a
-CUDA graph, and with autocast to float16 and a scaled loss. Without torch its columns are empty, and
-nothing is compared. Memory is in MiB: the peak of calls, including memory that waits for reuse, and
-the least budget in which they run; the memory in use with a captured step, and the least memory
-that the lifetimes of its tensors allow; and torch's peaks of eager steps, allocated and reserved.
+A step is the forward pass, the gradients and Adam. The networks are those of examples/: the LeNet
+with 128 pictures; the transformer with 4 layers of width 256 and 16 x 256 characters; and the
+transformer with GPT-2's shape and vocabulary, and 8 x 512 or 1 x 128 tokens. Times are milliseconds
+of a step: the median over rounds that measure all columns in turn, each as a loop of steps with one
+sync at the end. GPU time is measured by timestamps, for captured steps. torch runs with TF32 off,
+on a GPU if there is one. It runs eagerly; on a GPU it also runs as a CUDA graph, and with autocast
+to float16 and a scaled loss. Without torch its columns are empty, and nothing is compared. Memory
+is in MiB. For calls it is the peak, including memory that waits for reuse, and the smallest budget
+in which they run. For a captured step it is the memory in use, and the smallest memory that the
+lifetimes of its tensors allow. For torch it is the peaks of eager steps, allocated and reserved.
 `--small` is for software drivers.
 """
 
@@ -46,7 +47,7 @@ else:
     import from_torch
 
 RATE = 1e-3
-CHECKED = 5  # steps whose losses must agree
+CHECKED = 5  # number of steps in which the losses must agree
 SECONDS = 0.3  # seconds of a loop
 MIB = 2**20
 LARGE = transformer.Size(width=256, heads=4, hidden=1024, layers=4)
@@ -104,7 +105,7 @@ def gpt2(small: bool, batch: int, context: int) -> Problem:
 
 
 def characters(small: bool) -> Problem:
-    """The example's transformer, larger."""
+    """A larger version of the example's transformer."""
     size, batch, context = (SMALL, 4, 16) if small else (LARGE, 16, 256)
     pieces = np.random.default_rng(0).integers(
         len(transformer.CHARACTERS), size=(batch, context + 1), dtype=np.int32
@@ -118,8 +119,8 @@ def characters(small: bool) -> Problem:
 
 
 def problems(small: bool) -> list[Callable[[], Problem]]:
-    """The four problems. Each is created when its turn comes, because the large ones take
-    gigabytes."""
+    """The four problems. Each problem is created when its turn comes, because the large problems
+    take gigabytes."""
 
     def pictures() -> Problem:
         found, shown = digits.draw(digits.TRAINING, 8 if small else 128, seed=1)
@@ -153,7 +154,7 @@ class Ours:
 
 
 class Torch:
-    """The same step in torch. `half`: with autocast to float16 and a scaled loss."""
+    """The same step in torch. With `half`, it uses autocast to float16 and a scaled loss."""
 
     def __init__(self, p: Problem, half: bool = False, capturable: bool = False) -> None:
         self.problem, self.half = p, half
@@ -180,7 +181,7 @@ class Torch:
 
     @classmethod
     def graph(cls, p: Problem) -> Callable[[], object]:
-        """A CUDA graph of a step."""
+        """A loop that replays a CUDA graph of a step."""
         step, stream = cls(p, capturable=True), torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -200,8 +201,8 @@ class Torch:
 
 
 def check(name: str, found: list[float], want: list[float]) -> None:
-    """Compare the losses. Rounding changes them by about a millionth (examples/curves), a wrong
-    gradient by far more."""
+    """Compare the losses. Rounding changes the losses by about a millionth (examples/curves); a
+    wrong gradient changes them by far more."""
     if not np.allclose(found, want, rtol=1e-5):
         raise SystemExit(f"{name}: the losses are {found} but others are {want}")
 
@@ -222,7 +223,8 @@ def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
 
 
 def least_budget(dev: pk.Device, step: Callable[[], pk.Tensor]) -> int:
-    """The least budget in bytes in which steps run, to 1 %: the most memory in use at a time."""
+    """The smallest budget, in bytes and to 1 %, in which steps run; it is the most memory in use at
+    a time."""
     stats = dev.memory_stats()
     low, high = stats.current, stats.peak
     while high - low > high // 100:
@@ -240,8 +242,9 @@ def least_budget(dev: pk.Device, step: Callable[[], pk.Tensor]) -> int:
 
 
 def taken(adapter: str | None, p: Problem) -> tuple[float, ...]:
-    """MiB on a separate device: the peak of steps as calls, and the least budget for them; the
-    memory in use with a captured step, and the least that the lifetimes of its tensors allow."""
+    """MiB on a separate device. For steps as calls: the peak, and the smallest budget. For a
+    captured step: the memory in use, and the smallest memory that the lifetimes of its tensors
+    allow."""
     with pk.Device(adapter=adapter) as dev:
         step = Ours(dev, p)
         for _ in range(2):

@@ -27,7 +27,8 @@ KINDS = ("moved", "renamed", "changed")
 
 
 def texts(generated: Path) -> dict[str, str]:
-    """Each text by its name, "BODY KEY". Builds up to November 2026 stored texts in one piece."""
+    """The texts by their names, "BODY KEY". Builds up to November 2026 stored texts in one
+    piece."""
     found = {}
     for file in sorted((generated / "wgsl").glob("*.json")):
         content = file.read_text(encoding="utf-8")

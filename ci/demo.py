@@ -32,14 +32,15 @@ from pykernels.bench.table import digits, table
 from pykernels.reference import family
 
 ROOT = Path(__file__).resolve().parent.parent
-SECONDS = 48.0  # limit of checks and timings on a software driver; later cases are left out
-# On a software driver: readings of a hundredth of a second.
+SECONDS = 48.0  # most seconds of checks and timings on a software driver; later cases are left out
+# The effort on a software driver, with readings of a hundredth of a second.
 SHORT = Effort(warm=0.0, most=0.0, rounds=3, blocks=1, reading=1e-2, longest=0.2, loop=3)
 
 
 @dataclass
 class Row:
-    """The results of one family. `share`: the largest error of an element over its bound."""
+    """The results of one family. `share` is the largest error of an element, divided by the
+    element's bound."""
 
     kernels: int = 0
     checked: int = 0
@@ -56,7 +57,7 @@ class Row:
 
 
 class Progress:
-    """A progress line that is overwritten, if stderr is a terminal."""
+    """A line of progress that overwrites itself; it is shown only if stderr is a terminal."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
@@ -83,7 +84,8 @@ def family_of(case: Case) -> str:
 
 
 def by_family(dev: pk.Device, edge: int, say: Progress) -> dict[str, Row]:
-    """One timed case of each family, then one case of each other kernel, families in turn."""
+    """The order of cases: one timed case of each family, then one case of each other kernel, taking
+    families in turn."""
     slow = dev.info["type"] == "CPU"
     began = time.perf_counter()
     groups: dict[str, list[Case]] = {}
@@ -122,8 +124,8 @@ def time_one(runner: Runner, row: Row, kernel: str, shape: tuple[int, ...]) -> N
 
 
 def check_one(dev: pk.Device, case: Case) -> tuple[float, str]:
-    """Run one case and compare every element with the reference. Returns the largest error over its
-    bound, and a text about wrong elements."""
+    """Run one case and compare every element with the reference. Returns the largest error divided
+    by its bound, and a text about wrong elements."""
     try:
         return load(dev, case).check().share, ""
     except pk.PyKernelsError as e:
@@ -189,10 +191,10 @@ def print_all(dev: pk.Device, edge: int) -> bool:
 
 
 def worked_example(dev: pk.Device) -> None:
-    """A direct call on a view at an odd offset inside a buffer that holds other things."""
+    """The worked example: a direct call on a view at an odd offset inside a larger buffer."""
     shared = dev.zeros(1000, "float16")
     x = dev.tensor(np.linspace(-4, 4, 21, dtype=np.float32).reshape(3, 7))
-    view = shared[501:522].reshape(3, 7)  # starts in the middle of a 32-bit word
+    view = shared[501:522].reshape(3, 7)  # this view starts in the middle of a 32-bit word
     pk.kernels.cpy(x, view)
     pk.kernels.softmax(view, view, scale=0.5)
     host = shared.numpy()

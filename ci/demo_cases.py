@@ -16,7 +16,7 @@ __all__ = ["NUMPY", "TIMED"]
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 MILLION = (1 << 20,)
-# For each family: a kernel, its shape on a software driver, its shape on a GPU.
+# For each family, a kernel, its shape on a software driver, and its shape on a GPU.
 TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "attention": ("flash_attn", (1, 4, 4, 128, 128, 64), (1, 32, 32, 1024, 1024, 64)),
     "conv": ("conv2d", (1, 16, 56, 56, 16, 3, 3, 1, 1, 1), (16, 64, 56, 56, 64, 3, 3, 1, 1, 1)),
@@ -47,7 +47,8 @@ TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
 
 @numpy_peer
 def conv2d(case: Case, t: Arrays) -> object:
-    """A product of a view of all windows and the weights; for one group and a stride of one."""
+    """conv2d as a product of a view of all windows and the weights, for one group and a stride of
+    one."""
     pad = (t["w"].shape[-1] - 1) // 2
     x = np.pad(t["x"], ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, t["w"].shape[-2:], axis=(2, 3))

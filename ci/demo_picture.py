@@ -22,7 +22,7 @@ RADIUS = 9  # radius of the blur, in pixels
 def make_picture(dev: pk.Device, path: Path) -> Path:
     """Save four panels side by side: the image, its blur, four of its halves, its sorted rows.
 
-    Raises SystemExit if a panel differs from numpy's.
+    Raises SystemExit if a panel differs from the panel that numpy computes.
     """
     image = painted(EDGE)
     x = dev.tensor(image)
@@ -46,7 +46,7 @@ def make_picture(dev: pk.Device, path: Path) -> Path:
 
 
 def painted(edge: int) -> Array:
-    """Rings and stripes in three colours, (3, edge, edge), from 0 to 1."""
+    """The picture: rings and stripes in three colours, (3, edge, edge), from 0 to 1."""
     y, x = np.mgrid[0:edge, 0:edge].astype(np.float32) / edge - 0.5
     ring = np.cos(60 * (x * x + y * y))
     stripe = np.sign(np.sin(26 * (x + 0.6 * y)))
@@ -58,7 +58,7 @@ def painted(edge: int) -> Array:
 
 
 def gaussian(radius: int) -> Array:
-    """Weights of 2 radius + 1 pixels, which sum to 1."""
+    """The weights of 2 radius + 1 pixels; their sum is 1."""
     found = np.exp(-0.5 * (np.arange(-radius, radius + 1) / (radius / 3)) ** 2)
     return (found / found.sum()).astype(np.float32)
 
@@ -78,14 +78,15 @@ def check(what: str, got: Array, want: Array, most: float) -> None:
 
 
 def png(pixels: Array) -> bytes:
-    """(height, width, 3) bytes as a PNG file."""
+    """An array of bytes, (height, width, 3), as a PNG file."""
     height, width, _ = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
-    left = np.pad(pixels, ((0, 0), (1, 0), (0, 0)))[:, :-1]  # filter 1: left differences
+    # filter 1 of PNG: differences from the left neighbours
+    left = np.pad(pixels, ((0, 0), (1, 0), (0, 0)))[:, :-1]
     rows = np.pad((pixels - left).reshape(height, 3 * width), ((0, 0), (1, 0)), constant_values=1)
     return b"".join([
         b"\x89PNG\r\n\x1a\n",

@@ -43,7 +43,7 @@ from pykernels.runtime.lifetimes import ProgramMemory
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 ACCURACY = ROOT / "bench" / "results" / "accuracy"
-# Methods that only other modules of the package call; they are no part of the public interface.
+# Methods that only other modules of the package call; they are not part of the public interface.
 INTERNAL = {
     "Device": ("adopt", "expose"),
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
@@ -82,7 +82,7 @@ def class_entry(cls: type, name: str) -> Iterator[str]:
 
 
 def device_page() -> Iterator[str]:
-    """Devices and their parts."""
+    """The page about devices and their parts."""
     yield from page("Devices", "the docstrings of pk.Device and its relatives")
     yield "How to use them: [devices](../guide/devices.md), [batching](../guide/batching.md)."
     yield ""
@@ -117,7 +117,7 @@ def tensor_page() -> Iterator[str]:
 
 
 def tape_page() -> Iterator[str]:
-    """Tapes, and the form of calls in their rules."""
+    """The page about tapes, and about the form of calls in gradient rules."""
     from pykernels.tape import _calls, _check, _transforms
 
     yield from page("Tapes", "the docstrings of pk.Tape, pk.no_grad, pk.grad and the like")
@@ -154,7 +154,7 @@ def raw_page() -> Iterator[str]:
 
 
 def onnx_page() -> Iterator[str]:
-    """Networks from ONNX files."""
+    """The page about networks from ONNX files."""
     from pykernels.onnx import model, session, shapes
     from pykernels.onnx.errors import ModelError, ModelMemoryError
 
@@ -182,7 +182,7 @@ def fft_page() -> Iterator[str]:
 
 
 def errors_page() -> Iterator[str]:
-    """The tree of errors."""
+    """The page with the tree of errors."""
     yield from page("Errors", "the docstrings of pykernels/errors.py")
     yield from docstring(errors)
     yield ""
@@ -195,7 +195,7 @@ def errors_page() -> Iterator[str]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """The command line: each command and its help."""
+    """The page about the command line: each command and its help."""
     group = _fresh(cli.main)
     settings: Any = group.context_settings
     top = click.Context(group, info_name="pykernels", terminal_width=WIDTH, **settings)
@@ -214,7 +214,8 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def _fresh(command: Any) -> Any:
-    """A copy without click's stored option --help, which depends on its first caller."""
+    """A copy of a command without click's stored option --help, which depends on its first
+    caller."""
     found = copy.copy(command)
     vars(found)["_help_option"] = None
     return found
@@ -229,8 +230,8 @@ def cli_page() -> Iterator[str]:
         yield from (f"## {name}", "", "```text", text.rstrip(), "```", "")
 
 
-# The columns of README's table of dtypes. Each 16-bit float has its own, because kernels differ
-# there.
+# The columns of README's table of dtypes. Each 16-bit float has its own column, because kernels
+# differ in these dtypes.
 KINDS = {
     "float32": ("float32",),
     "float16": ("float16",),
@@ -244,7 +245,8 @@ KINDS = {
 
 
 def dtype_table() -> list[str]:
-    """A row for each family, a column for each kind of dtypes; see `_mark` for the marks."""
+    """README's table of dtypes, with a row for each family and a column for each kind of dtypes;
+    `_mark` explains the marks."""
     lines = [f"| family | {' | '.join(KINDS)} |", f"|---|{'|'.join(':-:' for _ in KINDS)}|"]
     found = manifest()["kernels"]
     for room, names in kernel_families().items():
@@ -268,7 +270,7 @@ def _takes(tensor: dict[str, Any], dtype: str, role: str) -> bool:
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:
-    """The names; of a long list, the first names and the number of the others."""
+    """The names as text; for a long list, the first names and the number of the others."""
     found = [f"`{n}`" for n in names]
     if len(found) > most + 1:
         found[most:] = [f"and {len(found) - most} more"]
@@ -280,8 +282,8 @@ def _any(tensor: dict[str, Any]) -> bool:
 
 
 def family_table() -> list[str]:
-    """A row for each family with its kernels and functions; one row for all families without
-    kernels."""
+    """The table with a row for each family, with its kernels and functions; all families without
+    kernels share one row."""
     lines = ["| family | kernels (`pk.kernels`) | functions (`pk`) |", "|---|---|---|"]
     kernel, function = kernel_families(), function_families()
     for room, names in kernel.items():
@@ -291,7 +293,7 @@ def family_table() -> list[str]:
 
 
 def dtypes_page() -> Iterator[str]:
-    """Dtypes, and the dtypes that each kernel accepts."""
+    """The page about dtypes, with the dtypes that each kernel accepts."""
     yield from page("Dtypes", "pykernels/dtypes.py and the kernels' specs")
     yield (
         "A dtype is one of numpy's names, a short one of WGSL (`f32 f16 bf16 c64 i32 u32 i16 "
@@ -337,7 +339,7 @@ def dtypes_page() -> Iterator[str]:
 
 
 def promotion_page() -> Iterator[str]:
-    """The rules for the dtype of a result of two operands."""
+    """The page with the rules for the dtype of a result of two operands."""
     yield from page("Promotion", "pykernels/call/promotion.py")
     rules = [r for r in (promotion.__doc__ or "").split("\n\n") if r.startswith("- ")]
     yield "The dtype of a result that is computed from operands of several dtypes:"
@@ -359,7 +361,7 @@ def promotion_page() -> Iterator[str]:
 
 
 def accuracy_page() -> Iterator[str]:
-    """The errors of operations that were measured on devices."""
+    """The page with the errors of operations that were measured on devices."""
     from pykernels.reference.elementwise import OPS
 
     yield from page("Accuracy", "bench/results/accuracy (python -m bench.accuracy) and ops.toml")
@@ -392,7 +394,7 @@ def accuracy_page() -> Iterator[str]:
 
 
 def _sums() -> Iterator[str]:
-    """The bounds of products and convolutions, from the budgets of the references."""
+    """The bounds of products and convolutions, taken from the budgets of the references."""
     yield from (
         "",
         "## Sums of products",
@@ -418,7 +420,7 @@ def _sums() -> Iterator[str]:
 
 
 def operations_page() -> Iterator[str]:
-    """The operations of ggml and Born, and our counterpart of each."""
+    """The page with the operations of ggml and Born, and our counterpart of each."""
     yield from page("Operations of ggml and Born", "ci/operations.toml")
     yield (
         "Each operation of the two backends that this collection comes from, and the function that "

@@ -32,12 +32,12 @@ NOTE = "<!-- Written by ci/docs.py from {source}: edit that, and run `python ci/
 
 
 def page(title: str, source: str) -> Iterator[str]:
-    """The beginning of a page."""
+    """The lines at the beginning of a page."""
     yield from (NOTE.format(source=source), "", f"# {title}", "")
 
 
 def entry(title: str, name: str, f: Callable[..., Any], level: int = 3) -> Iterator[str]:
-    """A function: heading, signature, docstring."""
+    """The entry of a function: heading, signature, docstring."""
     yield from (f"{'#' * level} {title}", "", signature(name, f), "", *docstring(f), "")
 
 

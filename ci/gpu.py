@@ -29,8 +29,8 @@ from pykernels.wgsl.texts import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")
-AT_ONCE = 72  # most test files of one process
-# Tests that need no GPU, or that need another machine.
+AT_ONCE = 72  # most test files that one process runs
+# Tests that are left out: they need no GPU, or another machine.
 APART = ("tests/first_hour", "tests/docs", "tests/browser", "tests/typing", "tests/codegen")
 BENCH = "bench mul_mat"
 
@@ -45,7 +45,7 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
-    output: str = ""  # output of failed tests, or of a bench
+    output: str = ""  # the output of failed tests, or of a bench
 
 
 def main() -> int:

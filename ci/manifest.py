@@ -1,5 +1,5 @@
-"""Checks the hashes of the built manifest: against the texts beside it, and against a build from
-a clean checkout (the files that git tracks or would track, copied to an empty folder).
+"""Compares the hashes of the built manifest with the texts beside it, and with a build from a clean
+checkout (the files that git tracks or would track, copied to an empty folder).
 
 python ci/manifest.py
 """

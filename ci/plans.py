@@ -1,6 +1,6 @@
-"""Fails, with file and line, if a line of a plan has no translation to JavaScript: an export would
-then record single layouts of that kernel, instead of launching any layout. The build itself fails
-for expressions of specs.
+"""Fails, with file and line, if a line of a plan cannot be translated to JavaScript. An export of
+that kernel would record single layouts, and could not launch any layout. The build itself fails for
+expressions of specs.
 
 python ci/plans.py
 """

@@ -55,7 +55,8 @@ from pykernels.wgsl import texts
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
 NETWORKS = "bench/results/networks/nvidia-h200.json"
-SWEEP = "bench/results/sweeps/nvidia-h200"  # .json, and .svg made of it
+# names of .json files, each with an .svg that is made of it
+SWEEP = "bench/results/sweeps/nvidia-h200"
 STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
 
 BLOCK = re.compile(
@@ -72,7 +73,7 @@ COMMENT = re.compile(r"<!--.*?-->", re.S)
 
 
 class Unknown(Exception):
-    """Raised if the results lack the figure of a mark."""
+    """The results lack the figure of a mark."""
 
 
 @cache
@@ -101,7 +102,7 @@ def block(what: str, up: str = "") -> str:
 
 
 def kernels() -> str:
-    """A row for each kernel: its summary, dtypes, bodies, variants."""
+    """The table of kernels, with a row for each: its summary, dtypes, bodies and variants."""
     manifest = texts.read_manifest()
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
     for name, k in sorted(manifest["kernels"].items()):
@@ -113,8 +114,9 @@ def kernels() -> str:
 
 
 def networks() -> str:
-    """A row for each network: the captured time and the times of peers; empty before the first run.
-    Networks of bench.onnx_files are in a second table, because onnxruntime always computes them."""
+    """The table of networks, with a row for each: the captured time and the times of peers. It is
+    empty before the first run. Networks of bench.onnx_files are in a second table, because
+    onnxruntime always computes them."""
     if not (ROOT / NETWORKS).is_file():
         return ""
     rows = json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"]
@@ -136,7 +138,7 @@ def networks() -> str:
 
 
 def sweep(up: str) -> str:
-    """The heat map and a line about it; empty before a run is committed."""
+    """The heat map and a line about it; empty if no run is committed yet."""
     file = ROOT / f"{SWEEP}.json"
     if not file.is_file():
         return ""
@@ -161,8 +163,8 @@ def sweep(up: str) -> str:
 
 
 def network_table(head: str, rows: dict[str, Any], peers: tuple[str, str]) -> str:
-    """The time of our captured calls, the times of two peers, and the first peer's time divided by
-    ours."""
+    """The cells of a network's row: the time of our captured calls, the times of two peers, and the
+    first peer's time divided by our time."""
     lines = [head, "|---|--:|--:|--:|--:|"]
     for name, row in rows.items():
         ours, first, second = (
@@ -174,7 +176,7 @@ def network_table(head: str, rows: dict[str, Any], peers: tuple[str, str]) -> st
 
 
 def some(chosen: Callable[[Any], bool]) -> Any:
-    """The report with these results only."""
+    """A copy of the report that has only these results."""
     from pykernels.bench.report import Report
 
     all_ = report()
@@ -213,7 +215,7 @@ SCALES = {"us": 1e6, "ms": 1e3, "GB/s": 1e-9, "TB/s": 1e-12, "TFLOP/s": 1e-12}
 
 
 def figure(mark: str) -> str:
-    """The number that a mark asks for."""
+    """The number that belongs to a mark."""
     kernel, case, *words = mark.split()
     if kernel == "ceiling":
         return ceiling(case, words)
@@ -227,7 +229,7 @@ def figure(mark: str) -> str:
 
 
 def quantity(r: Any, words: list[str]) -> str | None:
-    """One number of a result; None if it has no number of that name."""
+    """One number of a result; None if the result has no number of that name."""
     from pykernels.bench.table import digits
 
     match words:
@@ -288,7 +290,7 @@ def written(text: str, up: str = "") -> str:
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The text, changed by `change` outside code and blocks."""
+    """The text after `change` was applied to everything outside of code and blocks."""
     out, at = [], 0
     kept = sorted([*CODE.finditer(text), *BLOCK.finditer(text)], key=lambda m: m.start())
     for m in kept:
@@ -299,7 +301,7 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def unmarked(text: str) -> list[str]:
-    """The figures without a mark, outside code and blocks."""
+    """The figures that have no mark, outside of code and blocks."""
     found: list[str] = []
 
     def look(part: str) -> str:

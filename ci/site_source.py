@@ -22,7 +22,8 @@ DOCS = ROOT / "docs"
 SITE = ROOT / "build" / "site"
 PROJECT = "project"  # the site's folder for files from outside docs/
 SECTIONS = ("Guide", "Reference", "Design", "Records", "Project")
-LAYERS = ("reference/functions.md", "reference/kernels.md")  # each has a page for each family
+# both layers have a page for each family
+LAYERS = ("reference/functions.md", "reference/kernels.md")
 _LINK = re.compile(r"\[([^]\[]+)\]\(([^)\s]+)\)")
 
 Nav = list[dict[str, Any]]
@@ -79,7 +80,7 @@ def _into_docs(page: str, link: str) -> str:
 
 
 def rewritten(page: str, text: str) -> str:
-    """The text of a page, with its links changed to places in the site."""
+    """The text of a page, in which links are changed to places in the site."""
     if page.startswith(f"{PROJECT}/"):
         return _LINK.sub(lambda m: f"[{m[1]}]({_into_docs(page, m[2])})", text)
     return _LINK.sub(lambda m: f"[{m[1]}]({in_site(page, m[2])})", text)

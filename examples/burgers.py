@@ -6,7 +6,7 @@
 It learns u(x, t) for u_t + u u_x = NU u_xx on -1 < x < 1 and 0 < t < 1, with u(x, 0) = -sin(pi x)
 and u = 0 at both ends (Raissi, Perdikaris and Karniadakis, 2019). The loss has second derivatives
 in x, and its gradient goes back through them. Training does not use the exact solution, which Cole
-and Hopf's transform gives. The result is compared with it at the end.
+and Hopf's transform gives. At the end, the result is compared with the exact solution.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ import pykernels as pk
 Array = np.ndarray[Any, Any]
 
 NU = 0.05 / np.pi
-POINTS, EDGES = 1024, 128  # points of a step: inside, and on each of the three sides
-EDGE = 10.0  # weight of the edges; with 1, u stays flat for many steps
+POINTS, EDGES = 1024, 128  # number of points in a step: inside, and on each of the three sides
+EDGE = 10.0  # weight of the edges in the loss; with 1, u would stay flat for many steps
 WIDTH, LAYERS = 24, 3
 RATE, WARM_UP = 5e-3, 50
-WANTED = 0.1  # relative error after the default number of steps
+WANTED = 0.1  # largest relative error after the default number of steps
 
 
 def initial_weights(seed: int = 0) -> dict[str, Array]:
-    """Glorot's uniform weights, biases of 0."""
+    """Initial weights: Glorot's uniform weights, and biases of 0."""
     rng = np.random.default_rng(seed)
     sizes = [2, *[WIDTH] * LAYERS, 1]
     weights = {}
@@ -54,7 +54,7 @@ def network(w: Weights, x: pk.Tensor, t: pk.Tensor) -> pk.Tensor:
 
 
 def residual(w: Weights, x: pk.Tensor, t: pk.Tensor) -> pk.Tensor:
-    """u_t + u u_x - NU u_xx at each point."""
+    """The residual u_t + u u_x - NU u_xx at each point."""
 
     def slopes(x: pk.Tensor, t: pk.Tensor) -> tuple[pk.Tensor, Any]:
         # u at a point depends only on that point, so the gradient of the sum holds the derivative
@@ -99,7 +99,7 @@ def exact(x: Array, t: Array, nodes: int = 100) -> Array:
 
 
 def grid(size: int = 101) -> tuple[Array, Array]:
-    """x and t of points in rows of equal t."""
+    """x and t of the points of a grid, in rows of equal t."""
     x, t = np.meshgrid(np.linspace(-1, 1, size), np.linspace(0, 1, size))
     return x, t
 
@@ -125,7 +125,7 @@ def relative_error(found: Array, want: Array) -> float:
 
 
 def plot(path: Path, x: Array, found: Array, want: Array, rows: Sequence[int]) -> None:
-    """u over x and t, the error, and u over x at some times."""
+    """Draws u over x and t, the error, and u over x at some times."""
     figure = Figure(figsize=(12, 3.4), layout="tight")
     left, middle, right = figure.subplots(1, 3)
     for axes, title, values in (

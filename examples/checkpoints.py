@@ -30,7 +30,7 @@ def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
     if config.family == "gpt2":
         found |= {"wte.weight": (words, wide), "wpe.weight": (config.context, wide)}
         for i in range(config.layers):
-            # Products of gpt2 have weights (inputs, outputs).
+            # The products of gpt2 have transposed weights, (inputs, outputs).
             products = {
                 "attn.c_attn": (wide, 3 * wide), "attn.c_proj": (wide, wide),
                 "mlp.c_fc": (wide, hidden), "mlp.c_proj": (hidden, wide),
@@ -79,8 +79,8 @@ def read(files: Iterable[Path], config: Config) -> dict[str, Array]:
 
 
 def _read(file: Path) -> dict[str, Array]:
-    """The arrays of one file: 8 bytes with the length of the header, the header in JSON, the bytes
-    of the arrays."""
+    """The arrays of one file. The file has 8 bytes with the length of the header, the header in
+    JSON, and the bytes of the arrays."""
     raw = np.memmap(file, np.uint8, "r")
     try:
         (length,) = struct.unpack("<Q", raw[:8].tobytes())
@@ -94,7 +94,7 @@ def _entries(data: Array, header: dict[str, Any]) -> Iterator[tuple[str, Array]]
     """The arrays that a header describes."""
     for name, entry in header.items():
         if name == "__metadata__" or entry["dtype"] not in DTYPES:
-            continue  # masks of gpt2 are stored as bytes
+            continue  # gpt2 stores masks as bytes
         first, end = entry["data_offsets"]
         w = data[first:end].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
         yield name, (w.astype(np.uint32) << 16).view(np.float32) if entry["dtype"] == "BF16" else w

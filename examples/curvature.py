@@ -25,8 +25,8 @@ import pykernels as pk
 Array = np.ndarray[Any, Any]
 
 PICTURES = 200
-TOLERANCE = 1e-2  # largest residual, relative to the value
-MOST = 200  # largest number of products for a value
+TOLERANCE = 1e-2  # largest allowed residual, relative to the eigenvalue
+MOST = 200  # largest number of products for an eigenvalue
 
 
 class Pair(NamedTuple):
@@ -39,7 +39,8 @@ class Pair(NamedTuple):
 
 
 class Curvature:
-    """The loss of a batch by all weights as one vector, and the product with its Hessian."""
+    """The loss of a batch as a function of all weights in one vector, and products with the Hessian
+    of this loss."""
 
     def __init__(
         self, weights: dict[str, Array], loss: Callable[..., pk.Tensor], *batch: Array
@@ -70,8 +71,8 @@ class Curvature:
 def eigenvalues(
     curvature: Curvature, count: int, tolerance: float = TOLERANCE, most: int = MOST
 ) -> list[Pair]:
-    """The eigenvalues of largest magnitude, by power iterations that remove the components along
-    vectors found before."""
+    """The eigenvalues of largest magnitude, by power iterations. Each iteration removes the
+    components along the eigenvectors that were found before."""
     pairs: list[Pair] = []
     for n in range(count):
         v = _unit(_apart(pk.randn(curvature.flat.shape, seed=n + 1), pairs))
@@ -96,14 +97,14 @@ def _unit(v: pk.Tensor) -> pk.Tensor:
 
 
 def _apart(v: pk.Tensor, pairs: Sequence[Pair]) -> pk.Tensor:
-    """v without its components along these vectors."""
+    """The vector v without its components along these vectors."""
     for pair in pairs:
         v = v - _dot(v, pair.vector) * pair.vector
     return v
 
 
 def plot(path: Path, curvature: Curvature, pairs: Sequence[Pair]) -> None:
-    """The eigenvalues, and the loss along the first vector beside its parabola."""
+    """Draws the eigenvalues, and the loss along the first eigenvector beside its parabola."""
     figure = Figure(figsize=(9, 3.4), layout="tight")
     left, right = figure.subplots(1, 2)
     left.bar(range(1, len(pairs) + 1), [pair.value for pair in pairs])

@@ -7,9 +7,9 @@
 
 A step (from a token to the next token) is captured once and runs at every position: the position is
 a tensor on the device that the step increments. Without files, weights are random. Quantised
-weights of a GGUF file stay quantised. Its tokenizer converts between text and tokens with the
-package `tokenizers`; without that package, prompts are numbers. At the end the steps are compared
-with one pass over all tokens.
+weights of a GGUF file stay quantised. The file's tokenizer converts between text and tokens, if the
+package `tokenizers` is installed; without that package, prompts are numbers. At the end the steps
+are compared with one pass over all tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ import pykernels as pk
 
 
 class Sampling(NamedTuple):
-    """How the next token is drawn: see `pk.categorical`. Temperature 0: the most likely token."""
+    """How the next token is drawn; see `pk.categorical`. Temperature 0 takes the most likely
+    token."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -40,7 +41,7 @@ class Sampling(NamedTuple):
 class Decoder:
     """A network on a device, with room for the keys and values of `room` tokens.
 
-    `cache`: the type of keys and values, "q8_0" or "q4_0"; None: they have `dtype`.
+    `cache` is the type of keys and values, "q8_0" or "q4_0"; with None they have the dtype `dtype`.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Decoder:
             raise ValueError(f"room must be up to {config.context} tokens but is {room}")
         self.dev, self.config, self.room, self.dtype = dev, config, room, dtype
         self.sampling = sampling or Sampling()
-        self.length = 0  # tokens whose keys and values are kept
+        self.length = 0  # number of tokens whose keys and values are kept
         weights = named(config, weights)
         load = Loader(dev, config, weights, dtype)
         places, head = (weights.get(f"{n}.weight") for n in ("position_embd", "output"))
@@ -62,7 +63,7 @@ class Decoder:
         self.head = Product([(own, None)])
         self.layers = [load.layer(i) for i in range(config.layers)]
         self.last = load.norm("output_norm")
-        # Keys, then values, of all heads of a layer: one dispatch appends both.
+        # The keys and then the values of all heads of a layer, so that one dispatch appends both.
         shape = (2 * config.kv_heads, room, config.depth)
         self.caches: list[Any] = [
             dev.zeros(shape, dtype) if cache is None else pk.QTensor.zeros(shape, cache, dev)
@@ -90,10 +91,10 @@ class Decoder:
         """Logits (1, vocabulary) after the last token. The keys and values of the tokens, (n,), are
         appended to the caches.
 
-        The number of keys is in `lengths`, on the device; if that is None, in `self.length`.
+        `lengths`, on the device, has the number of keys; if it is None, `self.length` has it.
         """
         eps, gate = self.config.eps, self.config.row.gate
-        h, y = self._begin(tokens, positions)  # y: the norm of h if it is known, else None
+        h, y = self._begin(tokens, positions)  # y is the norm of h if it is known, else None
         for layer, cache in zip(self.layers, self.caches, strict=True):
             qkv = layer.qkv.behind(h, layer.before, eps, y)
             y = self._attend(layer, qkv, cache, positions, lengths)
@@ -150,7 +151,8 @@ class Decoder:
         else:
             q = own[:, : c.heads]
             pk.set_rows(own[:, c.heads :].swapaxes(0, 1), positions, cache)
-        if isinstance(cache, pk.QTensor) and lengths is None:  # which has no view of some rows
+        # quantised caches have no views of some rows
+        if isinstance(cache, pk.QTensor) and lengths is None:
             lengths = self.dev.tensor(np.int32([self.length + n]))
         kept = cache if lengths is not None else cache[:, : self.length + n]
         found = self.dev.empty((n, c.heads, c.depth), self.dtype)
@@ -167,7 +169,7 @@ class Decoder:
         pk.categorical(logits, **self.sampling._asdict(), state=self.state, out=self.token)
 
     def advance(self) -> pk.Tensor:
-        """A step: replaces `token` by the next token, and returns its logits (1, vocabulary)."""
+        """A step replaces `token` by the next token, and returns the logits (1, vocabulary)."""
         logits = self.forward(self.token, self.counts[:1], self.counts[1:])
         self.sample(logits)
         pk.add(self.counts, 1, out=self.counts)
@@ -194,7 +196,7 @@ class Decoder:
         return logits
 
     def generate(self, tokens: int) -> Iterator[int]:
-        """The token that was drawn last, and the tokens of the steps after it.
+        """Yields the token that was drawn last, and the tokens of the steps after it.
 
         Steps are launched one token ahead: a token is read while the device computes the next one.
         """
@@ -213,7 +215,7 @@ class Decoder:
 
 def difference(decoder: Decoder, tokens: Sequence[int]) -> float:
     """The distance between the logits of the last step and the logits of one pass over all tokens,
-    as a share of the length of the latter."""
+    as a share of the length of the logits of the pass."""
     stepped = decoder.logits.numpy().astype(np.float64)
     decoder.length = 0
     want = decoder.prefill(tokens).numpy().astype(np.float64)

@@ -15,24 +15,27 @@ Array = np.ndarray[Any, Any]
 
 
 class Family(NamedTuple):
-    """The differences between a family and llama, the plain family."""
+    """How a family differs from llama, the plain family."""
 
     arch: str = "llama"  # the name in GGUF files
     norm: Literal["rms", "layer"] = "rms"
-    gate: Literal["silu", "gelu_tanh", ""] = "silu"  # "": no gate, gelu_tanh between two products
-    rotary: bool = True  # rotary positions; else positions are learned
-    style: Literal["normal", "neox"] = "neox"  # style of rotary pairs in a GGUF file
-    biases: bool = False  # all products have biases
+    # the activation of the gate; "" means no gate, and gelu_tanh between two products
+    gate: Literal["silu", "gelu_tanh", ""] = "silu"
+    rotary: bool = True  # True for rotary positions; False for learned positions
+    style: Literal["normal", "neox"] = "neox"  # the style of rotary pairs in a GGUF file
+    biases: bool = False  # True if all products have biases
     qkv_bias: bool = False
-    qk_norm: bool = False  # norms of each head of queries and keys
-    post_norms: bool = False  # norms of the outputs of attention and of the feed-forward layers
-    scaled: bool = False  # embeddings times sqrt(width)
-    every: int = 1  # the first of each group of this number of layers has the window, if any
+    qk_norm: bool = False  # True if there are norms of each head of queries and keys
+    # True if there are norms of the outputs of attention and of feed-forward layers
+    post_norms: bool = False
+    scaled: bool = False  # True if embeddings are multiplied by sqrt(width)
+    every: int = 1  # if there is a window, the first of every group of this many layers has it
 
 
 FAMILIES = {
     "gpt2": Family("gpt2", norm="layer", gate="", rotary=False, biases=True, qkv_bias=True),
-    "llama": Family(style="normal"),  # and Mistral (a window) and Mixtral (experts)
+    # this row also serves Mistral (with a window) and Mixtral (with experts)
+    "llama": Family(style="normal"),
     "qwen2": Family("qwen2", qkv_bias=True),
     "qwen3": Family("qwen3", qk_norm=True),
     "qwen3moe": Family("qwen3moe", qk_norm=True),
@@ -41,8 +44,8 @@ FAMILIES = {
 
 
 class Config(NamedTuple):
-    """A network. `rope_factor`: its context divided by `trained` positions (from Llama 3.1 on).
-    `style`: the style of its rotary pairs; "": the style of the family's GGUF files."""
+    """A network. `rope_factor` is the context divided by `trained` positions (from Llama 3.1 on).
+    `style` is the style of rotary pairs; "" means the style of the family's GGUF files."""
 
     family: str
     layers: int
@@ -56,12 +59,14 @@ class Config(NamedTuple):
     rope_base: float = 10000.0
     rope_factor: float = 1.0
     trained: int = 8192
-    head: int = 0  # columns of a head; 0: width / heads
-    window: int = 0  # keys that a query sees, including its own; 0: its own and all before it
+    head: int = 0  # columns of a head; 0 means width / heads
+    # number of keys that a query sees, including its own; 0 means its own key and all keys before
+    # it
+    window: int = 0
     experts: int = 0
-    used: int = 0  # experts that a token uses
-    attention_cap: float = 0.0  # soft cap of scores
-    final_cap: float = 0.0  # soft cap of logits
+    used: int = 0  # number of experts that a token uses
+    attention_cap: float = 0.0  # soft cap of attention scores; 0 means none
+    final_cap: float = 0.0  # soft cap of logits; 0 means none
     style: str = "neox"
 
     @property
@@ -158,8 +163,8 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
 
 
 def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> dict[str, Array]:
-    """Normal weights, float32, by name, for a shape and its axis of inputs. Products keep the
-    variance of their inputs; weights of norms are near 1, biases near 0."""
+    """A function that makes normal weights, float32, for a name, a shape and its axis of inputs.
+    Products keep the variance of their inputs; weights of norms are near 1, biases near 0."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
     for name, (shape, inputs) in shapes.items():
@@ -176,17 +181,18 @@ def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> d
 
 def rope_factors(config: Config) -> Array | None:
     """The divisor of the frequency of each pair; None if all are 1. Llama 3.1 divides the frequency
-    of long waves by the factor, of short waves by 1, and of others by a number between."""
+    of long waves by the factor, and of waves in between by a number between 1 and the factor."""
     if config.rope_factor == 1.0:
         return None
     w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
-    turns = config.trained * w / (2 * math.pi)  # within the positions that it was trained with
+    # the context is within the positions with which the model was trained
+    turns = config.trained * w / (2 * math.pi)
     kept = np.clip((turns - 1) / (4 - 1), 0, 1)
     found: Array = 1 / ((1 - kept) / config.rope_factor + kept)
     return found
 
 
-# Names in Hugging Face's checkpoints of gpt2 and llama, by the names in GGUF files.
+# For each name in GGUF files, the name in Hugging Face's checkpoints of gpt2 and llama.
 _GPT2 = {
     "attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn",
     "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj",
@@ -218,7 +224,7 @@ def named(config: Config, weights: Mapping[str, Any]) -> Mapping[str, Any]:
         for part in ("weight", "bias"):
             w = weights.get(f"{theirs}.{part}")
             if w is not None:
-                # Products of gpt2 have weights (inputs, outputs).
+                # The products of gpt2 have transposed weights, (inputs, outputs).
                 turned = gpt2 and ours.startswith("blk") and w.ndim == 2
                 found[f"{ours}.{part}"] = w.T if turned else w
     return found

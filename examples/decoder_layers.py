@@ -20,15 +20,15 @@ class Norm(NamedTuple):
     bias: pk.Tensor | None
 
     def of(self, h: pk.Tensor, eps: float, out: pk.Tensor | None = None) -> pk.Tensor:
-        """The norm of h's last axis."""
+        """The norm of h over its last axis."""
         if self.bias is None:
             return pk.rms_norm(h, self.weight.shape[0], self.weight, eps, out=out)
         return pk.layer_norm(h, self.weight.shape[0], *self, eps, out=out)
 
 
 class Product:
-    """Products of one input, joined to one product if their weights have one type. The results lie
-    side by side."""
+    """Products of the same input, joined into one product if their weights have the same type. The
+    results lie side by side."""
 
     def __init__(self, parts: Sequence[tuple[Weight, pk.Tensor | None]]) -> None:
         self.parts = parts
@@ -54,8 +54,9 @@ class Product:
         self, h: pk.Tensor, norm: Norm, eps: float, y: pk.Tensor | None = None,
         activation: Any = None, gated: bool = False,
     ) -> pk.Tensor:  # fmt: skip
-        """The same for the norm of h, or for y if that norm is known; one row takes one dispatch.
-        Gated: the activation of the first half of the columns, times the second half."""
+        """The same for the norm of h, or for y if the norm is known already. One row takes one
+        dispatch. If gated, the result is the activation of the first half of the columns, times the
+        second half."""
         one = y is None and norm.bias is None and h.shape[0] == 1
         if one and len(self.parts) == 1:
             (w, bias) = self.parts[0]
@@ -98,20 +99,22 @@ class Experts(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A layer: one product for queries, keys and values, one product for gate and up."""
+    """A layer, with one product for queries, keys and values, and one product for gate and up."""
 
     qkv: Product
     out: Product
     before: Norm
     between: Norm
     feed: tuple[Product, Product] | Experts
-    heads: tuple[Norm, Norm] | None  # norms of the heads of queries and keys
-    after: tuple[Norm, Norm] | None  # norms of the outputs of attention and feed-forward layer
+    heads: tuple[Norm, Norm] | None  # norms for the heads of queries and of keys
+    # norms for the outputs of attention and of the feed-forward layer
+    after: tuple[Norm, Norm] | None
     window: int
 
 
 class Loader:
-    """Makes layers on a device from weights by name: numpy arrays, or blocks of a GGUF file."""
+    """Makes layers on a device from weights, which are numpy arrays or blocks of a GGUF file, by
+    name."""
 
     def __init__(
         self, dev: pk.Device, config: Config, weights: Mapping[str, Any],
@@ -120,7 +123,8 @@ class Loader:
         self.dev, self.config, self.weights, self.dtype = dev, config, weights, dtype
 
     def upload(self, given: Sequence[Any]) -> list[Weight]:
-        """Weights on the device; if all have one type, they are joined along their outputs."""
+        """The weights on the device; if all have the same type, they are joined along their
+        outputs."""
         kinds = {getattr(w, "type", "") for w in given}
         if len(kinds) > 1:
             return [own for w in given for own in self.upload([w])]

@@ -16,14 +16,14 @@ Rounded = Callable[[Array], Array]
 def logits(config: Config, weights: Weights, tokens: Array, dtype: Any = np.float64) -> Array:
     """The logits after each of the tokens, (n, vocabulary), float64.
 
-    Every result is rounded to `dtype`; sums are float32 for 16 bits. So the logits in two dtypes
-    show the effect of rounding on a network.
+    Every result is rounded to `dtype`; for dtypes of 16 bits, sums are float32. So the logits in
+    two dtypes show the effect of rounding on a network.
     """
     return Network(config, weights, dtype).logits(tokens)
 
 
 class Network:
-    """Weights as numbers, and the steps of a layer."""
+    """The weights as numbers, and the steps of a layer."""
 
     def __init__(self, config: Config, weights: Weights, dtype: Any) -> None:
         self.config, self.dtype = config, dtype
@@ -125,7 +125,7 @@ class Network:
 
 
 def attended(c: Config, q: Array, k: Array, v: Array, rounded: Rounded, window: int) -> Array:
-    """Causal attention; each head of keys and values is used by several heads of queries."""
+    """Causal attention; several heads of queries use the same head of keys and values."""
     n = len(q)
     q, k, v = (x.swapaxes(0, 1) for x in (q, k, v))
     k, v = (np.repeat(x, c.heads // c.kv_heads, axis=0) for x in (k, v))

@@ -4,7 +4,7 @@
 
 Each digit of each font is converted once to a field of signed distances. A sample is such a field
 after a random affine transform (rotation, shear, scale, shift), made thicker or thinner by a random
-amount, with noise added. Testing uses other fonts than training.
+amount, with noise added. The fonts for testing are not used for training.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ except ModuleNotFoundError as e:
 Array = np.ndarray[Any, Any]
 
 SIZE = 28
-GRID, REACH = (
-    48,
-    0.65,
-)  # points along an axis of a field, from -REACH to REACH; digits have a height of 1
+# a field has GRID points along an axis, from -REACH to REACH; digits have the height 1
+GRID, REACH = 48, 0.65
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 TRAINING = (
     "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique",
@@ -51,9 +49,10 @@ def draw(fonts: tuple[str, ...], count: int, seed: int) -> tuple[Array, Array]:
     def random(low: float, high: float) -> Array:
         return rng.uniform(low, high, (count, 1, 1))
 
-    angle, shear = random(-0.2, 0.2), random(-0.2, 0.2)  # radians, widths by height
-    height, width = random(16, 22), random(0.75, 1.25)  # pixels, relative to height
-    stroke = random(-0.012, 0.03)  # on either side, relative to height
+    # rotation in radians, and shear in widths for each height
+    angle, shear = random(-0.2, 0.2), random(-0.2, 0.2)
+    height, width = random(16, 22), random(0.75, 1.25)  # scale: pixels for the height of a digit
+    stroke = random(-0.012, 0.03)  # thickness added on either side, relative to the height
     ink, noise = random(0.6, 1), random(0, 0.12)
 
     # The inverse transform gives the place of each pixel in the field of its digit.
@@ -69,7 +68,7 @@ def draw(fonts: tuple[str, ...], count: int, seed: int) -> tuple[Array, Array]:
 
 
 def interpolate(field: Array, y: Array, x: Array) -> Array:
-    """Field n at the points (y[n], x[n]), bilinear."""
+    """The values of field n at the points (y[n], x[n]), interpolated bilinearly."""
     n = np.arange(len(field))[:, None, None]
     y, x = (np.clip((v / REACH + 1) / 2 * (GRID - 1), 0, GRID - 1.001) for v in (y, x))
     row, col = y.astype(int), x.astype(int)
@@ -103,8 +102,8 @@ def signed_distance(outline: Outline) -> Array:
     start, edge = start[(edge != 0).any(1)], edge[(edge != 0).any(1)]
 
     at = np.linspace(-REACH, REACH, GRID)
-    dx = at[None, :, None] - start[:, 0]  # from the start of each edge to each point
-    dy = -at[:, None, None] - start[:, 1]  # the first row is the top
+    dx = at[None, :, None] - start[:, 0]  # vectors from the start of each edge to each point
+    dy = -at[:, None, None] - start[:, 1]  # flipped, because the first row is the top
     along = np.clip((dx * edge[:, 0] + dy * edge[:, 1]) / (edge**2).sum(1), 0, 1)
     square = (dx - along * edge[:, 0]) ** 2 + (dy - along * edge[:, 1]) ** 2
     # A point is inside if the numbers of upward and downward edges to its right differ.

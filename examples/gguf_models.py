@@ -1,7 +1,7 @@
-"""Language models in GGUF files: the network that a file's metadata describe, its weights as they
-are stored, its tokenizer; and GGUF files of random weights.
+"""Reads language models from GGUF files: the network that the metadata describe, the stored weights
+and the tokenizer. Also writes GGUF files of random weights.
 
-The package `gguf` reads and writes them: pip install gguf. The optional package `tokenizers`
+The package `gguf` reads and writes the files: pip install gguf. The optional package `tokenizers`
 converts between text and tokens.
 """
 
@@ -26,7 +26,7 @@ FIELDS = {
     "attention_cap": "attn_logit_softcapping", "final_cap": "final_logit_softcapping",
 }  # fmt: skip
 EPS = {"rms": "attention.layer_norm_rms_epsilon", "layer": "attention.layer_norm_epsilon"}
-EXPERTS = "expert_feed_forward_length"  # replaces the key of `hidden` in files that have it
+EXPERTS = "expert_feed_forward_length"  # if a file has this key, it replaces the key of `hidden`
 
 
 class Blocks(NamedTuple):
@@ -130,8 +130,8 @@ def _gguf() -> Any:
 
 # -- random blocks --------------------------------------------------------------------------------
 
-# Facts of a block: its numbers, its bytes, the offset of its scale (a half), and the magnitude of
-# its numbers for a scale of 1.
+# For each type, facts about a block: how many numbers and bytes it has, the offset of its scale (a
+# half), and the magnitude of its numbers for a scale of 1.
 _BLOCKS = {
     "q4_0": (32, 18, 0, 4.6), "q8_0": (32, 34, 0, 74.0), "q4_k": (256, 144, 0, 200.0),
     "q6_k": (256, 210, 208, 1366.0),
@@ -147,14 +147,14 @@ def random_blocks(
     data = rng.integers(0, 256, (rows * count, nbytes), dtype=np.uint8)
     scale = np.float16(size / unit)
     data[:, at : at + 2] = np.array([scale]).view(np.uint8)
-    if kind == "q4_k":  # the offset, which makes about half of the numbers negative
+    if kind == "q4_k":  # this offset makes about half of the numbers negative
         data[:, 2:4] = np.array([7.5 * scale], np.float16).view(np.uint8)
     return Blocks(kind, shape, data.reshape(rows, -1))
 
 
 def random_model(config: Config, mix: str, seed: int = 0) -> dict[str, Array | Blocks]:
-    """Random weights of a network: matrices in blocks of one type, or for "q4_k_m" in the mix of
-    q4_k and q6_k of such files."""
+    """Random weights of a network. Matrices are in blocks of one type; for "q4_k_m" they are in the
+    same mix of q4_k and q6_k as in such files."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array | Blocks] = {}
     shapes = shapes_of(config) | {"output.weight": (config.vocabulary, config.width)}
@@ -203,7 +203,8 @@ class Text:
 
 
 def text_of(metadata: Mapping[str, Any]) -> Text | None:
-    """The tokenizer; None if the file has none, or the package `tokenizers` is not there."""
+    """The tokenizer; None if the file has no tokenizer, or if the package `tokenizers` is not
+    installed."""
     try:
         importlib.import_module("tokenizers")
     except ModuleNotFoundError:
@@ -243,7 +244,8 @@ def _tokenizer(package: Any, metadata: Mapping[str, Any]) -> Any:
 
 
 def _merges(words: list[str], metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The pairs of pieces that form a piece, in the order of that piece's score (SentencePiece)."""
+    """The pairs of pieces that together form a piece, sorted by the score of the formed piece
+    (SentencePiece)."""
     scores = dict(zip(words, metadata["tokenizer.ggml.scores"], strict=True))
     found = [
         (scores[word], word[:n], word[n:])

@@ -24,15 +24,16 @@ import pykernels as pk
 
 Array = np.ndarray[Any, Any]
 
-MODES, SPREAD = 8, 0.05  # places on a circle of radius 1, and the spread of points around them
+# number of places on a circle of radius 1, and the spread of points around each place
+MODES, SPREAD = 8, 0.05
 NOISE, WIDTH = 4, 64
-BATCH, CRITICS = 256, 5  # steps of the critic for each step of the generator
+BATCH, CRITICS = 256, 5  # number of critic steps for each step of the generator
 PENALTY = 1.0
 RATE, BETAS = 1e-3, (0.0, 0.9)
 
 
 class Network:
-    """Three layers, the weights in one flat tensor."""
+    """A network of three layers, with the weights in one flat tensor."""
 
     def __init__(self, inputs: int, outputs: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -69,19 +70,19 @@ class Game:
         places = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
         self._places, self._batch = device.tensor(places), batch
         self.generator, self.critic = Network(NOISE, 2, seed=1), Network(2, 1, seed=2)
-        self.real()  # creates the device's random state, which a capture cannot do
+        self.real()  # this creates the device's random state, which a capture cannot do
         with device.capture() as self._critic_step:
             self._critic_loss = self.critic.descend(self._loss_of_critic)
         with device.capture() as self._generator_step:
             self.generator.descend(lambda: -pk.mean(self.critic(self.made())))
 
     def real(self) -> pk.Tensor:
-        """Points of the data."""
+        """Draws points of the data."""
         places = pk.embedding(self._places, pk.randint(0, MODES, (self._batch,)))
         return places + SPREAD * pk.randn(places.shape)
 
     def made(self) -> pk.Tensor:
-        """Points of the generator."""
+        """Draws points of the generator."""
         return self.generator(pk.randn((self._batch, NOISE)))
 
     def slopes(self, points: pk.Tensor) -> pk.Tensor:
@@ -90,8 +91,8 @@ class Game:
         return pk.sqrt(pk.sum(gradient * gradient, axis=1) + 1e-12)
 
     def between(self) -> tuple[pk.Tensor, pk.Tensor, pk.Tensor]:
-        """Real points, generated points, and for each pair of them a random point on the line
-        between them."""
+        """Draws real points, generated points, and, for each pair of them, a random point on the
+        line between them."""
         real, made = self.real(), pk.stop_gradient(self.made())
         share = pk.rand((self._batch, 1))
         return real, made, real + share * (made - real)
@@ -102,7 +103,7 @@ class Game:
         return pk.mean(self.critic(made)) - pk.mean(self.critic(real)) + PENALTY * penalty
 
     def step(self) -> None:
-        """Some steps of the critic, and one of the generator."""
+        """Takes some steps of the critic, and one step of the generator."""
         for _ in range(CRITICS):
             self._critic_step()
         self._generator_step()
@@ -114,8 +115,8 @@ class Game:
 
 
 def energy_distance(a: Array, b: Array) -> float:
-    """The energy distance of two sets of points, 0 if they have the same distribution (Szekely and
-    Rizzo)."""
+    """The energy distance of two sets of points; it is 0 if both have the same distribution
+    (Szekely and Rizzo)."""
 
     def mean(a: Array, b: Array) -> float:
         return float(np.linalg.norm(a[:, None] - b, axis=-1).mean())
@@ -134,7 +135,7 @@ def play(steps: int, game: Game) -> list[float]:
 
 
 def plot(path: Path, game: Game, distances: Sequence[float]) -> None:
-    """Real and generated points over the critic's values, and the distance over the steps."""
+    """Draws real and generated points over the critic's values, and the distance over the steps."""
     figure = Figure(figsize=(10, 4.4), layout="tight")
     left, right = figure.subplots(1, 2)
     x, y = np.meshgrid(np.linspace(-1.6, 1.6, 80), np.linspace(-1.6, 1.6, 80))

@@ -26,12 +26,13 @@ Array = np.ndarray[Any, Any]
 
 PICTURES, BATCH = 10_000, 25
 STEPS = PICTURES // BATCH
-RATE, WARM_UP = 8e-3, 20  # the rate rises for WARM_UP steps, and then falls to 0
+RATE, WARM_UP = 8e-3, 20  # the learning rate rises for WARM_UP steps, and then falls to 0
 WANTED = 0.97
 
 
 def initial_weights(seed: int = 0) -> dict[str, Array]:
-    """Uniform weights with a variance that layers keep, biases of 0."""
+    """Initial weights: uniform weights that keep the variance from layer to layer, and biases of
+    0."""
     rng = np.random.default_rng(seed)
     shapes = {"conv1": (4, 1, 5, 5), "conv2": (16, 4, 5, 5), "hidden": (120, 256), "out": (10, 120)}
     weights = {}
@@ -43,7 +44,7 @@ def initial_weights(seed: int = 0) -> dict[str, Array]:
 
 
 def batches(seed: int = 0) -> Iterator[tuple[Array, Array]]:
-    """Pictures and digits of each step."""
+    """Yields the pictures and digits of each step."""
     pictures, shown = digits.draw(digits.TRAINING, PICTURES, seed=1)
     for chosen in np.random.default_rng(seed).permutation(PICTURES).reshape(STEPS, BATCH):
         yield pictures[chosen], shown[chosen]

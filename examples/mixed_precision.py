@@ -45,7 +45,7 @@ DECAY, LARGEST_NORM = 0.1, 1.0
 class Training:
     """A captured step on batches of a text. `step` returns the loss and the factor of the loss.
 
-    `half`: compute in float16; else in float32, with a factor of 1.
+    With `half` it computes in float16; otherwise in float32, with a factor of 1.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Training:
         self.scale = pk.LossScale(scale if half else 1.0, interval=100 if half else 1 << 30)
         shape = run.batch, run.context
         self.x, self.y = device.zeros(shape, "int32"), device.zeros(shape, "int32")
-        self.loss()  # creates tables, which a capture cannot do
+        self.loss()  # this creates tables, which a capture cannot do
         with device.capture() as self._step:
             self._loss = self._train()
 
@@ -98,7 +98,7 @@ class Training:
 
 
 def plot(path: Path, losses: list[float], factors: list[float], bigram: float) -> None:
-    """The loss and the factor of each step, and the loss of bigrams."""
+    """Draws the loss and the factor of each step, and the loss of a bigram model."""
     figure = Figure(figsize=(6, 4), layout="tight")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     above.plot(losses, linewidth=1)

@@ -1,5 +1,5 @@
-"""Reads the text of a picture with three networks of PaddleOCR. They find the lines, the lines that
-are upside down, and the letters.
+"""Reads the text of a picture with three networks of PaddleOCR. The first network finds the lines,
+the second finds lines that are upside down, and the third reads the letters.
 
     pip install onnx onnxruntime matplotlib
     pip download --no-deps rapidocr-onnxruntime && unzip rapidocr_onnxruntime-*.whl
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 Network = Callable[[Array], Array]
 
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-SIZE = (320, 192)  # multiples of 32, as the first network needs it
+SIZE = (320, 192)  # multiples of 32, because the first network needs them
 # Each line: text, font, height of letters, left upper corner, and whether it is upside down.
 LINES = (
     ("pykernels", "DejaVuSans-Bold", 32, (20, 14), False),
@@ -51,7 +51,7 @@ NAMES = {
 
 
 class Box(NamedTuple):
-    """The box of a line, in pixels."""
+    """The box of a line of text, in pixels."""
 
     left: int
     top: int
@@ -121,7 +121,7 @@ def read(
     """Lines and their texts, from top to bottom."""
     boxes = boxes_of(networks["detect"](as_input([picture]))[0, 0])
     lines = [picture.crop(b) for b in boxes]
-    # (N, 2): probabilities of upright and upside down
+    # (N, 2): the probabilities of upright and of upside down
     turned = networks["turn"](as_input([p.resize((192, 48)) for p in lines])).argmax(1)
     upright = [p.rotate(180) if t else p for p, t in zip(lines, turned, strict=True)]
     widths = [round(48 * p.width / p.height) for p in upright]
@@ -138,7 +138,7 @@ def decode(chances: Array, alphabet: str) -> str:
 
 
 def ours(model: onnx.ModelProto, device: pk.Device) -> Network:
-    """A network on the device."""
+    """Loads a network on the device."""
     network = pk.onnx.load(model, device=device)
     (name,) = (v.name for v in network.inputs)
     return lambda x: next(iter(network({name: x}).values()))

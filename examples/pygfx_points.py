@@ -23,7 +23,7 @@ except ModuleNotFoundError as e:
 import pykernels as pk
 
 POINTS, HEIGHT = 64, 128
-TOP = 0.06  # upper end of the camera's range, which begins at 0
+TOP = 0.06  # the camera's range goes from 0 to this
 
 
 def main() -> None:
@@ -48,7 +48,8 @@ def main() -> None:
     buffer = positions._wgpu_object
     heights = pk.Tensor.from_buffer(buffer, (POINTS, 3), "float32", device=dev)[:, 1]
     x = np.linspace(-3, 3, POINTS, dtype=np.float32)
-    pk.kernels.softmax(dev.tensor(-x * x), heights)  # submitted at once: before pygfx's frame
+    # this launch is submitted at once, so it comes before pygfx's frame
+    pk.kernels.softmax(dev.tensor(-x * x), heights)
 
     picture = np.asarray(canvas.draw())
     rows = np.arange(HEIGHT)[:, None]

@@ -85,7 +85,8 @@ def main() -> None:
     heat = pk.Tensor.from_buffer(buffer, (SIZE, SIZE), "float32", device=dev)
     y, x = np.mgrid[-3 : 3 : SIZE * 1j, -3 : 3 : SIZE * 1j].astype(np.float32)  # type: ignore[misc]
     logits = 4 * np.cos(3 * x) - (x * x + y * y)
-    pk.kernels.softmax(dev.tensor(logits), heat)  # submitted at once: before the render pass
+    # this launch is submitted at once, so it comes before the render pass
+    pk.kernels.softmax(dev.tensor(logits), heat)
 
     picture = render(device, buffer)
     e = np.exp(logits - logits.max(-1, keepdims=True))

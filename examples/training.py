@@ -38,7 +38,7 @@ class Training:
         self._inputs = [device.tensor(x) for x in inputs]
         self._rate = device.zeros(())  # a number that changes between replays must be a tensor
         optimizer = pk.Adam(flat, lr=self._rate)
-        loss(self.weights, *self._inputs)  # creates tables, which a capture cannot do
+        loss(self.weights, *self._inputs)  # this creates tables, which a capture cannot do
         with device.capture() as self._step:
             with pk.Tape() as tape:
                 tape.watch(flat)
@@ -97,7 +97,7 @@ def rates(steps: int, height: float, warm_up: int) -> Array:
 def plot_losses(
     path: Path, losses: Sequence[float], levels: dict[str, float] | None = None
 ) -> None:
-    """The loss of each step, its mean over twenty steps, and levels for comparison."""
+    """Draws the loss of each step, its mean over twenty steps, and levels for comparison."""
     figure = Figure(figsize=(6, 3), layout="tight")
     axes = figure.subplots()
     axes.plot(losses, linewidth=0.5, color="0.6")

@@ -4,8 +4,8 @@
     python examples/transformer.py [--save FOLDER]
 
 It trains on nine tenths of each page of docs/, until it predicts the other tenth better than a
-bigram model, which counts how often each character follows each other character. At the end it
-writes text.
+bigram model. A bigram model counts how often each character follows each other character. At the
+end it writes text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 CONTEXT, BATCH, STEPS = 16, 32, 200
-RATE, WARM_UP = 1e-2, 20  # the rate rises for WARM_UP steps, and then falls to 0
+RATE, WARM_UP = 1e-2, 20  # the learning rate rises for WARM_UP steps, and then falls to 0
 ROPE_BASE = 100.0
 
 
@@ -67,7 +67,8 @@ def bigram_entropy(learned: Array, held_out: Array) -> float:
 
 
 def initial_weights(size: Size = SIZE, seed: int = 0) -> dict[str, Array]:
-    """Normal weights with a variance that layers keep; ones and zeros for layer norms."""
+    """Initial weights: normal weights that keep the variance from layer to layer; ones and zeros
+    for layer norms."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
 
@@ -93,7 +94,8 @@ def initial_weights(size: Size = SIZE, seed: int = 0) -> dict[str, Array]:
 
 
 def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Array]]:
-    """Pieces of the text, (BATCH, CONTEXT), and the character after each of their characters."""
+    """Yields pieces of the text, (BATCH, CONTEXT), and, for each of their characters, the next
+    character."""
     rng = np.random.default_rng(seed)
     for _ in range(steps):
         first = rng.integers(len(text) - CONTEXT, size=(BATCH, 1))
@@ -135,13 +137,14 @@ def entropy(w: Weights, text: Array) -> float:
 
 
 def write(w: Weights, starts: Array, length: int, seed: int = 0) -> list[str]:
-    """Texts that continue each start (BATCH, CONTEXT)."""
+    """Writes texts that continue each start (BATCH, CONTEXT)."""
     rng = np.random.default_rng(seed)
     device = w["head"].device
     texts = starts
     for _ in range(length):
         last = logits(w, device.tensor(texts[:, -CONTEXT:]))[:, -1].numpy()
-        # The position of the largest element is a draw from the softmax.
+        # Random numbers are added so that the position of the largest element is a draw from the
+        # softmax.
         drawn = last / 0.7 + rng.gumbel(size=last.shape)
         texts = np.concatenate([texts, drawn.argmax(-1).astype(np.int32)[:, None]], axis=1)
     return ["".join(CHARACTERS[c] for c in text[CONTEXT:]) for text in texts]

@@ -2,10 +2,10 @@
 
     python examples/curves/compare.py
 
-A loss may differ from torch's loss in float64 by FACTOR times `spread`, the effect of rounding on
-torch's losses in float32 (see from_torch.py). Sums in another order, and functions that are exact
-to a few units in the last place, start with errors of the same kind, and training makes them grow
-at the same rate.
+A loss may differ from torch's loss in float64 by FACTOR times `spread`, which is the effect of
+rounding on torch's losses in float32 (see from_torch.py). Our errors are of the same kind: sums are
+added in another order, and functions are exact to a few units in the last place. Training makes
+such errors grow at the same rate.
 """
 
 from __future__ import annotations

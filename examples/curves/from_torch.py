@@ -2,10 +2,10 @@
 
     PYTHONPATH=. python examples/curves/from_torch.py    # needs torch; pykernels does not
 
-`losses` are torch's losses in float64. `spread` shows the effect of rounding alone: for each step,
-the largest difference up to it between these losses and eight runs in float32, whose first weights
-are changed by up to one part in 2^23. The transformer's text is a copy from docs/, stored with its
-losses because docs/ changes.
+`losses` are torch's losses in float64. `spread` shows the effect of rounding alone. For each step,
+it is the largest difference so far between these losses and eight runs in float32, whose initial
+weights are changed by up to one part in 2^23. The transformer's text is a copy from docs/, stored
+with its losses because docs/ changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 import transformer
 
 RUNS = 8
-TEXT = 8000  # characters of the transformer's curve
+TEXT = 8000  # number of characters of the text for the transformer's curve
 Weights = dict[str, torch.Tensor]
 Logits = Callable[[Weights, torch.Tensor], torch.Tensor]
 
@@ -79,7 +79,7 @@ def train(logits: Logits, weights: dict[str, Any], run: start.Start, dtype: Any)
 
 
 def curve(logits: Logits, run: start.Start) -> dict[str, Any]:
-    """The contents of a file."""
+    """The contents of a file of losses."""
     rng = np.random.default_rng(0)
     exact = np.array(train(logits, run.weights, run, torch.float64))
     spread = np.zeros(len(exact))

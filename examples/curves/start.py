@@ -22,7 +22,8 @@ STEPS = 40
 
 
 class Start(NamedTuple):
-    """The start of a curve: weights, batches and rates. `sums` are equal for equal starts."""
+    """The start of a curve: weights, batches and rates. `sums` are checksums, which are equal for
+    equal starts."""
 
     example: ModuleType
     weights: dict[str, Any]

@@ -30,7 +30,8 @@ except ImportError as e:
     sys.exit(f"this example needs the package {e.name}: pip install distributed")
 
 Array = npt.NDArray[np.float32]
-Task = tuple[int, int, int]  # a tile's first row, its first column, and the first k of its part
+# the first row and the first column of a tile, and the first k of a part
+Task = tuple[int, int, int]
 
 
 class OneAdapter(WorkerPlugin):
@@ -50,14 +51,15 @@ class OneAdapter(WorkerPlugin):
 
 
 class Patient(Nanny):
-    """Waits longer than Dask's five seconds for a worker that ends: it frees its device first."""
+    """Waits longer than Dask's five seconds for a worker that ends, because the worker frees its
+    device first."""
 
     async def close(self, timeout: float = 60, reason: str = "nanny-close") -> str:
         return await super().close(timeout=timeout, reason=reason)
 
 
 def adapters() -> list[pk.AdapterInfo]:
-    """Those of one engine: another one lists the same GPUs again."""
+    """Only the adapters of one engine, because another engine lists the same GPUs again."""
     return pk.list_adapters("wgpu")
 
 
@@ -68,7 +70,8 @@ def matrix(name: int, row: int, column: int, side: int) -> Array:
 
 
 def product(task: Task, side: int) -> tuple[Array, str, int]:
-    """Part k of a tile, computed by this worker; where that is; and the number of its process."""
+    """Returns part k of a tile, computed by this worker; the place of the part; and the number of
+    the worker's process."""
     dev = get_worker().device
     row, column, k = task
     a = dev.tensor(matrix(0, row, k, side))
@@ -82,7 +85,8 @@ def tasks(size: int, side: int) -> Iterator[Task]:
 
 
 def run(client: Client, size: int, side: int, kill: bool) -> tuple[Array, Counter[str]]:
-    """The product, and the number of parts by worker. Parts are summed as they come."""
+    """The product, and the number of parts that each worker computed. Parts are added as they
+    arrive."""
     result = np.zeros((size, size), np.float32)
     where: Counter[str] = Counter()
     todo = list(tasks(size, side))
@@ -91,14 +95,14 @@ def run(client: Client, size: int, side: int, kill: bool) -> tuple[Array, Counte
     start = time.perf_counter()
     for done, (future, found) in enumerate(as_completed(futures, with_results=True), 1):
         part, by, process = found
-        row, column, _ = place.pop(future.key)  # a KeyError if a part came twice
+        row, column, _ = place.pop(future.key)  # raises KeyError if a part came twice
         result[row : row + side, column : column + side] += part
         where[by] += 1
         left = (time.perf_counter() - start) / done * (len(todo) - done)
         print(f"\r{done} of {len(todo)} parts, {left:.0f} s left ", end="", flush=True)
         if kill and done == max(len(todo) // 4, 1):
-            # It ends as in a crash. Its nanny starts another process; Dask computes again what the
-            # worker had, and was about to do.
+            # Ends the worker's process as in a crash. Its nanny starts another process, and Dask
+            # repeats the tasks whose results were lost or not yet computed.
             psutil.Process(process).kill()
             print(f"\nkilled {by}")
     print()
@@ -121,7 +125,7 @@ def main() -> None:
         address = args.scheduler or stack.enter_context(
             LocalCluster(
                 n_workers=args.workers or len(adapters()),
-                threads_per_worker=1,  # a device works on one task at a time
+                threads_per_worker=1,  # one thread, because a device works on one task at a time
                 worker_class=Patient,
                 dashboard_address=None,
             )

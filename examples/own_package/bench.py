@@ -18,7 +18,8 @@ N = 100_003
 
 
 def launched(kernel: Callable[..., None], *outputs: int, **numbers: float) -> Callable[..., Any]:
-    """A call of the kernel that returns its outputs: the arguments at the positions `outputs`."""
+    """A function that calls the kernel and returns its outputs, which are the arguments at the
+    positions `outputs`."""
 
     def call(*tensors: pk.Tensor) -> Any:
         kernel(*tensors, **numbers)

@@ -12,12 +12,13 @@ from five._kernels import reference
 import pykernels as pk
 
 Array = np.ndarray[Any, Any]
-BESIDE = 7  # the value in memory around a tensor, which must not change
+BESIDE = 7  # the memory around a tensor has this value, which must not change
 Case = tuple[str, Callable[..., None], Sequence[Array], Sequence[Array], Sequence[Array], float]
 
 
 def cases(n: int) -> Iterator[Case]:
-    """A name, a call, its inputs, its outputs before the call and after it, and the tolerance."""
+    """A case: a name, a call, the inputs, the outputs before and after the call, and the
+    tolerance."""
     rng = np.random.default_rng(n)
     a, b, mask = (rng.random(n, np.float32) for _ in range(3))
     rows = np.round(rng.random((-(-n // 5), 5), np.float32), 1)  # with equal elements
@@ -43,8 +44,8 @@ def cases(n: int) -> Iterator[Case]:
 
 
 def placed(dev: pk.Device, array: Array, first: int, apart: int) -> tuple[pk.Tensor, pk.Tensor]:
-    """A view of larger memory, which continues before, after and between the view's elements; and
-    that memory."""
+    """A view of larger memory, and that memory. The memory continues before, after and between the
+    view's elements."""
     memory = dev.full(first + array.size * apart + 5, BESIDE, array.dtype.name)
     view = memory[first : first + array.size * apart].reshape((*array.shape, apart))[..., 0]
     view[...] = array

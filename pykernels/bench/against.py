@@ -1,9 +1,11 @@
-"""Compares two versions: fresh processes of both take turns, and each process is one sample.
+"""Compares two versions: fresh processes of both versions take turns, and each process is one
+sample.
 
 Some differences between runs (places in memory, choices of the driver, other programs) are the same
 for all passes of a process, so passes cannot measure them. Processes can. A case that looks
-different is measured once more with as many fresh processes, and these processes alone decide. The
-chance that equal code is called slower or faster is the product of the levels of both stages.
+different is measured once more, with the same number of fresh processes, and only these processes
+decide. The chance that equal code is called slower or faster is the product of the levels of both
+stages.
 
 With a time limit, undecided cases are measured further, and each case is looked at several times.
 The first stage of a look uses all readings so far, and the second stage only the next batch of as
@@ -41,12 +43,12 @@ __all__ = [
 ]  # fmt: skip
 
 POWER = 0.95
-# Environment of the processes: on a software driver the device's clock is not watched, and
-# measuring ceilings would take most of the time without showing a change.
+# The environment of the processes. They measure no ceilings: on a software driver the device's
+# clock is not watched, and ceilings would take most of the time without showing a change.
 CEILINGS = "PYKERNELS_BENCH_CEILINGS"
 
 Side = Literal["old", "new"]
-Measured = Mapping[str, Sequence[float]]  # the times of each case, one from each process
+Measured = Mapping[str, Sequence[float]]  # for each case, one time from each process
 Pair = tuple[Measured, Measured]
 Measure = Callable[[Sequence[str] | None, int], Pair]
 Kind = Literal["slower", "faster", "slightly slower", "the same", "too noisy", "missing"]
@@ -60,13 +62,14 @@ class Verdict:
     case: str
     kind: Kind
     interval: Interval | None = None
-    smallest: float = math.inf  # smallest slowdown, as a share, that such a run shows
+    smallest: float = math.inf  # the smallest slowdown, as a share, that the run can show
     again: bool = False  # measured a second time
     before: float = 0.0  # seconds: the mean of the old version, then of the new version
     after: float = 0.0
 
     def unconfirmed(self, threshold: float) -> Verdict:
-        """The verdict if a case looked different and there was no time for the second stage."""
+        """The verdict on a case that looked different when there was no time for the second
+        stage."""
         below = self.interval is not None and self.interval.high < 1 + threshold
         return replace(self, kind="the same" if below else "too noisy")
 
@@ -79,7 +82,7 @@ def level_of(cases: int, look: int | None = None) -> float:
 
 
 def order(processes: int, seed: int) -> list[Side]:
-    """The side (old or new) of each process. In each pair of processes the order is random."""
+    """The side (old or new) of each process; in each pair of processes the order is random."""
     draw, turns = random.Random(seed), list[Side]()
     for _ in range(processes):
         pair: list[Side] = ["old", "new"]
@@ -104,9 +107,9 @@ def paired(
     """The verdict on each case; failures come first.
 
     Args:
-        measure: returns the times of the old and of the new version in fresh processes. Its
-            arguments are the cases (None: all) and a factor on the usual number of processes.
-            Called once, and once more for cases that look different.
+        measure: a function that returns the times of the old and of the new version, from fresh
+            processes. Its arguments are the cases (None means all) and a factor on the usual number
+            of processes. Called once, and once more for cases that look different.
         threshold: the slowdown, as a share, from which a case counts as slower.
         more: returns True if there is time for a batch with this factor. If given, cases that
             are too noisy are measured until they are decided or the time is over.
@@ -175,8 +178,8 @@ def against(
             again with the same number.
         threshold: the slowdown, as a share, from which a case counts as slower.
         seed: the seed of the random order in which the versions take turns.
-        say: called with a line about each process.
-        seconds: how long cases that are too noisy are measured further.
+        say: a function that gets a line about each process.
+        seconds: the time for measuring cases that are too noisy again.
 
     Raises:
         PyKernelsError: an interpreter cannot run the bench.
@@ -212,8 +215,8 @@ class _Processes:
         self._kernel_of: dict[str, str] = {}
         self._clock: dict[str, Clock] = {}
         self._batches, self._last = 0, 0.0  # seconds that the last process took
-        self.total = 0  # processes of each version
-        self._named: dict[str, str] = {}  # the name of the failure of each case
+        self.total = 0  # number of processes of each version
+        self._named: dict[str, str] = {}  # for each case that failed, the name of the failure
         self._cold: dict[str, str] = {}
         self._timed: dict[Side, set[str]] = {"old": set(), "new": set()}
         self._failed: dict[Side, dict[str, str]] = {"old": {}, "new": {}}

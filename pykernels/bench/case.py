@@ -1,4 +1,5 @@
-"""One benchmark case: the tensors of a call, made on a device, rotated, and checked."""
+"""One benchmark case: makes the tensors of a call on a device, uses several sets of them in turn,
+and checks the output."""
 
 from __future__ import annotations
 
@@ -42,25 +43,26 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Part = Callable[[dict[str, Any]], dict[str, Any]]
 
-BLOCK = 1_048_573  # random elements made on the host; a prime, so that repeats meet no row twice
-WHOLE = 1 << 19  # an output of up to this many elements is checked in full
+# random elements that the host makes; a prime number, so that repeats do not line up with rows
+BLOCK = 1_048_573
+WHOLE = 1 << 19  # outputs of up to this many elements are checked completely
 MOST_SETS = 4096
-TWICE = 1 << 30  # if calls go round sets, a set of up to this many bytes gets a second set
-UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does not report it
+TWICE = 1 << 30  # if calls use sets in turn, sets of up to this many bytes number at least two
+UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does not report its size
 
 
 class CheckFailed(PyKernelsError):
-    """Raised if the output of a case is wrong; the case then has no time."""
+    """The output of a case is wrong; the case then has no time."""
 
 
 @dataclass(frozen=True)
 class Operand:
     """One tensor of a case.
 
-    order: axes from the outermost to the innermost in memory; () is C order.
+    order: the axes, from the outermost to the innermost in memory; () means C order.
     gap, phase: the number of unused elements after each run of the innermost axis, and before the
         first.
-    values: a function (rng, shape) -> array that makes the values; None makes numbers in [-1, 1),
+    values: a function (rng, shape) -> array that makes the values; None means numbers in [-1, 1),
         or small integers.
     """
 
@@ -88,7 +90,7 @@ class Operand:
         return self.order or tuple(range(len(self.shape)))
 
     def view(self, base: Any) -> Any:
-        """The operand inside a tensor (or array of any kind) of the shape `base`."""
+        """The operand as a view of a tensor (or array of any kind) of the shape `base`."""
         if self.phase or self.gap:
             base = base[..., self.phase : base.shape[-1] - self.gap]
         if not self.order:
@@ -104,7 +106,8 @@ class Function:
 
     call: takes the tensors of the case by name.
     meaning, budget: functions of the arrays by name: the expected output, and the error that f32
-        may have. `shape` is the shape of the output. operations: the number in one call.
+        may have. `shape` is the shape of the output. operations: the number of operations of one
+        call.
     """
 
     call: Callable[..., object]
@@ -119,13 +122,15 @@ class Case:
 
     tensors: the arguments of `pykernels.kernels.<kernel>` by name, the output last.
     shape: the size of the problem in its usual form (rows x cols; n x m x k).
-    note: what is special about it ("transposed"); part of its name.
-    name, origin: the name and the source of the shape, if it has these.
-    part: from the tensors of the call, makes the tensors of a small problem of the same kind inside
-        it, to check a large output; its output is a view of the whole output.
-    prepare: called once with each set of tensors, to compute inputs that depend on others.
-    used: for a tensor of which the device uses only a part, the shape that counts as work.
-    function: called in place of the kernel; the kernel's name is then the name of the function.
+    note: what is special about the case ("transposed"); it is a part of the case's name.
+    name, origin: the name and the source of the shape, if there are any.
+    part: a function for checking a large output. From the tensors of the call it makes the tensors
+        of a small problem of the same kind, whose output is a view of the whole output.
+    prepare: a function that is called once with each set of tensors, to compute inputs that depend
+        on other inputs.
+    used: if the device uses only a part of a tensor, the shape that counts as work.
+    function: a function that is called in place of the kernel; the kernel's name is then the name
+        of the function.
     forced: the choice that the plan of the kernel must take.
     """
 
@@ -159,7 +164,7 @@ class Case:
         return "-".join(filter(None, [self.dtype, size, self.note.replace(" ", "_")]))
 
     def labelled(self, **changes: Any) -> Case:
-        """The case with a name, an origin or a note."""
+        """A copy of the case with a name, an origin or a note."""
         return replace(self, **changes)
 
     @property
@@ -179,8 +184,8 @@ class Counts:
     nbytes: int
     operations: int
     dispatches: int
-    bound: int  # bytes of all storage bindings
-    variant: str  # the texts that ran
+    bound: int  # bytes that all storage bindings cover
+    variant: str  # the names of the texts that ran
 
 
 def kernel_of(name: str) -> Kernel:
@@ -208,7 +213,7 @@ class Loaded:
         names = list(case.tensors)
         arenas, self._between = {}, []
         for i, (n, o) in enumerate(case.tensors.items()):
-            if apart:  # unused memory, so that the tensors lie elsewhere
+            if apart:  # unused memory, so that the tensors lie at other places
                 self._between.append(dev.empty((2 * i + 1) * apart, "uint8"))
             arenas[n] = _arena(dev, o, sets, seed + i)
         self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
@@ -234,9 +239,9 @@ class Loaded:
 
     @property
     def state(self) -> str:
-        """How much of the tensors caches may hold. "cold": calls go round two or more sets that
-        together have twice the bytes of the last cache; "hot": there is one set; "warm": all other
-        cases."""
+        """How much of the tensors may be in caches. "cold": calls use two or more sets in turn,
+        which together have twice the bytes of the last cache. "hot": there is one set. "warm":
+        anything between."""
         if len(self.sets) < 2:
             return "hot"
         return "cold" if self.rotated >= 2 * last_cache(self.dev) else "warm"
@@ -292,7 +297,7 @@ class Loaded:
         )
 
     def _work(self) -> tuple[int, int]:
-        """The bytes and operations of a call."""
+        """The number of bytes and of operations of a call."""
         if self.case.function is not None:
             return touched(*self.views()), self.case.function.operations
         kernel = kernel_of(self.case.kernel)
@@ -326,8 +331,8 @@ class Loaded:
         return len(self.sets[0]) == 1
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
-        """Poison the output of the first set (unless it is updated in place), call the kernel, or
-        something else that writes there, once, and compare with the reference; raises
+        """Fill the output of the first set with poison (unless it is updated in place), call the
+        kernel (or another function that writes there) once, and compare with the reference. Raises
         CheckFailed."""
         tensors, outputs = self.sets[0], self.outputs
         for name in outputs:
@@ -343,7 +348,8 @@ class Loaded:
                 self.call(**tensors, **self.case.args)
         else:
             call()
-        # Winograd's transforms, forced or chosen, have the bound of the calls that ask for them.
+        # If the plan runs Winograd's transforms, forced or chosen, the bound is the bound of calls
+        # that ask for them.
         transformed = self.case.kernel == "conv2d" and any("winograd" in b for b in self.bodies())
         found = Verdict(0.0, 0.0, 0, 0)
         for part, host in zip(parts, hosts, strict=True):
@@ -376,13 +382,14 @@ class Loaded:
         options = [self.case.args.get(o, known[o].default) for o in forward.options]
         given = [views.get(a.name) for a in forward.args]
         steps = forward.plan(self.dev._context.caps, Scratch(), *given, *options)
-        halves = ("attention_softmax", "f16")  # weights between products on matrix units
+        # the weights between two products are rounded on matrix units
+        halves = ("attention_softmax", "f16")
         return any(
             s.body.name == "attention_mma" or (s.body.name, *s.axes[:1]) == halves for s in steps
         )
 
     def _parts(self, tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-        """The whole problem, or small ones inside it that make up part of the output."""
+        """The whole problem, or small problems inside it, whose outputs are parts of the output."""
         dst = tensors[self.outputs[-1]]
         if dst.size <= WHOLE and self.case.part is None:
             yield tensors
@@ -412,8 +419,8 @@ class Loadable(Protocol):
 
 
 def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
-    """The tensors of a case, in as many sets as make up `rotate` bytes. With `apart` they lie at
-    other places in memory, behind gaps of a multiple of this number of bytes."""
+    """The tensors of a case, in as many sets as make up `rotate` bytes. With `apart`, the tensors
+    lie at other places in memory, behind gaps that are a multiple of this number of bytes."""
     least = 2 if rotate and case.footprint <= TWICE else 1
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
@@ -422,15 +429,16 @@ def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int 
     while True:
         try:
             return Loaded(dev, case, sets, seed, apart)
-        except OutOfMemoryError:  # the cache of a server may be as large as a driver's buffers
+        except OutOfMemoryError:
+            # because the cache of a server may be as large as a driver's buffers
             if sets == 1:
                 raise
             sets //= 2
 
 
 def last_cache(dev: Device) -> int:
-    """The bytes of the last cache; for a software driver that of the host, if the system reports
-    it."""
+    """The bytes of the last cache; for a software driver, the last cache of the host, if the system
+    reports it."""
     units = {"K": 1 << 10, "M": 1 << 20}
     found = []
     if dev.info["type"] == "CPU":

@@ -27,8 +27,9 @@ from .program import GROUP_ID, Program
 __all__ = ["Ceilings", "ceilings", "movement", "movement_by_size"]
 
 SIZES = [n << 20 for n in (1, 4, 16, 64, 256)]  # bytes of a call on a software driver
-LONG = 0.02  # seconds that a dispatch of multiply-adds lasts on a software driver
-READINGS = 9  # readings at a size; the fastest counts: other programs only slow down
+LONG = 0.02  # seconds of a dispatch of multiply-adds on a software driver
+# readings at each size; the fastest counts, because other programs only make readings slower
+READINGS = 9
 
 TimeOf = Callable[[Sample], Timing]
 
@@ -69,15 +70,16 @@ _TICK = """
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Bytes and operations per second, and seconds of a launch; 0 if the device cannot do it."""
+    """Bytes and operations per second, and the seconds of a launch; 0 for something that the device
+    cannot do."""
 
     fill: float
     copy: float
     fma32: float
     fma16: float
-    launch_gpu: float  # one dispatch after the other, nearly empty
-    launch_host: float  # recording and submitting one dispatch
-    ways: dict[str, float]  # bytes per second of each way
+    launch_gpu: float  # GPU seconds of a nearly empty dispatch that follows another
+    launch_host: float  # the host's seconds for recording and submitting one dispatch
+    ways: dict[str, float]  # bytes per second of each way to fill or copy
     # On a software driver: bytes per second of fill and copy, cold and hot ("copy cold"), by the
     # number of bytes of a call; and operations per second, by the number of operations of a
     # dispatch ("fma32").
@@ -97,7 +99,7 @@ class Ceilings:
     ) -> float:
         """The least seconds of a call: its bytes at the speed of a copy (or fill), or its
         operations at the speed of f32 multiply-adds. If there are rates by size, a cold call has
-        the rate for its own bytes; other calls have the rate for the bytes of all sets that calls
+        the rate for its own bytes. Other calls have the rate for the bytes of all sets that calls
         use in turn (`around`)."""
         kind = "fill" if writes_only else "copy"
         rate: float = getattr(self, kind)
@@ -141,7 +143,7 @@ def ceilings(
 
 
 def movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
-    """Bytes per second of several ways to fill and to copy."""
+    """The bytes per second of several ways to fill and to copy."""
     nbytes = min(nbytes, dev.limits["max-storage-buffer-binding-size"]) // 65536 * 65536
     src, dst = dev.empty(nbytes, "uint8"), dev.zeros(nbytes, "uint8")
     kernels.memset(src, 0xAB)
@@ -184,7 +186,7 @@ def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> f
     sets = [[dev.zeros(each, "uint8") for _ in range(tensors)] for _ in range(count)]
     seconds = min(time_of(make(dev, sets, 4)).rounds)
     del sets
-    dev.trim()  # otherwise the pool keeps twice the bytes of the cache for each size
+    dev.trim()  # because the pool would keep twice the bytes of the cache for each size
     return seconds
 
 
@@ -215,7 +217,7 @@ def _copy_sets(dev: Device, sets: Sequence[Sequence[Tensor]], vecs: int) -> Prog
 
 
 def _driver_copy(dev: Device, src: Tensor, dst: Tensor) -> Sample:
-    """The driver's copy, timed by the host's clock: the difference of chains of two lengths."""
+    """The driver's copy, timed by the host's clock as the difference of chains of two lengths."""
     raw, nbytes = dev.wgpu_device, dst.nbytes
     a, b = src._block.buffer, dst._block.buffer
     dev.flush()

@@ -1,4 +1,4 @@
-"""Compares outputs with the reference. Shared by `pykernels run --check` and the benchmarks."""
+"""Compares outputs with the reference, for `pykernels run --check` and for the benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 # The allowed error: a share of each element, and a share of the largest element.
 TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-2, 1e-6)}
-LARGEST = 3.3895313892515355e38  # number of bfloat16
+LARGEST = 3.3895313892515355e38  # bfloat16 as a number, in the code of conversions
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def verdict(
         arrays = {name: _as_computed(array) for name, array in arrays.items()}
         last = _as_computed(last)
     want = expected(kernel, arrays, args, last)
-    if "o" in arrays:  # a result that was rounded to its dtype
+    if "o" in arrays:  # the reference returns a result that is rounded to its dtype
         arrays = {**arrays, "o": given["o"]}
     allowed = _budget(kernel, arrays, args, last, rounded)
     bounds = allowed if isinstance(allowed, tuple) else (allowed,) * len(want)
@@ -100,7 +100,8 @@ def verdict(
 
 
 def has_bfloat16(kernel: str) -> bool:
-    """True if shaders of a kernel read or write bfloat16; True for the kernels of others."""
+    """True if shaders of a kernel read or write bfloat16; also True for kernels of other
+    packages."""
     own = getattr(kernels, kernel, None)
     if own is None:
         return True
@@ -127,13 +128,14 @@ def _budget(
 def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     """Compare one output: bit for bit if `want` has the dtype of `got`, else within a bound of each
     element."""
-    if got.dtype.kind == "c":  # as real and imaginary parts
+    if got.dtype.kind == "c":  # complex numbers are compared as real and imaginary parts
         want, got = (np.stack([a.real, a.imag], -1) for a in (want, got))
         return compared(want, got, None if bound is None else np.asarray(bound)[..., None])
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)
-    if got.dtype.name == "bfloat16" and want.dtype == np.float32:  # exact, and rounded once
+    # the results are exact, and rounded once
+    if got.dtype.name == "bfloat16" and want.dtype == np.float32:
         return compared(want.astype(got.dtype), got, None)
     most = LARGEST if got.dtype.name == "bfloat16" else np.finfo(got.dtype).max
     want = np.where(np.abs(want) > most, np.copysign(np.inf, want), want)
@@ -141,9 +143,10 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     size = np.where(finite, np.abs(want), 0.0)
     if bound is not None:
         allowed = np.asarray(bound, np.float64)
-        if got.dtype.name == "bfloat16":  # results and errors below 2^-126 may be zero
+        if got.dtype.name == "bfloat16":  # because results and errors below 2^-126 may become zero
             allowed = allowed + (size + allowed) * 2.0**-8 + 2.0**-126
-        elif got.dtype != np.float32:  # the rounding of a normal and of a subnormal number
+        elif got.dtype != np.float32:
+            # the error of rounding a normal number and of rounding a subnormal number
             allowed = allowed + size * 2.0**-10
             allowed = allowed + (2.0**-24 if got.dtype == np.float16 else 0.0)
     else:

@@ -39,25 +39,28 @@ __all__ = [
 Clock = Literal["gpu", "call", ""]
 Sample = Callable[[int], float]
 
-STEADY = 0.01  # the time is steady if the medians of two windows of warm-up are this close
+# times are steady if the medians of two windows of the warm-up differ by less than this share
+STEADY = 0.01
 WINDOW = 6
-# If each block is faster than the block before, and they differ by more, the device is not warm.
+# If each block is faster than the block before it, and the difference is more than this, the device
+# is not warm.
 DRIFT = 0.03
-SLOW_CLOCK = 1.25  # if a probe is this many times as slow as when warm, the clock is low
+SLOW_CLOCK = 1.25  # the clock is low if a probe takes this many times its time on a warm device
 LONGEST_CHAIN = 4096
-EXACT = 0.005  # no more blocks if the standard error, as a share of the time, is below this
+# no more blocks are read if the standard error, as a share of the time, is below this
+EXACT = 0.005
 EXTRA = 5  # most further blocks of a pass while the standard error is above EXACT
-LOOPS = 5  # loops of calls by the host's clock
+LOOPS = 5  # number of loops of calls that are timed by the host's clock
 
 
 @dataclass(frozen=True)
 class Effort:
     """The length of a measurement.
 
-    warm, most: seconds of warm-up at least, and at most while the time is not steady.
-    rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
+    warm, most: the least seconds of warm-up, and the most seconds while the time is not steady.
+    rounds: the number of readings, in `blocks` blocks. reading: seconds of work for one reading.
     loop: the length of a loop of calls by the host's clock, in readings.
-    longest: seconds of all readings; slower calls get fewer readings.
+    longest: the most seconds of all readings together; slower calls get fewer readings.
     """
 
     warm: float = 0.3
@@ -93,7 +96,7 @@ class Effort:
 
 
 def _half(n: int) -> float:
-    """Half the 95 % interval of the mean of `n` values, in standard errors."""
+    """Half of the 95 % interval of the mean of `n` values, in standard errors."""
     return student(0.975, n - 1) if n > 1 else 0.0
 
 
@@ -102,15 +105,15 @@ class Timing:
     """Seconds of one call for each reading, and how they were measured."""
 
     rounds: tuple[float, ...]
-    calls: int  # calls in one reading
-    clock: str  # timestamps, wall, CUDA events
+    calls: int  # number of calls in one reading
+    clock: str  # the clock: timestamps, wall or CUDA events
     warmed: float  # s of warm-up
     steady: bool = True
-    cold: str = ""  # why the device was not warm, "" if it was
+    cold: str = ""  # the reason why the device was not warm; "" if it was warm
     blocks: int = 1
-    pace: float = 1.0  # time of the probe during the blocks, over its time on a warm device
-    passes: tuple[int, ...] = ()  # blocks of each pass, if there were several
-    loops: tuple[float, ...] = ()  # s of a call by the host's clock, for each loop of calls
+    pace: float = 1.0  # the probe's time during the blocks, divided by its time on a warm device
+    passes: tuple[int, ...] = ()  # number of blocks of each pass, if there were several passes
+    loops: tuple[float, ...] = ()  # seconds of a call by the host's clock, for each loop of calls
 
     @property
     def seconds(self) -> float:
@@ -222,8 +225,8 @@ class Timing:
 
 
 def clock_of(timings: Sequence[Timing]) -> Clock:
-    """The clock to compare all timings by: the GPU's if all of its times can be trusted, else the
-    host's."""
+    """The clock by which all timings are compared: the GPU's clock if all of its times can be
+    trusted, else the host's."""
     if all(t.gpu and t.trusted for t in timings):
         return "gpu"
     return "call" if all(t.per_call for t in timings) else ""
@@ -235,7 +238,7 @@ def seconds_of(t: Timing, clock: Clock) -> float:
 
 
 def without_timestamps(dev: Device) -> Device:
-    """The device, changed so that it reports no timestamp queries."""
+    """A stand-in for the device that reports no timestamp queries."""
     dev.features = dev._context.features = dev.features - {"timestamp-query"}
     return dev
 
@@ -251,12 +254,13 @@ class Calls:
 
 
 class GpuSample:
-    """n calls timed by timestamp queries around whole batches; without them, by the host."""
+    """The seconds of n calls by timestamp queries around whole batches; by the host's clock if
+    there are none."""
 
     def __init__(self, dev: Device, call: Callable[[], object]) -> None:
         self.dev, self.call = dev, call
         self.clock = "timestamps" if "timestamp-query" in dev.features else "wall"
-        self.dispatches = 0  # dispatches of the last sample
+        self.dispatches = 0  # number of dispatches of the last sample
 
     def __call__(self, n: int) -> float:
         call = self.call
@@ -372,13 +376,13 @@ def loops(loop: Sample, effort: Effort) -> tuple[float, ...]:
 
 
 def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool, float]:
-    """Seconds of warm-up, whether the time became steady, and the time of a call."""
+    """Returns the seconds of warm-up, True if the time became steady, and the time of a call."""
     started = time.perf_counter()
     times, n = [max(sample(1), 1e-9)], 1
     if not effort.warm:
         return 0.0, False, times[-1]
     while True:
-        # One reading that is too short must not ask for thousands of long calls.
+        # A single reading that is too short must not lead to thousands of long calls.
         n = min(_chain(max(effort.reading, effort.warm / 60), times[-1]), 8 * n)
         times.append(max(sample(n) / n, 1e-9))
         spent = time.perf_counter() - started
@@ -395,13 +399,13 @@ def _settled(times: list[float]) -> bool:
 
 
 def _chain(wanted: float, seconds: float) -> int:
-    """The number of calls that together take this many seconds."""
+    """The number of calls that take this many seconds together."""
     return max(1, min(math.ceil(wanted / seconds), LONGEST_CHAIN))
 
 
 def _trend(blocks: list[list[float]]) -> str:
-    """Text about the gain if each block was faster than the block before, by more than the spread
-    of the readings; else ""."""
+    """A text about the gain, if each block was faster than the block before it by more than the
+    spread of the readings; else ""."""
     medians = [statistics.median(b) for b in blocks]
     falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
     spread = (max(blocks[-1]) - min(blocks[-1])) / medians[-1]

@@ -50,7 +50,7 @@ class Change:
     before: float = 0.0
     after: float = 0.0
     interval: Interval | None = None
-    note: str = ""  # the reason, or further differences of the case
+    note: str = ""  # the reason for the verdict, or further differences of the case
 
     def record(self) -> dict[str, Any]:
         found = {k: v for k, v in vars(self).items() if k != "interval"}
@@ -65,7 +65,7 @@ class Comparison:
     changes: list[Change]
     differences: list[str]
     same_run: bool
-    basis: str  # the source of the intervals
+    basis: str  # says where the intervals come from
 
     def of(self, *kinds: Kind) -> list[Change]:
         return [c for c in self.changes if c.kind in kinds]
@@ -109,7 +109,8 @@ class Comparison:
             yield f"| {' | '.join([c.what, c.kind, c.clock, *times, c.note])} |"
 
     def annotations(self) -> Iterator[str]:
-        """For GitHub: an error for each case that fails, a warning for each undecided case."""
+        """Annotations for GitHub: an error for each case that fails, and a warning for each
+        undecided case."""
         for c in () if self.same_run else self.changes:
             if c.kind in (*UNMEASURED, "slower"):
                 yield f"::error title=pykernels bench::{_line(c)}"
@@ -146,7 +147,7 @@ def compare(
 
     Args:
         threshold: the slowdown, as a share, from which a case counts as slower.
-        baseline: two or more other runs of the code of `old` on this machine, which show how much
+        baseline: two or more other runs of the code of `old` on this machine. They show how much
             times differ from run to run.
         wanted: a function of the kernel and the name of a case that selects the cases of both runs.
 
@@ -321,6 +322,7 @@ def _problem(r: Result) -> list[Case]:
     first = inputs.split("x")[0]
     try:
         case = problem(r.kernel, r.shape, f"{names[first]}:{names[out or first]}")
-    except (ValueError, TypeError, AttributeError):  # the kernel or its problem is gone
+    except (ValueError, TypeError, AttributeError):
+        # the kernel or its problem does not exist any more
         return []
     return [case] if case.id == r.id else []

@@ -84,15 +84,16 @@ def explain(
     """Measure each candidate that the plans of a call may choose.
 
     Args:
-        call: makes the call on `dev`, again and again.
-        check: calls once and compares the output; its error is listed beside each time.
+        call: a function that makes the call on `dev`; it runs many times.
+        check: a function that calls once and compares the output; the error is listed beside each
+            time.
     """
     if not callable(call):
         raise DTypeError(f"[explain] call must be a function but is {type_name(call)}")
     asked: Asked = []
     with _asking(dev, asked), dev.profile() as p:
         call()
-    # A page of several dispatches may ask twice.
+    # A plan of several dispatches may ask the same question twice.
     different = {repr(one): one for one in asked}.values()
     choices = [[*_rows(dev, kind, shape, call, check)] for kind, shape in different if shape]
     return Explanation(choices, tuple(r.label.partition(" mode=")[0] for r in p.records))
@@ -100,7 +101,7 @@ def explain(
 
 @contextmanager
 def _asking(dev: Device, asked: Asked) -> Iterator[None]:
-    """While the block runs, plans of the device report their candidates."""
+    """Inside the block, plans of the device report their candidates."""
     context = dev._context
 
     def told(where: Asked | None) -> None:
@@ -119,7 +120,7 @@ def _rows(
     dev: Device, kind: type, shape: tuple[Any, ...], call: Callable[[], object],
     check: Callable[[], Verdict] | None,
 ) -> Iterator[Row]:  # fmt: skip
-    """The candidates of one choice, the chosen one first."""
+    """The candidates of one choice, beginning with the chosen candidate."""
     module, caps = sys.modules[kind.__module__], dev._context.caps
     chosen = module.choose(caps, *shape)
     known: list[Candidate] = getattr(module, "candidates", lambda *given: [])(caps, *shape)

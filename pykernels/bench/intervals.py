@@ -21,12 +21,13 @@ __all__ = [
 # number of cases.
 FALSE_ALARMS = 0.01
 THRESHOLD = 0.1  # the slowdown, as a share, from which a case fails a comparison
-PROCESSES = 9  # of each version: enough to show THRESHOLD at a spread of 3 %, for 100 cases
+# processes of each version, enough to show THRESHOLD at a spread of 3 %, for 100 cases
+PROCESSES = 9
 
 
-# The share by which two runs of the same text differ beyond their noise: FLOOR for runs of at least
-# PASSES passes, SINGLE for fewer passes, whose noise does not include the effect of places in
-# memory (docs/records/bench.md).
+# The share by which two runs of the same text differ beyond their noise (docs/records/bench.md).
+# FLOOR is for runs of at least PASSES passes. SINGLE is for fewer passes, because their noise does
+# not include the effect of places in memory.
 FLOOR, PASSES = 0.01, 3
 SINGLE = 0.03
 
@@ -41,7 +42,7 @@ class Interval:
 
     @classmethod
     def around(cls, log_ratio: float, half: float) -> Interval:
-        """The interval from the logarithm of the ratio and half of its width."""
+        """The interval, from the logarithm of the ratio and half of the interval's width."""
         if math.isinf(half):
             return cls(math.exp(log_ratio), 0.0, math.inf)
         return cls(*[math.exp(log_ratio + d) for d in (0.0, -half, half)])
@@ -49,7 +50,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviation of the logarithm of a time from run to run, and its degrees of freedom."""
+    """The standard deviation, from run to run, of the logarithm of a time; and its degrees of
+    freedom."""
 
     deviation: float
     freedom: int
@@ -69,9 +71,9 @@ def welch(
     """The interval of the ratio of two means of times, by Welch's method on their logarithms.
 
     Args:
-        old, new: times of units that are independent of each other, such as processes or passes.
+        old, new: independent times of both versions, for example one for each process or pass.
         level: the share of intervals that do not hold the ratio, for example 0.01.
-        floor: the share by which the times of two runs differ beyond the scatter of the units.
+        floor: the share by which the times of two runs differ beyond the scatter of these times.
     """
     a, b = [[math.log(t) for t in times] for times in (old, new)]
     difference = statistics.fmean(b) - statistics.fmean(a)
@@ -82,15 +84,15 @@ def welch(
     half = math.log1p(floor)
     if square > 0:
         freedom = square**2 / sum(s**2 / df for s, df in parts if s > 0)
-        # Degrees of freedom are rounded down to one digit: intervals become no narrower, and
-        # quantiles are found in the cache.
+        # Degrees of freedom are rounded down to one digit. This never makes intervals narrower, and
+        # the cache then has most quantiles.
         half += student(1 - level / 2, math.floor(10 * freedom) / 10) * math.sqrt(square)
     return Interval.around(difference, half)
 
 
 def variance(values: Sequence[float]) -> float:
-    """The variance of two or more values. The function of `statistics` adds fractions, which is 100
-    times as slow."""
+    """The variance of two or more values. The function of the module `statistics` adds fractions,
+    which takes 100 times as long."""
     mean = statistics.fmean(values)
     return math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
 
@@ -116,8 +118,8 @@ def _below(t: float, freedom: float) -> float:
 
 
 def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun
-    26.5.8; evaluated from the end)."""
+    """The regularised incomplete beta function, computed by its continued fraction from the end
+    (Abramowitz and Stegun 26.5.8)."""
     if not 0 < x < 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):

@@ -13,14 +13,14 @@ from .report import Report, Result
 
 __all__ = ["in_order", "merge"]
 
-ENGINES = ("wgpu", "dawn", "engine")  # peers that are this project's own kernels
+ENGINES = ("wgpu", "dawn", "engine")  # these peers run this project's own kernels
 
 
 def merge(reports: Sequence[Report]) -> Report:
-    """Results by case: a later report's own time replaces an earlier one's. If the later report has
-    no peers, the peers of the earlier report stay, because their times do not depend on our
-    kernels. The times of the other engine do not stay, because it runs our kernels. Date, ceilings
-    and limits come from the last report; a note names the older results.
+    """Results by case: the time of a later report replaces the time of an earlier report. If the
+    later report has no peers, the peers of the earlier report stay, because their times do not
+    depend on our kernels. The times of the other engine do not stay, because it runs our kernels.
+    Date, ceilings and limits come from the last report; a note names the older results.
 
     Raises PyKernelsError for reports of different adapters or drivers.
     """
@@ -54,7 +54,7 @@ def merge(reports: Sequence[Report]) -> Report:
 
 
 def in_order(r: Result) -> tuple[object, ...]:
-    """Sort key of results: by kernel, then the largest first."""
+    """The sort key of results: by kernel, and then the largest case first."""
     return r.kernel, -r.counts.nbytes, r.id, r.key
 
 

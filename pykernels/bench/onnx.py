@@ -1,4 +1,4 @@
-"""ONNX Runtime on WebGPU as a peer, optional: a chain of nodes, sessions, the time of a run."""
+"""ONNX Runtime on WebGPU as an optional peer: chains of nodes, sessions, the time of a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["Node", "modules", "onnx_peer", "opened", "run_time", "start"]
 
 Array = np.ndarray[Any, Any]
 PROVIDER = "WebGpuExecutionProvider"
-MOST_MODEL = 160 << 20  # most bytes of a model file; larger files take ten seconds to load
+MOST_MODEL = 160 << 20  # most bytes of a model file; larger files take ten seconds or more to load
 
 
 @dataclass(frozen=True)
 class Node:
-    """One ONNX operation with its inputs in order. `flow` names the input that is the output of
-    the node before in a chain."""
+    """One ONNX operation with its inputs in order. In a chain, `flow` names the input that is the
+    output of the node before it."""
 
     op: str
     flow: str
@@ -36,13 +36,14 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     scale: float = 1.0  # factor of the other inputs, which keeps the numbers of a long chain finite
     domain: str = ""
-    arrange: Callable[[str, Array], Array] = lambda name, a: a  # into the operation's layout
+    # converts the operand to the operation's layout
+    arrange: Callable[[str, Array], Array] = lambda name, a: a
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
-    """ONNX Runtime's WebGPU provider. A run has its own cost (submits, transfers). So the time of a
-    node is the difference of two chains of different length, divided by the difference of their
-    lengths; only the first element is read back. The output of one node is compared with our
+    """ONNX Runtime's WebGPU provider. A run has costs of its own (submits, transfers). So the time
+    of a node is the difference between two chains of different lengths, divided by the difference
+    of the lengths. Only the first element is read back. The output of one node is compared with our
     kernel's on the same numbers."""
 
     def ready(loaded: Loaded) -> Calls:
@@ -94,7 +95,7 @@ def _session(
     onnx: Any, ort: Any, case: Case, node: Node, arrays: Mapping[str, Array], length: int,
     whole: bool = False,
 ) -> Any:  # fmt: skip
-    """A session with `length` nodes in a chain. Its result is one element, or with `whole` all
+    """A session with `length` nodes in a chain. Its result is one element, or, with `whole`, all
     elements."""
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     given = {n: np.ascontiguousarray(node.arrange(n, a)) for n, a in arrays.items()}
@@ -132,7 +133,7 @@ def modules() -> tuple[Any, Any]:
 
 
 def start(onnx: Any, ort: Any, graph: Any) -> Any:
-    """A session of the graph as it is written (no optimizations), after its first run."""
+    """A session that runs the graph without optimizations, after its first run."""
     sets = [onnx.helper.make_opsetid(d, v) for d, v in (("", 17), ("com.microsoft", 1))]
     model = onnx.helper.make_model(graph, opset_imports=sets)
     model.ir_version = min(model.ir_version, 10)
@@ -153,7 +154,8 @@ def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: boo
     try:
         session = ort.InferenceSession(model, options, providers=[PROVIDER], enable_fallback=0)
         session.run(None, feeds)
-    except Exception as e:  # the exceptions of ONNX Runtime have no common base class
+    except Exception as e:
+        # catches all errors, because the exceptions of ONNX Runtime have no common base class
         raise Skipped(f"ONNX Runtime: {str(e).splitlines()[0]}") from None
     if session.get_providers()[0] != PROVIDER:
         raise Skipped("ONNX Runtime fell back to another provider")

@@ -31,18 +31,18 @@ __all__ = ["Measurement", "OwnCase", "Shader", "Suite", "measure"]
 Array = np.ndarray[Any, Any]
 Make = Callable[[Device], tuple[Any, ...]]
 Made = tuple[Callable[..., object], tuple[Any, ...]]
-ULPS = 16  # allowed error of floats, in ulps of the largest output
+ULPS = 16  # allowed error of floats, in ULP of the largest output
 OWN_SETS = 256  # most sets of tensors, because each tensor is allocated separately
 _ceilings: WeakKeyDictionary[Device, Ceilings] = WeakKeyDictionary()
 
 
 class Shader:
-    """A WGSL text of your own to measure. Its entry point is `main`; bindings 0, 1, ... of group 0
-    are the tensors of the call in order, and the last is the output.
+    """A WGSL text of your own to measure. Its entry point is `main`. Bindings 0, 1, ... of group 0
+    are the tensors of the call in order, and the last of them is the output.
 
     Args:
         code: WGSL.
-        groups: workgroups of a dispatch, along x.
+        groups: the number of workgroups of a dispatch, along x.
     """
 
     def __init__(self, code: str, groups: int) -> None:
@@ -111,7 +111,7 @@ class OwnLoaded(Loaded):
             return Calls(made, made.clock, made.loop)
         with self.dev.profile() as p:
             self._once()
-        if not p.records:  # work that bypasses pykernels can be timed only by the host
+        if not p.records:  # only the host's clock can time work that bypasses pykernels
             loop = HostSample(self.dev, self)
             return Calls(loop, "wall", loop)
         return super().timed()
@@ -187,7 +187,7 @@ class OwnLoaded(Loaded):
         return found
 
     def _named(self, given: Sequence[Any]) -> dict[str, Any]:
-        """Arguments of a kernel by name."""
+        """The arguments of a kernel, by name."""
         return dict(inspect.signature(self.function).bind(*given).arguments)
 
     def _by_reference(self, before: Sequence[Any], got: list[Array]) -> Verdict:
@@ -207,7 +207,7 @@ class OwnLoaded(Loaded):
 
 
 def _copy(value: Any) -> Any:
-    """A copy of a tensor in other memory, with its axes in the same order but without its gaps."""
+    """A copy of a tensor in other memory, with the axes in the same order but without gaps."""
     if not isinstance(value, Tensor):
         return value
     order = sorted(range(value.ndim), key=lambda a: -abs(value.strides[a]))
@@ -218,8 +218,8 @@ def _copy(value: Any) -> Any:
 
 
 def _compared(want: Array, got: Array, rtol: float | None, atol: float | None) -> Verdict:
-    """Compare within rtol of each element plus atol; if neither is given, floats within ULPS of the
-    largest element, and other dtypes bit for bit."""
+    """Compare within rtol of each element plus atol. If neither is given, floats are compared
+    within ULPS of the largest element, and other dtypes bit for bit."""
     if want.shape != got.shape:
         raise ArgumentError(f"[bench] check must have shape {got.shape} but has {want.shape}")
     if got.dtype.kind not in "fV":
@@ -236,7 +236,7 @@ def _compared(want: Array, got: Array, rtol: float | None, atol: float | None) -
 
 @dataclass(frozen=True)
 class Measurement:
-    """The result of `measure`. Times are those of one call, None if unknown."""
+    """The result of `measure`. All times are for one call; an unknown time is None."""
 
     result: Result
     device: Device
@@ -248,7 +248,7 @@ class Measurement:
 
     @property
     def call_us(self) -> float | None:
-        """Microseconds by the host's clock: a loop of calls, then one sync."""
+        """Microseconds by the host's clock, from a loop of calls with one sync at its end."""
         return self.result.timing.per_call * 1e6 or None
 
     @property
@@ -280,21 +280,23 @@ def measure(
     rtol: float | None = None, atol: float | None = None, bytes: int | None = None,
     operations: int | None = None, effort: Effort | None = None,
 ) -> Measurement:  # fmt: skip
-    """The time of `fn(*args)`; its result is checked first. `fn` is a kernel, a function of layer
-    two, a function that runs a captured program, or a `Shader`.
+    """Measure the time of `fn(*args)`, after checking its result. `fn` is a kernel, a function of
+    layer two, a function that runs a captured program, or a `Shader`.
 
     Calls use several copies of the tensors in turn, so that no cache holds them.
 
     Args:
-        fn: returns its outputs as Tensors, or None if it writes the last Tensor of `args`.
+        fn: a function that returns its outputs as Tensors, or None if it writes the last Tensor of
+            `args`.
         args: at least one Tensor, and the other arguments of the function.
         check: the expected output: an array, or a function of the inputs as numpy arrays (a tuple
             for several outputs). Without it, kernels of `pk.kernels` are checked by their
             reference.
-        rtol, atol: the allowed error as a share of each element, and as an absolute number. Without
-            both, 16 units in the last place of the largest element for floats, else no error.
-        bytes, operations: the work of a call. By default a kernel's own numbers; for any other
-            function the bytes of all tensors, and no operations.
+        rtol, atol: the allowed error, as a share of each element and as an absolute number. If both
+            are missing, floats may differ by 16 ULP of the largest element, and other dtypes not at
+            all.
+        bytes, operations: the work of a call. The default for a kernel is the kernel's own numbers;
+            for any other function it is the bytes of all tensors, and no operations.
         effort: how long to measure.
 
     Raises:
@@ -315,7 +317,7 @@ class Suite:
     """Your own cases, for `pykernels bench --module FILE`.
 
     Args:
-        name: shown in tables and files instead of a kernel's name.
+        name: the name that tables and files show instead of a kernel's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -335,7 +337,7 @@ class Suite:
                     fn, *args = make(dev)
                 except PyKernelsError:
                     raise
-                except Exception as e:  # the other cases run
+                except Exception as e:  # the other cases still run
                     raise ArgumentError(
                         f"[bench] {self.name} {make.__name__} cannot be made: "
                         f"{type(e).__name__}: {e}"

@@ -1,13 +1,12 @@
-"""Peers: numpy, torch, naive kernels (and pykernels.bench.onnx). Each peer is optional; if it does
-not run, the report gives the reason.
+"""Peers: numpy, torch and naive kernels; `pykernels.bench.onnx` has ONNX Runtime. Each peer is
+optional; if it does not run, the report gives the reason.
 
-A family's cases give small functions; the decorators here make peers of them:
+The modules of cases have small functions, and the decorators here make peers of these functions:
 
     @numpy_peer   def f(case, t): ...        t: arrays by name; computes once
     @torch_peer   def f(torch, case, t): ... t: CUDA tensors by name; writes t["dst"]
-    @naive_peer   def f(case): ...           WGSL and its number of workgroups; bindings in the
-    case's order
-    @onnx_peer    def f(case): ...           a Node whose output can be its next input
+    @naive_peer   def f(case): ...           WGSL, and its number of workgroups; bindings are in the
+    case's order @onnx_peer    def f(case): ...           a Node whose output can be its next input
 """
 
 from __future__ import annotations
@@ -40,9 +39,10 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # the largest call for numpy
-GRAPH = 1024  # calls in one CUDA graph
-SHORT = 5e-5  # seconds: shorter calls run in a graph, because otherwise the host's time counts
+MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # operations of the largest call for numpy
+GRAPH = 1024  # number of calls in one CUDA graph
+# seconds; shorter calls run in a CUDA graph, because otherwise the host's time is measured
+SHORT = 5e-5
 
 
 def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
@@ -90,7 +90,7 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
             f(torch, loaded.case, next(turn))
 
         events, loop = cuda_sample(torch, call), cuda_loop(torch, call)
-        events(len(sets) + 2)  # torch's caches are created outside a graph
+        events(len(sets) + 2)  # torch's caches must be created outside of a graph
         if min(events(10) for _ in range(3)) / 10 > SHORT:
             return Calls(events, "CUDA events", loop)
         graph = torch.cuda.CUDAGraph()
@@ -110,7 +110,7 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
 
 
 def cuda_sample(torch: Any, call: Callable[[], object]) -> Sample:
-    """n calls by CUDA events."""
+    """The seconds of n calls by CUDA events."""
 
     def sample(n: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -125,7 +125,7 @@ def cuda_sample(torch: Any, call: Callable[[], object]) -> Sample:
 
 
 def cuda_loop(torch: Any, call: Callable[[], object]) -> Sample:
-    """n calls, then one synchronize, by the host's clock."""
+    """The seconds of n calls and one synchronize, by the host's clock."""
 
     def sample(n: int) -> float:
         torch.cuda.synchronize()
@@ -170,7 +170,7 @@ def _cuda(torch: Any, case: Case, seed: int) -> dict[str, Any]:
 
 
 def scalar(o: Operand) -> str:
-    """The WGSL type of an operand of a naive kernel."""
+    """The WGSL type of an operand in a naive kernel."""
     if o.dtype not in ("float32", "float16"):
         raise Skipped("this peer is written for float32 and float16 only")
     return "f16" if o.dtype == "float16" else "f32"

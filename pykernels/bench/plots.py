@@ -13,7 +13,7 @@ from .table import where
 
 __all__ = ["plot"]
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito 2008).
+# Colours that colour-blind readers can tell apart (Okabe and Ito 2008).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 MARKS = "osD^vP*X"
 
@@ -48,7 +48,8 @@ def plot(report: Report, path: Path) -> None:
             fontsize=9,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():  # during the layout an axis may have no height for a moment
+        # during the layout, an axis may have no height for a moment
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=RuntimeWarning, module="matplotlib")
             metadata: Any = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, metadata=metadata, dpi=130)
@@ -65,7 +66,8 @@ def _colours(matplotlib: Any, count: int) -> list[Any]:
 def _roofline(
     axis: Any, report: Report, engine: str, results: list[Result], looks: dict[str, tuple[str, str]]
 ) -> None:
-    """Operations per second over operations per byte, under the measured ceilings."""
+    """The left figure: operations per second over operations per byte, under the measured
+    ceilings."""
     axis.set(xscale="log", yscale="log", title="Roofline", xlabel="operations per byte")
     axis.set_ylabel("TFLOP/s")
     work = [r for r in results if r.counts.operations]
@@ -105,7 +107,7 @@ def _point(axis: Any, x: float, y: float, r: Result, looks: dict[str, tuple[str,
 def _over_size(
     axis: Any, report: Report, engine: str, results: list[Result], looks: dict[str, tuple[str, str]]
 ) -> None:
-    """Fraction of the roofline reached, over the bytes of a call."""
+    """The right figure: the fraction of the roofline reached, over the bytes of a call."""
     c = report.ceilings.get(engine)
     axis.set(
         xscale="log",

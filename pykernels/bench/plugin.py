@@ -1,4 +1,4 @@
-"""For pytest-benchmark: a fixture `gpu_benchmark`, on the device's clock.
+"""A fixture for pytest-benchmark, `gpu_benchmark`, which uses the device's clock.
 
     def test_double(gpu_benchmark):
         gpu_benchmark(lambda x: x * 2, x, check=lambda x: x * 2)

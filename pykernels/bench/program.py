@@ -1,4 +1,5 @@
-"""Hand-written WGSL on a device, timed as the kernels are: for ceilings and naive peers."""
+"""Runs hand-written WGSL on a device and times it in the same way as the kernels, for ceilings and
+naive peers."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from pykernels.runtime.dispatch import fold
 
 __all__ = ["GROUP_ID", "Program"]
 
-# The folding of grids larger than 65,535 workgroups.
+# WGSL that unfolds grids of more than 65,535 workgroups.
 GROUP_ID = "fn group_id(w: vec3<u32>) -> u32 { return w.x + (w.y << 15u); }\n"
-MOST = 1024  # dispatches of one submit
+MOST = 1024  # most dispatches of one submit
 
 
 class Program:
@@ -67,13 +68,15 @@ class Program:
         if self.clock == "wall":
             self.dev.sync()
             return time.perf_counter() - started
-        # Not wgpudawn's `read_buffer`: a signal that arrives inside its Python callback is lost.
+        # This does not use wgpudawn's `read_buffer`, because a signal that arrives inside its
+        # Python callback is lost.
         data = self.dev._context.transfers.read(Block(self.stamps), 0, 16)
         begin, end = np.frombuffer(data, np.uint64).tolist()
         return float(max(end - begin, 0) * self.period)
 
     def _recorded(self, n: int, stamped: bool = False) -> Any:
-        """The commands of n dispatches; stamped: with timestamps before and after them."""
+        """The commands of n dispatches; with `stamped`, there are timestamps before and after
+        them."""
         encoder = self.raw.create_command_encoder()
         writes = None
         if stamped:

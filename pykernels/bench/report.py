@@ -29,7 +29,7 @@ from .intervals import Interval, welch
 __all__ = ["Cache", "Report", "Result", "engine_label", "meta"]
 
 Cache = Literal["cold", "hot"]
-FORMAT = 2  # files of format 1 can be read, too; they lack the states of caches
+FORMAT = 2  # files of format 1 can be read, too, but they lack the states of caches
 
 
 @dataclass
@@ -50,10 +50,12 @@ class Result:
     writes_only: bool
     timing: Timing
     limit: float = 0.0  # the least seconds that the ceilings allow for a call
-    peers: dict[str, Timing | str] = field(default_factory=dict)  # or the reason without a time
-    parts: tuple[tuple[str, float], ...] = ()  # each dispatch of a call: its text and its seconds
-    bodies: tuple[str, ...] = ()  # the texts of a call's dispatches
-    sets: int = 0  # sets of tensors that calls use in turn; 0: unknown
+    # the times of peers, or the reason why a peer has no time
+    peers: dict[str, Timing | str] = field(default_factory=dict)
+    # for each dispatch of a call, its text and its seconds
+    parts: tuple[tuple[str, float], ...] = ()
+    bodies: tuple[str, ...] = ()  # the names of the texts of a call's dispatches
+    sets: int = 0  # number of sets of tensors that calls use in turn; 0 if unknown
     state: str = "cold"  # the state of the caches: cold, warm or hot
 
     @property
@@ -62,7 +64,7 @@ class Result:
 
     @property
     def clock(self) -> Clock:
-        """The decisive clock: the GPU's if its time is known and trusted, else the host's."""
+        """The decisive clock: the GPU's clock if its time is known and trusted, else the host's."""
         return clock_of([self.timing])
 
     @property
@@ -101,7 +103,8 @@ class Result:
         return clock_of([self.timing, found]) if isinstance(found, Timing) else ""
 
     def ratio(self, peer: str, clock: Clock | None = None) -> float | None:
-        """The time of a peer divided by this time, by a clock that both have, or by `clock`."""
+        """The time of a peer divided by this time, measured by a clock that both have, or by
+        `clock`."""
         clock = self.clock_beside(peer) if clock is None else clock
         found = self.peers.get(peer)
         if not clock or not isinstance(found, Timing):
@@ -156,7 +159,7 @@ class Report:
     meta: dict[str, Any]
     ceilings: dict[str, Ceilings]
     results: list[Result]
-    failed: dict[str, str] = field(default_factory=dict)  # the reason for each failed case
+    failed: dict[str, str] = field(default_factory=dict)  # for each failed case, the reason
     _lines: dict[Any, tuple[object, str]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -207,8 +210,8 @@ class Report:
         beside.replace(path)
 
     def _line(self, r: Result) -> str:
-        """The line of a result. The report is saved after each case, and a line is computed again
-        only if its result changed."""
+        """The line of a result in the file. The report is saved after each case, so a line is kept
+        and computed again only if its result changes."""
         state = (r.timing, r.limit, *r.peers.items())
         known = self._lines.get(r.key)
         if known is None or known[0] != state:
@@ -217,7 +220,7 @@ class Report:
 
     @classmethod
     def load(cls, path: Path) -> Report:
-        """Raises PyKernelsError for a file that is no report."""
+        """Raises PyKernelsError for a file that is not a report."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["format"] not in (1, FORMAT):
@@ -239,7 +242,7 @@ def _short(value: Any) -> Any:
 
 
 def engine_label(dev: Device) -> str:
-    """The engine, and whether the device was opened for its matrix units."""
+    """The name of the engine, with a mark if the device was opened for its matrix units."""
     return f"{dev.engine}-matrix" if dev.matrix_shapes else dev.engine
 
 

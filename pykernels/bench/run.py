@@ -33,17 +33,17 @@ from .report import Cache, Report, Result, engine_label, meta
 __all__ = ["EnginePeer", "Peer", "Runner", "Skipped"]
 
 T = TypeVar("T")
-PEERS = 0.62  # the share of a limited time after which no more peers start
-ROTATE = 256 << 20  # bytes of all sets on a GPU, more than any cache
+PEERS = 0.62  # after this share of a limited time, no more peers start
+ROTATE = 256 << 20  # bytes of all sets together on a GPU, more than any cache holds
 
 
 class Skipped(Exception):
-    """Raised with the reason if a peer does not run."""
+    """A peer does not run; the text is the reason."""
 
 
 class Peer(Protocol):
-    """Another library or engine that computes the same. It is prepared for a loaded case, and timed
-    like the case.
+    """Another library or engine that computes the same result. It is prepared for a case that is
+    loaded, and timed like the case.
 
     Raises Skipped with the reason if it cannot run.
     """
@@ -68,12 +68,12 @@ class EnginePeer:
 class Runner:
     """Runs cases on the devices of one adapter, one after the other.
 
-    passes: how often each case is loaded and timed; each pass goes through all cases and puts
-        their tensors elsewhere in memory.
+    passes: how often each case is loaded and timed. Each pass goes through all cases and puts their
+        tensors at other places in memory.
     seconds: the limit of the whole run; when it is reached, the remaining work is left out, and the
         report says so.
-    alternate: how often a case and its peers are timed in turn; with 1 the peers are timed once.
-    parts: time each dispatch of a call, too.
+    alternate: how often a case and its peers are timed in turn; with 1, the peers are timed once.
+    parts: True also times each dispatch of a call.
     keep: a file for the report so far, in case a driver or a library ends the process.
     """
 
@@ -101,9 +101,9 @@ class Runner:
         found = meta(devices, command) | {"passes": passes, "rounds": self.effort.rounds}
         self.report = Report(found, {}, [])
         self.trackers: dict[str, Tracker] = {}
-        self.left_out = 0  # cases that were left out
+        self.left_out = 0  # the cases that were left out
         self._keep, self.alternate, self.parts = keep, alternate, parts
-        self._ends: list[float] = []  # the times at which passes of cases ended
+        self._ends: list[float] = []  # the times at which the passes of cases ended
         self._to_time = 0
 
     def say(self, line: str) -> None:
@@ -120,7 +120,8 @@ class Runner:
     def _far(self) -> str:
         """The progress of the run and roughly the remaining time."""
         done = len(self._ends) - 1
-        last = self._ends[-11:]  # neighbours are mostly of one family, and take similar time
+        # neighbouring cases are mostly of one family, and take similar times
+        last = self._ends[-11:]
         each = (last[-1] - last[0]) / max(len(last) - 1, 1)
         left = min(each * (self._to_time - done), max(self._seconds - self._spent(), 0))
         return f"{done} of {self._to_time}, about {left:.0f} s left"
@@ -132,7 +133,7 @@ class Runner:
             self.say(f"ceilings of {dev!r}")
             found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes, self.caches)
             self.report.ceilings[engine_label(dev)] = found
-            if dev.info["type"] != "CPU":  # no clock to watch
+            if dev.info["type"] != "CPU":  # a software driver has no clock to watch
                 self.trackers[engine_label(dev)] = tracker
 
     def run(
@@ -288,11 +289,11 @@ class Runner:
                         r.peers[name] = self._peer(loaded, calls, before)
 
     def _ready(self, loaded: Loaded, peer: Peer) -> Calls | str:
-        """The peer, ready to be timed, or the reason why it does not run."""
+        """The peer, ready to be timed; or the reason why it does not run."""
         return "the time was over" if self.late(PEERS) else _attempt(lambda: peer(loaded))
 
     def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None) -> Timing | str:
-        """One more timing of a peer, or why it has none."""
+        """One more timing of a peer, or the reason why there is none."""
         effort = self.effort.brief() if calls.clock == "wall" else self.effort.beside()
         tracker = self.trackers.get(engine_label(loaded.dev))
 
@@ -304,12 +305,12 @@ class Runner:
 
     @staticmethod
     def _looped(timing: Timing, loop: Sample | None, effort: Effort) -> Timing:
-        """The timing, with loops by the host's clock if these measure another time."""
+        """The timing, together with loops by the host's clock if these measure another time."""
         return replace(timing, loops=timing.loops + loops(loop, effort)) if loop else timing
 
 
 def _attempt(work: Callable[[], T]) -> T | str:
-    """Run code of another library. If it fails, the run goes on and reports the reason."""
+    """Run code of another library. If that code fails, the run continues and reports the reason."""
     try:
         return work()
     except Skipped as e:

@@ -30,13 +30,14 @@ BYTES = [
 
 
 def cut(n: int, edge: int) -> int:
-    """A size, cut to about `edge` (0: not cut). It keeps its remainder modulo 32: cut to 32, 4095
-    becomes 63."""
+    """A size, cut to about `edge` (0: not cut). The cut size has the same remainder modulo 32:
+    4095, cut to 32, becomes 63."""
     return n if not edge or n <= edge else edge + n % 32
 
 
 def pick(shapes: Sequence[Shape], edge: int) -> Iterator[Shape]:
-    """The shapes, cut for a slow device. A size of one dimension is cut to the square of `edge`."""
+    """The shapes, cut for a slow device. A shape with a single dimension is cut to the square of
+    `edge`."""
     seen = set()
     for s in shapes:
         limit = edge * edge if len(s.dims) == 1 else edge

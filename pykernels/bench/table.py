@@ -65,7 +65,7 @@ class _Columns:
 
     @property
     def left(self) -> Row:
-        """Names of the columns of text."""
+        """The names of columns that contain text."""
         engine = ["engine"] if self.engines else []
         return ["kernel", "case", *engine, *(["cache"] if self.caches else [])]
 
@@ -78,9 +78,9 @@ class _Columns:
 
     @property
     def spare(self) -> Row:
-        """The columns that a narrow table drops, first to last. Without the column of kernels, each
-        kernel's name has a line of its own. The columns of the case, the error, the noise and the
-        decisive time always stay."""
+        """The columns that a narrow table drops, in this order. If the column of kernels is
+        dropped, each kernel's name gets a line of its own. The columns of the case, the error, the
+        noise and the decisive time always stay."""
         called = [f"call x {p}" for p in reversed(self.call_peers)]
         peers = [f"x {p}" for p in reversed(self.peers)]
         peers += ["sets"] if self.sets else []
@@ -200,7 +200,7 @@ def markdown(report: Report) -> Iterator[str]:
 
 
 def as_csv(report: Report) -> str:
-    """All numbers, a line for each result; unknown numbers are empty."""
+    """All numbers as CSV, with a line for each result; unknown numbers are empty."""
     columns = _Columns(report)
     rows = []
     for r in report.results:

@@ -1,7 +1,7 @@
-"""The command line. One module per command, each with a click command named `command`.
+"""The command line. The commands: each has a module with a click command named `command`.
 
 No module here imports numpy, wgpu or a kernel before its command runs, so that `--help` is fast.
-Exit codes: 0 success, 1 a check failed, 2 wrong use or something is missing.
+Exit codes: 0 for success, 1 if a check failed, 2 for wrong use or if something is missing.
 """
 
 from __future__ import annotations

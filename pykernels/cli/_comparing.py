@@ -43,7 +43,7 @@ OF_FILES = {"names", "families", "compare", "only", "threshold", "baseline", *WR
 def compare_files(
     old: Path, new: Path, names: Sequence[str], options: dict[str, Any]
 ) -> int:  # fmt: skip
-    """`--compare A.json B.json`: measures nothing."""
+    """`--compare A.json B.json`, which measures nothing."""
     from pykernels.bench.report import Report
 
     _only(OF_FILES, "--compare of two files")
@@ -74,7 +74,7 @@ def compare_reports(
 
 
 def compare_versions(names: Sequence[str], options: dict[str, Any]) -> int:
-    """`--against PYTHON`: measures both versions in separate processes."""
+    """`--against PYTHON`, which measures both versions in separate processes."""
     from pykernels.bench.against import against
 
     _only(OF_VERSIONS, "--against")

@@ -36,7 +36,7 @@ def manifest() -> dict[str, Any]:
     return unpack_manifest(read("manifest.json"))
 
 
-# Names from other libraries, and the kernel for each.
+# Names from other libraries, each with our kernel.
 _CALLED = {
     "attention": "flash_attn", "conv": "conv2d", "copy": "cpy", "embedding": "get_rows",
     "gemm": "mul_mat", "linear": "mul_mat", "sdpa": "flash_attn",
@@ -44,8 +44,8 @@ _CALLED = {
 
 
 def _meant(name: str, kernels: Collection[str]) -> str | None:
-    """The kernel that was probably meant: its name in another library, a name with the same parts
-    in any order ("matmul"), or a name with nearly the same letters."""
+    """The kernel that was probably meant: by its name in another library, by a name with the same
+    parts in another order ("matmul"), or by a name with nearly the same letters."""
     if _CALLED.get(name) in kernels:
         return _CALLED[name]
     plain = name.replace("_", "")

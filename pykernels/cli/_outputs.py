@@ -42,7 +42,7 @@ GIVEN = frozenset(
 
 
 def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[str, Shape]:
-    """Shapes of a kernel's outputs by name; {} if an output must be given.
+    """The shapes of a kernel's outputs, by name; {} if an output must be given.
 
     LookupError or ValueError for inputs that do not fit; the kernel then raises its own error.
     """
@@ -122,7 +122,7 @@ def _im2col(t: Shapes, o: Options) -> dict[str, Shape]:
 
 
 def _pool(t: Shapes, o: Options) -> dict[str, Shape]:
-    """Pooling by whole windows: the number of windows is rounded down."""
+    """The shape of a pool's result; the number of windows is rounded down."""
     op = "pool"
     kernel, stride = sides(op, "kernel", o["kernel"], 1), o["stride"] or o["kernel"]
     each = zip(

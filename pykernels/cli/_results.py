@@ -1,4 +1,5 @@
-"""The files that `pykernels bench` writes: checked before anything runs, written at the end."""
+"""The files that `pykernels bench` writes. They are checked before anything runs, and written at
+the end."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cases", "check", "set_defaults"]
 
-SOFTWARE = 1 << 20  # most bytes of the tensors of a call on a software driver
+SOFTWARE = 1 << 20  # on a software driver, calls with more bytes of tensors are left out
 OTHERS = {
     "module": "--module", "families": "--family", "shapes": "--shape", "dtypes": "--dtype",
     "configs": "--config", "against": "--against",

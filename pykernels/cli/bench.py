@@ -173,7 +173,7 @@ def command(
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM; results so far are kept, as after Ctrl-C."""
+    """SIGTERM ended the run; its results so far are kept, as after Ctrl-C."""
 
 
 def _code(e: KeyboardInterrupt) -> int:
@@ -207,7 +207,7 @@ def _bench(
         chosen = tuple(_kernels(names[1:], options["families"]))
         return compare_files(compare, Path(names[0]), chosen, options)
     _sweep.check(names, options)
-    if not options["module"]:  # with --module, names choose suites
+    if not options["module"]:  # with --module, the names choose suites
         names = tuple(_kernels(names, options["families"]))
         for name in names:
             if name not in FUNCTIONS:
@@ -264,7 +264,7 @@ def _kernels(names: Iterable[str], families: Iterable[str]) -> Iterator[str]:
 
 
 def _repeat(before: Report, options: dict[str, Any]) -> None:
-    """Use the settings of an earlier run, unless the command gives others."""
+    """Use the settings of an earlier run, unless the command gives other settings."""
     context = click.get_current_context()
     for name, value in before.settings.items():
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -276,7 +276,7 @@ def _columns() -> int:
 
 
 def _own(names: Collection[str], options: dict[str, Any]) -> list[Loadable]:
-    """The cases of --sweep, or of --module: of the named suites, or of all suites."""
+    """The cases of --sweep, or the cases of --module from the named suites or from all suites."""
     if options["sweep"]:
         return _some([*_sweep.cases(options)])
     path: Path | None = options["module"]
@@ -349,7 +349,7 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
 
 
 def _measurable(cases: Iterable[Case]) -> list[Case]:
-    """The cases that can be checked here; prints the reason for the others."""
+    """The cases that can be checked here; for all other cases, the reason is printed."""
     found = list(cases)
     if importlib.util.find_spec("ml_dtypes") is not None:
         return found
@@ -365,7 +365,7 @@ def _measurable(cases: Iterable[Case]) -> list[Case]:
 def _chosen(
     names: tuple[str, ...], options: dict[str, Any], edge: int, before: Report | None
 ) -> list[Case]:
-    """The cases to measure: those of an earlier run, unless others are asked for."""
+    """The cases to measure: the cases of an earlier run, unless the command asks for others."""
     if before is None or options["shapes"] or options["dtypes"]:
         return _measurable(_cases(names, options, edge))
     from pykernels.bench.compare import again
@@ -377,7 +377,7 @@ def _chosen(
 def _run(
     names: tuple[str, ...], options: dict[str, Any], before: Report | None, keep: Path | None
 ) -> tuple[Report, int]:
-    """The report, and the exit code: of the signal that ended the run, else 0."""
+    """The report, and the exit code: the code of the signal that ended the run, else 0."""
     from pykernels.bench.against import CEILINGS
     from pykernels.bench.cases import is_main
     from pykernels.bench.clock import Effort
@@ -438,8 +438,8 @@ def _run(
 
 
 def _in_turn(cases: Iterable[Loadable]) -> list[Loadable]:
-    """The first case of each kernel, then the second of each, so that a limited run has cases of
-    all kernels."""
+    """The first case of each kernel, then the second case of each, and so on, so that a limited run
+    has cases of all kernels."""
     queues: dict[str, list[Loadable]] = {}
     for case in cases:
         queues.setdefault(case.kernel, []).append(case)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-PACKAGES = {  # the packages, each with the functions that need it
+PACKAGES = {  # the packages of optional parts, each with the functions that need it
     "wgpu": "the engine wgpu",
     "wgpudawn": "the engine dawn; Tint for pykernels validate",
     "numpy": "all arrays",
@@ -97,7 +97,8 @@ def _requirement(package: str) -> str:
     """The package with the versions that pykernels requires, if pykernels lists it."""
     try:
         lines = importlib.metadata.requires("pykernels") or ()
-    except importlib.metadata.PackageNotFoundError:  # pykernels is not installed
+    except importlib.metadata.PackageNotFoundError:
+        # there are no requirements, because pykernels is not installed
         return package
     for line in lines:
         spec = line.partition(";")[0].strip()
@@ -115,7 +116,7 @@ def _engine(name: str) -> dict[str, Any]:
 
         engine = get_engine(name)
         if name == "dawn":
-            allow(engine)  # because only then Dawn reports matrix units
+            allow(engine)  # because otherwise Dawn does not report matrix units
         found = [
             _adapter(engine, index, adapter) for index, adapter in enumerate(engine.adapters())
         ]
@@ -144,8 +145,8 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
 
 
 def _tuning(info: Any, engine: str, limits: Any) -> dict[str, str | None]:
-    """The tuning table that a device of this adapter uses, and why; "ignored" has the reason why a
-    measured table is not used."""
+    """The tuning table that a device of this adapter uses, and the reason for it; "ignored" has the
+    reason why a measured table is not used."""
     from pykernels.errors import ArgumentError
     from pykernels.tuning import OFF, Adapter, for_adapter, path_of
 
@@ -180,7 +181,7 @@ def _default_device() -> dict[str, Any]:
         off = [f for f in asked if f in adapter and f not in device.features]
         info = device.info
         return {"name": info["name"], "type": info["type"], "engine": device.engine, "off": off}
-    except Exception as e:  # the report continues after any error of a driver
+    except Exception as e:  # any error of a driver is caught, so that the report continues
         return {"name": None, "problem": " ".join(str(e).split())}
 
 
@@ -207,8 +208,8 @@ def _build() -> dict[str, Any]:
         verdict = read_json("validation.json")
     except Missing:
         verdict = {}
-    # A build fails unless validators pass all texts. The manifest has the hashes of the texts, so
-    # its own hash shows whether these texts passed.
+    # A build fails unless the validators accept all texts. The manifest has the hashes of the
+    # texts, so the hash of the manifest shows if these texts were accepted.
     digest = hashlib.sha256(read("manifest.json").encode()).hexdigest()
     passed = verdict.get("manifest") == digest
     return {

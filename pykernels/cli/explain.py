@@ -22,7 +22,7 @@ def command(name: str, shape: str | None, dtype: str, device: str | None, engine
     """Print which body KERNEL runs for a problem, and why: all candidates, their predicted times
     (if the plan has a model), their measured times, and the reasons that exclude others.
 
-    The first, marked *, is the chosen body. `pykernels bench --config NAME` measures any body.
+    The chosen body comes first and is marked *. `pykernels bench --config NAME` measures any body.
     """
     kernel(name)
     from .bench import problem_of, sizes

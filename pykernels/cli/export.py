@@ -131,7 +131,7 @@ def _write_crate(
 
 
 def _watched(label: str, items: Sequence[str]) -> Iterable[str]:
-    """The items; on a terminal, a progress bar shows n of m and the remaining time."""
+    """Yield the items; on a terminal, a progress bar shows n of m and the remaining time."""
     if not sys.stderr.isatty():
         return items
     return _bar(label, items)

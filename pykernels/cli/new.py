@@ -17,9 +17,9 @@ __all__ = ["command"]
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), default="shaders",
               show_default=True, metavar="FOLDER", help="The folder of sources.")  # fmt: skip
 def command(name: str, kind: str, into: Path) -> None:
-    """Write the files of a kernel NAME that runs at once: source, reference, test, and a plan.
+    """Write the files of a new kernel NAME that already runs: source, reference, test, and a plan.
 
-    The files are an example of the chosen kind, to be changed.
+    The files are an example of the chosen kind; change them as you need.
     """
     from pykernels.own.new import write_kernel
 

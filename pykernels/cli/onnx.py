@@ -59,7 +59,7 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Session:
-    """A file, a device, and inputs for a run."""
+    """Loads a file on a device, and makes inputs for a run."""
 
     def __init__(
         self, dev: Device, file: Path, inputs: tuple[str, ...], shapes: tuple[str, ...], seed: int
@@ -77,7 +77,7 @@ class _Session:
         self.inputs |= {n: v.astype(self.inputs[n].dtype) for n, v in given.items()}
 
     def tell(self) -> None:
-        """Compile, and print the size of the network."""
+        """Compile the network, and print its size."""
         start = time.perf_counter()
         program = self.model.program(self.inputs)
         counts = len(self.proto.graph.node), program.steps

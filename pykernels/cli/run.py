@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# For an annotation in a signature: the types that --set accepts, and their name in errors.
+# For each annotation in a signature, the types that --set accepts, and the name of these types in
+# errors.
 _NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
     "float": ((int, float), "a number"),
     "float | None": ((int, float, type(None)), "a number or None"),
@@ -150,7 +151,8 @@ def _load(inputs: tuple[str, ...], names: list[str], outputs: list[str]) -> dict
 
 
 def _array(path: str) -> Array:
-    from tokenize import TokenError  # numpy lets it pass where the header of a file ends early
+    # numpy does not catch this error if the header of a file ends early
+    from tokenize import TokenError
 
     import numpy as np
 
@@ -160,8 +162,8 @@ def _array(path: str) -> Array:
         with open(path, "rb") as file:
             magic = file.read(6)
         if magic == b"\x93NUMPY":
-            # A header may claim more data than the file has. mmap_mode finds that before numpy
-            # allocates an array.
+            # A header may promise more data than the file has. With mmap_mode, numpy notices this
+            # before it allocates an array.
             with np.errstate(over="ignore"):
                 return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (
@@ -236,7 +238,7 @@ def _shapes(
     given = {n: a.shape for n, a in arrays.items() if _required(signature[n])}
     try:
         found = shapes(call, given, scalars)
-    except (LookupError, ValueError):  # the kernel raises its own error
+    except (LookupError, ValueError):  # ignored here, because the kernel raises its own error
         first: tuple[int, ...] = next(iter(given.values()))
         found = {name: first for name in missing}
     for name in missing:

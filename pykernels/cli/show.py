@@ -42,7 +42,7 @@ def command(
     output: Path | None,
     variants: bool,
 ) -> None:
-    """Print the shader of one variant of KERNEL: the first that matches the options."""
+    """Print the shader of one variant of KERNEL: the first variant that matches the options."""
     built = manifest()
     facts = kernel(name)
     if dtype is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-STEPS = 1000  # steps of the progress bar
+STEPS = 1000  # number of steps of the progress bar
 WORST = 5  # number of worst choices that are shown
 
 
@@ -47,9 +47,9 @@ def command(
     """Measure a device and write its tuning table, with which plans choose shaders and splits.
 
     It takes some minutes; after an interrupt, the next run continues. The table is valid for this
-    adapter, driver and engine, from the next device that is opened; `pykernels doctor` shows it.
-    With another table, sums may be split in another way and round differently within their bounds.
-    With PYKERNELS_TUNING=off it is ignored.
+    adapter, driver and engine. Devices that are opened later use it, and `pykernels doctor` shows
+    it. With another table, sums may be split in another way and round differently within their
+    bounds. With PYKERNELS_TUNING=off the table is ignored.
     """
     if sum((count is not None, shown, switch is not None)) > 1:
         raise click.UsageError("--check, --export, --off and --on do not go together")

@@ -31,7 +31,7 @@ _HOW = {
 
 
 def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
-    """The names of a list separated by commas, each once."""
+    """The names in a list that is separated by commas, each once."""
     names = dict.fromkeys(n.strip() for text in given for n in text.split(",") if n.strip())
     for n in names:
         if n not in known:
@@ -94,7 +94,7 @@ def command(
 ) -> None:
     """Validate WGSL with naga, Tint and lints; without arguments, the installed kernels.
 
-    A folder stands for the *.wgsl files in it, - for standard input. A comment `// pykernels:
+    A folder means all *.wgsl files in it, and - means standard input. A comment `// pykernels:
     ignore PK008` silences a lint on its line, or on the line below it.
 
     \b
@@ -112,7 +112,7 @@ def command(
     from pykernels.validate._report import FORMATS, Report
 
     wanted = cast("list[Target]", _names("--to", targets, _TARGETS))
-    # The project's own rules are for its own texts only.
+    # Our own rules apply only to our own texts.
     silent = tuple(sorted({*_codes(ignore), *(OPINIONS if paths else ())}))
     checkers = _checkers(_names("--with", tools, _VALIDATORS), wanted, silent)
     declared = read_limits(limits) if limits else None
@@ -153,7 +153,7 @@ def _found(
     cache: Path | None,
     jobs: int,
 ) -> tuple[list[Finding], list[Skipped]]:
-    """The findings, and the texts that are no complete modules."""
+    """The findings, and the texts that are not complete modules."""
     from pykernels.validate import agree, arrange
     from pykernels.validate._features import lacking
     from pykernels.validate._files import fragments, templates

@@ -74,8 +74,10 @@ def rfft(
     x: Array, n: int | None = None, axis: int = -1, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The first n // 2 + 1 elements of the transform of real numbers; the other elements follow
-    from these. Arguments are the same as in `fft`, but x must be real."""
+    """The first n // 2 + 1 elements of the transform of real numbers; the others follow from these.
+
+    Arguments are the same as in `fft`, but x must be real.
+    """
     return _along("rfft", x, n, axis, norm, out)
 
 
@@ -86,7 +88,7 @@ def irfft(
     """The inverse of `rfft`: n real numbers, by default 2 (m - 1) for m elements.
 
     The imaginary parts of the first element, and for an even n of element n / 2, do not count.
-    Arguments as in `fft`; `out` is float32.
+    Arguments are the same as in `fft`, except that `out` is float32.
     """
     return _along("irfft", x, n, axis, norm, out)
 
@@ -193,7 +195,8 @@ def rfftn(
     x: Array, s: Ints | None = None, axes: Ints | None = None, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """`rfft` along the last of the axes, then `fft` along the others; arguments as in `fftn`."""
+    """`rfft` along the last of the axes, then `fft` along the others; arguments are the same as in
+    `fftn`."""
     return _over("rfftn", x, s, axes, norm, out)
 
 

@@ -95,7 +95,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     """Compute f, and a function that takes gradients back through it, like jax.vjp.
 
     Args:
-        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
+        f: A function of Tensors, or of trees of Tensors, that returns a Tensor or a tree of
+            Tensors.
         primals: Its arguments, with leaves of a float dtype.
 
     Returns:

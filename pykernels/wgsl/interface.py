@@ -60,7 +60,7 @@ class TensorSpec:
     expand: str = ""  # the tensor to whose shape this tensor repeats, by numpy's rule
     axes: tuple[str, ...] = ()  # the names of the tensor's axes, one letter each
     steps: tuple[str, ...] = ()  # tensors whose steps are members of Params
-    line: int = 1  # where the spec declares it
+    line: int = 1  # the line on which the spec declares it
 
     def step(self, axis: str) -> str:
         """The member of Params that holds the step along one axis."""

@@ -27,7 +27,7 @@ def soft_clip(x: Array, gain: float = 1.0) -> Array:
 
 
 def normals(vectors: Array) -> Array:
-    """Vectors of length 1, or zeros."""
+    """The vectors, scaled to length 1; vectors of zeros stay zeros."""
     size = np.linalg.norm(vectors.astype(float), axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(size > 0, size, 1))
 

@@ -1,13 +1,12 @@
-"""The measured cases: one module a family, found by its name. A kernel without a module is measured
-too.
+"""The measured cases: one module for each family, found by the family's name. A kernel of a family
+without a module is measured, too.
 
 SHAPES = [Shape("llama-3-logits", (512, 128256), "Llama 3: logits of 512 tokens")]
-MAIN = {"softmax": ("f32-4096x4096",)}    ids of the cases that stand for their kernel: peers run
-                                          beside these where time is short, README shows them
-def cases(edge): ...                      all cases, sizes cut to `edge` if it is not 0
-def softmax(shape=(...), dtype, out): ... the problem of a shape, as a Case: where inputs have
-                                          to mean something, or shapes differ among tensors
-PEERS = {"torch": torch}                  see pykernels.bench.peers
+MAIN = {"softmax": ("f32-4096x4096",)}    ids of the cases that represent their kernel: if time is
+short, peers run only beside these, and README shows them def cases(edge): ...
+all cases, sizes cut to `edge` if it is not 0 def softmax(shape=(...), dtype, out): ... the problem
+of a shape, as a Case: needed if inputs cannot be random, or if the tensors' shapes differ PEERS =
+{"torch": torch}                  see pykernels.bench.peers
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "cases", "default_shape", "is_main", "modules", "peers", "plain", "problem"]
 
 SQUARE = (4096, 4096)
-# Functions that build kernels at run time, which are measured too: by name, the module with their
+# Functions that build kernels at run time are measured, too: for each name, the module with the
 # cases.
 FUNCTIONS = {
     "elementwise": "elementwise", "reduction": "reduce", "mse_loss": "loss",
@@ -41,14 +40,14 @@ FUNCTIONS = {
 
 
 def modules() -> list[ModuleType]:
-    """The modules of this package, one a family."""
+    """The modules of this package, one for each family."""
     names = sorted(m.name for m in pkgutil.iter_modules(__path__))
     return [importlib.import_module(f"{__name__}.{name}") for name in names]
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
     """All cases of all families, with sizes cut to `edge` if it is given, and one case of each
-    kernel that no family's module has."""
+    kernel without cases in a module."""
     known = set()
     for module in modules():
         for case in module.cases(edge):
@@ -59,7 +58,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def peers() -> dict[str, dict[str, Peer]]:
-    """The peers by kernel and name."""
+    """The peers, by kernel and then by name."""
     return {k: dict(getattr(_module(k), "PEERS", {})) for k in (*kernels.__all__, *FUNCTIONS)}
 
 
@@ -81,7 +80,8 @@ def _module(kernel: str) -> ModuleType | None:
 
 
 def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Case:
-    """A case of any kernel; the shape () means its default shape. `dtype` may give the dtype of the
+    """A case of any kernel; the shape () means the kernel's default shape. `dtype` may give the
+    dtype of the
     output after a colon: "float32:float16". Raises ValueError or TypeError if the kernel has no
     such problem."""
     given, out = (dtype_of(n).name if n else "" for n in dtype.partition(":")[::2])
@@ -99,7 +99,7 @@ def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Ca
 
 
 def plain(kernel: str, shape: tuple[int, ...], dtype: str, out: str) -> Case:
-    """All tensors have this shape."""
+    """A case in which all tensors have this shape."""
     parameters = inspect.signature(getattr(kernels, kernel)).parameters
     names = [n for n, p in parameters.items() if p.annotation == "Tensor"]
     tensors = {n: Operand(shape, cast(DTypeName, dtype)) for n in names}

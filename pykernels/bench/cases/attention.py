@@ -40,13 +40,13 @@ HALVES = (
     "llama-2-7b-4096", "gpt-2-1024", "llama-3-8b-decode", "llama-3-8b-long", "llama-3-8b-4-tokens",
     "llama-3-8b-chunk", "ragged-heads",
 )  # fmt: skip
-# The check of the gradient by a key needs all queries; with four heads for each KV head, 2048
-# queries are enough.
+# Checking the gradient of a key needs all queries, so with four query heads for each KV head, at
+# most 2048 queries are used.
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
 # Decoding with a cache whose filled length only the device knows: the whole cache, or a quarter.
 FILLED = {"llama-3-8b-decode": (1, 4)}
-ROWS = 64  # rows of the output that are checked
-LONG = 512  # queries from which torch's backward lasts longer than its launch
+ROWS = 64  # number of rows of the output that are checked
+LONG = 512  # with at least this many queries, torch's backward takes longer than its launch
 _LLAMA_2, _GPT_2 = "1x32x32x4096x4096x128", "8x16x16x1024x1024x64"
 MAIN = {
     "flash_attn": (
@@ -74,7 +74,8 @@ def flash_attn_backward(
     dtype: str = "float32",
     out: str = "float32",
 ) -> Case:
-    """(batch, heads, KV heads, queries, keys, head size); o and lse come from flash_attn."""
+    """A case of the shape (batch, heads, KV heads, queries, keys, head size); o and lse come from
+    flash_attn."""
     b, h, _, s, _, _ = shape
     wide, narrow, dq = _tensors(shape, dtype, out)
     dk = replace(narrow, dtype=dq.dtype)
@@ -92,7 +93,7 @@ def flash_attn_quant(
     shape: tuple[int, ...] = (1, 32, 8, 1, 16384, 128), dtype: str = "float16",
     out: str = "float16", name: str = "q8_0",
 ) -> Case:  # fmt: skip
-    """(batch, heads, KV heads, queries, keys, head size)."""
+    """A case of the shape (batch, heads, KV heads, queries, keys, head size)."""
     b, h, shared, s, t, d = shape
     d = max(d // 32, 1) * 32
     wide = Operand((b, h, s, d), cast(DTypeName, dtype))
@@ -107,12 +108,12 @@ def flash_attn_quant(
 
 
 def small(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Words of two halves from 2^-7 to 2^-6."""
+    """Scales: words of two halves from 2^-7 to 2^-6."""
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32) & 0x03FF03FF | 0x20002000
 
 
 def _tensors(shape: tuple[int, ...], dtype: str, out: str) -> tuple[Operand, Operand, Operand]:
-    """Queries, keys, and an output like the queries."""
+    """The tensors: queries, keys, and an output with the shape of the queries."""
     b, h, shared, s, t, d = shape
     if h % shared:
         raise ValueError(f"{h} heads cannot share {shared} heads of keys")
@@ -140,7 +141,7 @@ def filled(keys: int, case: Case) -> Case:
 
 
 def last_rows(group: int, t: dict[str, Any]) -> dict[str, Any]:
-    """The last queries of the heads that share the last KV head."""
+    """A part for checking: the last queries of the heads that share the last KV head."""
     own, shared = (slice(-1, None), slice(-group, None), slice(-ROWS, None)), slice(-1, None)
     some = {
         "q": t["q"][own], "k": t["k"][shared, shared], "v": t["v"][shared, shared],
@@ -150,7 +151,7 @@ def last_rows(group: int, t: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_head(group: int, t: dict[str, Any]) -> dict[str, Any]:
-    """The heads that share the last KV head."""
+    """A part for checking: the heads that share the last KV head."""
     return {
         n: a[-1:, -1:] if n in ("k", "v", "dk", "dv") else a[-1:, -group:] for n, a in t.items()
     }
@@ -208,7 +209,7 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     q, k, v = (t[n] for n in ("q", "k", "v"))
-    if case.used:  # torch's host knows the lengths
+    if case.used:  # torch cannot read the lengths from the device
         k, v = (a[:, :, : case.used["k"][2]] for a in (k, v))
     causal = bool(case.args)
     if causal and q.shape[2] != k.shape[2]:
@@ -227,7 +228,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    """ONNX Runtime's own MultiHeadAttention, whose output can be the next one's queries."""
+    """ONNX Runtime's own MultiHeadAttention. Its output has the shape of its queries, so nodes can
+    form a chain."""
     if case.kernel != "flash_attn":
         raise Skipped("ONNX has no gradients")
     heads, shared = (case.tensors[n].shape[1] for n in ("q", "k"))
@@ -249,7 +251,7 @@ def tokens(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per query, key after key."""
+    """A simple kernel: one invocation for each query goes through the keys."""
     if case.kernel != "flash_attn" or case.used:
         raise Skipped("this peer is written for flash_attn only, without lengths")
     q, k = case.tensors["q"], case.tensors["k"]

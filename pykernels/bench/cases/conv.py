@@ -1,4 +1,4 @@
-"""conv2d, its gradients by image, weights and bias, and conv_transpose2d."""
+"""conv2d, the gradients of its image, weights and bias, and conv_transpose2d."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ CONVOLUTIONS = [
     Shape("to-rgb", (8, 64, 128, 128, 3, 3, 3, 1, 1, 1), "the last layer of an image decoder"),
     Shape("ragged-image", (3, 13, 29, 31, 17, 3, 5, 2, 1, 1), RAGGED),
 ]
-# Kernels from a tensor with the shape of the layer's output to one with the shape of its input.
+# Kernels that lead from a tensor with the shape of the layer's output to a tensor with the shape of
+# its input.
 BACK = ("conv2d_backward_input", "conv_transpose2d")
-# Shapes for which the gradient by the bias, and the gradient by the weights in f16, are measured
+# Shapes for which the gradient of the bias, and the gradient of the weights in f16, are measured,
 # too.
 SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
-# Shapes for matrix units, in f16: both gradients, and channels last, too.
+# Shapes for matrix units in f16; both gradients and channels last are measured, too.
 MATRIX = ("resnet-50-conv2", "resnet-50-conv4", "sd-320")
 CHANNELS_LAST = ("resnet-50-conv1", "resnet-50-conv2", "unet-64", "mobilenet-v2-dw")
 # Shapes for Winograd's transforms, with precision="fast".
 TRANSFORMED = ("resnet-50-conv2", "resnet-50-conv3", "resnet-50-conv4")
-CHANNELS = 8  # channels of each side that are checked in gradients by weights and bias
+# number of input and of output channels that are checked in gradients of weights and bias
+CHANNELS = 8
 _CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
 MAIN = {
     "conv2d": (
@@ -57,7 +59,8 @@ LAYER = (16, 64, 56, 56, 64, 3, 3)
 
 
 def layer(kernel: str, shape: tuple[int, ...], dtype: str, out: str) -> Case:
-    """A call on (n, c, h, w, o, kh, kw) and, if given, stride, padding and groups."""
+    """A case of the shape (n, c, h, w, o, kh, kw), followed by stride, padding and groups if they
+    are given."""
     n, c, h, w, o, kh, kw, *rest = shape
     stride, padding, groups = (*rest, *(1, 0, 1)[len(rest) :])
     image, made = (
@@ -143,12 +146,12 @@ def last_image(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def few_channels(t: dict[str, Any]) -> dict[str, Any]:
-    """Some output channels of the last image."""
+    """A part for checking: some output channels of the last image."""
     return {"x": t["x"][-1:], "w": t["w"][:16], "dst": t["dst"][-1:, :16]}
 
 
 def some_weights(t: dict[str, Any]) -> dict[str, Any]:
-    """The weights between some channels of the input and of the output."""
+    """A part for checking: the weights between some input channels and some output channels."""
     some = slice(CHANNELS)
     return {"dy": t["dy"][:, some], "x": t["x"][:, some], "dst": t["dst"][some, some]}
 
@@ -173,7 +176,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def layers(s: Shape) -> Iterator[Case]:
-    """All kernels on one layer."""
+    """The cases of all kernels for one layer."""
     for dtype in ("float32", "float16"):
         yield layer("conv2d", s.dims, dtype, dtype)
     if s.name in TRANSFORMED:
@@ -199,7 +202,7 @@ def layers(s: Shape) -> Iterator[Case]:
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     f = torch.nn.functional
     args = {k: v for k, v in case.args.items() if k not in ("layout", "precision")}
-    if "layout" in case.args:  # channels last is a matter of strides there
+    if "layout" in case.args:  # in torch, channels last is only a matter of strides
         if "taps" not in t:
             t["taps"] = t["w"].to(memory_format=torch.channels_last)
         f.conv2d(t["x"].permute(0, 3, 1, 2), t["taps"], **args)
@@ -217,7 +220,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    """Layers whose output can be the next one's input."""
+    """Only layers whose output has the shape of their input, so that nodes can form a chain."""
     op = {"conv2d": "Conv", "conv_transpose2d": "ConvTranspose"}.get(case.kernel)
     if op is None:
         raise Skipped("ONNX has no gradients")
@@ -235,7 +238,7 @@ def ort(case: Case) -> Node:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per element of the output, tap after tap."""
+    """A simple kernel: one invocation for each element of the output goes through the taps."""
     if case.kernel != "conv2d" or "layout" in case.args:
         raise Skipped("this peer is written for conv2d with channels first only")
     x, w, dst = case.tensors.values()

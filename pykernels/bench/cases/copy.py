@@ -23,7 +23,7 @@ MATRICES = [
     Shape("4095", (4095, 4095), RAGGED),
     Shape("llama-3-8b-down", (4096, 14336), "Llama 3 8B: a down projection"),
 ]
-# The shape of dst, the order of its axes in the memory of src, and who needs it
+# the shape of dst, the order of its axes in the memory of src, and a use of such a copy
 PERMUTES = [
     ((4096, 4096, 16), (0, 2, 1), "few columns"),
     ((4096, 16, 4096), (0, 2, 1), "few rows"),
@@ -103,13 +103,14 @@ def ort(case: Case) -> Node:
 
 
 def as_it_lies(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The transposed operand in the order of its memory."""
+    """The transposed operand as an array in the order of its memory."""
     return a.T if name == "src" else a
 
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One element an invocation, neighbours write neighbours."""
+    """A simple kernel: each invocation copies one element, and neighbouring invocations write
+    neighbouring elements."""
     src, dst = case.tensors["src"], case.output
     s, d = scalar(src), scalar(dst)
     if len(dst.shape) > 2 or case.kernel == "narrow":

@@ -1,4 +1,5 @@
-"""The operations of kernels/elementwise/ops.toml, in a size that caches hold and a larger one."""
+"""The operations of kernels/elementwise/ops.toml, in a size that fits into caches and in a larger
+size."""
 
 from __future__ import annotations
 
@@ -72,8 +73,9 @@ def operation(
     dtype: str = "",
     out: str = "",
 ) -> Case:
-    """Tensors of one shape. Inputs are from [-1, 1), or from the operation's domain if that does
-    not contain [-1, 1), or integers. Without a dtype, the first dtype that the operation takes."""
+    """A case in which all tensors have one shape. Inputs are from [-1, 1), or from the operation's
+    domain if that does not contain [-1, 1), or integers. Without a dtype, the first dtype that the
+    operation takes."""
     op = OPS[kernel]
     given = dtype if dtype in op.dtypes else op.dtypes[0]
     case = plain(kernel, shape, given, "bool" if op.output == "bool" else out or given)
@@ -100,7 +102,7 @@ MAIN = {
 
 
 def named(home: Any, kernel: str) -> Any:
-    """The function of a library, by one of the operation's names."""
+    """The function of a library that has one of the operation's names."""
     found = (getattr(home, n, None) for n in (kernel, *OPS[kernel].aliases))
     return next((f for f in found if f is not None), None)
 
@@ -125,7 +127,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         return
     name = TORCH.get(case.kernel, case.kernel)
     function = getattr(torch, name, None)
-    if function is None:  # of torch.nn.functional, which takes no output
+    if function is None:  # a function of torch.nn.functional, which takes no argument `out`
         function = getattr(getattr(torch.ops.aten, name, None), "out", None)
     if function is None:
         raise Skipped("torch has no such function")

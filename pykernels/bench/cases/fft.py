@@ -1,4 +1,4 @@
-"""fft: lengths of one pass over memory, two and more, real numbers, other axes and lengths.
+"""fft: lengths that take one, two or more passes over memory; real numbers; other axes and lengths.
 
 The share of a case is that of one pass: each element is read once and written once. A plan of two
 passes moves twice the bytes.

@@ -44,7 +44,7 @@ def beginning(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def fill_where(shape: tuple[int, ...] = (1 << 26,), dtype: str = "float32", out: str = "") -> Case:
-    """Half of the elements."""
+    """A case in which the mask selects half of the elements."""
     tensors = {
         "mask": Operand(shape, "bool", values=lambda rng, of: rng.integers(0, 2, of).astype(bool)),
         "dst": Operand(shape, cast(DTypeName, dtype)),
@@ -74,7 +74,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One element an invocation."""
+    """A simple kernel: each invocation writes one element."""
     if case.kernel in ("arange", "fill_where"):
         raise Skipped("this peer is written for fill and memset only")
     dst = case.output

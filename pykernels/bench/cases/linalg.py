@@ -50,7 +50,7 @@ def cholesky(
 
 
 def symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Symmetric, with eigenvalues between 0.5 and 1.5 or near to that."""
+    """Symmetric matrices whose eigenvalues are about between 0.5 and 1.5."""
     a = rng.uniform(-1, 1, shape) / (4 * np.sqrt(shape[-1]))
     found: Array = np.eye(shape[-1]) + a + a.swapaxes(-1, -2)
     return found

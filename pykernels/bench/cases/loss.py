@@ -64,7 +64,7 @@ def classes(n: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 def operands(
     shape: tuple[int, ...], dtype: str, out: str, order: tuple[int, ...] = ()
 ) -> dict[str, Operand]:
-    """The tensors of all of these calls, by name; each call takes some."""
+    """The tensors of all these calls, by name; each call takes some of them."""
     target = Operand(shape[:-1], "int64", values=partial(classes, shape[-1]))
     given, written = cast(DTypeName, dtype), cast(DTypeName, out)
     return {
@@ -75,13 +75,13 @@ def operands(
 
 
 def last_rows(t: dict[str, Any]) -> dict[str, Any]:
-    """The last rows of each tensor."""
+    """A part for checking: the last rows of each tensor."""
     at = (-1,) * (t["target"].ndim - 1)
     return {n: a[at][-CHECKED:] for n, a in t.items()}
 
 
 def forward(t: dict[str, Any]) -> None:
-    """The stats of the logits."""
+    """Computes `stats` of the logits."""
     loss = t["dst"].device.empty(t["target"].shape)
     kernels.cross_entropy(t["x"], t["target"], loss, stats=t["stats"], reduction="none")
 
@@ -90,7 +90,7 @@ def cross_entropy(
     shape: tuple[int, ...] = (8192, 32000), dtype: str = "float32", out: str = "float32",
     order: tuple[int, ...] = (),
 ) -> Case:  # fmt: skip
-    """The loss of each row."""
+    """A case: the loss of each row, from logits."""
     t = operands(shape, dtype, out, order)
     named = {"x": t["x"], "target": t["target"], "dst": t["loss"]}
     return Case("cross_entropy", named, {"reduction": "none"}, shape, part=last_rows)
@@ -100,7 +100,7 @@ def cross_entropy_backward(
     shape: tuple[int, ...] = (8192, 32000), dtype: str = "float32", out: str = "float32",
     order: tuple[int, ...] = (),
 ) -> Case:  # fmt: skip
-    """The gradient by the logits, from the gradient by each row's loss."""
+    """A case: the gradient of the logits, from the gradient of each row's loss."""
     t = operands(shape, dtype, out, order)
     named = {n: t[n] for n in ("x", "target", "stats", "dy")}
     return Case(
@@ -112,7 +112,7 @@ def cross_entropy_backward(
 def nll_loss(
     shape: tuple[int, ...] = (8192, 32000), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The loss of each row."""
+    """A case: the loss of each row, from logarithms of probabilities."""
     t = operands(shape, dtype, out)
     named = {"x": t["x"], "target": t["target"], "dst": t["loss"]}
     return Case(
@@ -123,26 +123,27 @@ def nll_loss(
 def nll_loss_backward(
     shape: tuple[int, ...] = (8192, 32000), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The gradient by the input, from the gradient by each row's loss."""
+    """A case: the gradient of the input, from the gradient of each row's loss."""
     t = operands(shape, dtype, out)
     named = {"target": t["target"], "dy": t["dy"], "dst": t["dx"]}
     return Case("nll_loss_backward", named, {}, shape, part=last_rows)
 
 
 def mse_loss(shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "") -> Case:
-    """The mean of squared errors."""
+    """A case: the mean of squared errors."""
     return mean_of("mse_loss", shape, dtype, 4)
 
 
 def binary_cross_entropy_with_logits(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """The mean of cross entropies of single logits."""
+    """A case: the mean of cross entropies of single logits."""
     return mean_of("binary_cross_entropy_with_logits", shape, dtype, 12)
 
 
 def mean_of(name: str, shape: tuple[int, ...], dtype: str, operations: int) -> Case:
-    """The mean of a loss of elements; `operations` is the number for each element."""
+    """A case: the mean of a loss of each element; `operations` is the number of operations for an
+    element."""
 
     def call(input: Any, target: Any, dst: Any) -> None:
         getattr(functional, name)(input, target, out=dst)

@@ -1,4 +1,4 @@
-"""mul_mat and mul_mat_i8: products by shape, by dtypes, and by which operand lies transposed.
+"""mul_mat and mul_mat_i8: products of many shapes and dtypes, with either operand transposed.
 
 In ggml's terms: dst (n, m) from b (n, k) and a (m, k). An operand is called transposed if its axis
 k is not contiguous in memory.
@@ -46,7 +46,7 @@ MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
 BYTES = ("4096", "2048", "1024", "4095", "llama-3-8b-down", "64-tokens", "decode-4096",
          "decode-16384", "decode-8")  # fmt: skip
-# Quantised weights: the types of each shape.
+# For products with quantised weights, the types that each shape is measured with.
 QUANTISED = [
     Shape("4096", (4096, 4096, 4096), POWER),
     Shape("decode-16384", (1, 16384, 16384), POWER),
@@ -73,7 +73,7 @@ MAIN = {
 def mul_mat(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The product (..., n, m, k): dst (n, m) from b (n, k) and a (m, k)."""
+    """A case of the shape (..., n, m, k): the product dst (n, m) of b (n, k) and a (m, k)."""
     *lead, n, m, k = shape
     given = cast(DTypeName, dtype)
     tensors = {
@@ -87,8 +87,8 @@ def mul_mat(
 def mul_mat_i8(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
 ) -> Case:
-    """The product of bytes; a float output has a factor for each row of a and b."""
-    if dtype not in ("int8", "uint8"):  # a command that names no dtype asks for float32
+    """A case: the product of bytes; for a float output, each row of a and b has a factor."""
+    if dtype not in ("int8", "uint8"):  # float32 is what a command without a dtype asks for
         dtype, out = "int8", "int32"
     if out == dtype:
         out = "int32"
@@ -107,7 +107,8 @@ def mul_mat_quant(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float16", out: str = "float32",
     quant: str = "q4_0",
 ) -> Case:  # fmt: skip
-    """The product (n, m, k) with quantised weights: dst (n, m) from b (n, k), planes of (m, k)."""
+    """A case of the shape (n, m, k): the product dst (n, m) of b (n, k) and quantised weights (m,
+    k)."""
     *lead, n, m, k = shape
     kind = type_of("bench", quant)
     k = -(-k // kind.block) * kind.block
@@ -128,7 +129,7 @@ def rms_norm_linear(
     shape: tuple[int, ...] = (16384, 2048), dtype: str = "float16", out: str = "",
     quant: str = "",
 ) -> Case:  # fmt: skip
-    """A gated product (m, k) behind a norm, of one row."""
+    """A case: the norm of one row, followed by a gated product with weights (m, k)."""
     m, k = max(shape[-2] // 2 * 2, 2), shape[-1]
     block = type_of("bench", quant).block if quant else 8
     k = -(-k // block) * block
@@ -151,7 +152,8 @@ def mul_mat_id(
     shape: tuple[int, ...] = (8, 512, 2, 4096, 4096), dtype: str = "float16", out: str = "",
     quant: str = "",
 ) -> Case:  # fmt: skip
-    """Rows of experts (experts, tokens, slots, m, k); the slots of a token share its row."""
+    """A case of the shape (experts, tokens, slots, m, k); all slots of a token have the same
+    row."""
     experts, tokens, slots, m, k = shape
     block = type_of("bench", quant).block if quant else 16
     k = -(-k // block) * block
@@ -178,7 +180,7 @@ def mul_mat_id(
 
 
 def experts_part(tensors: dict[str, Any]) -> dict[str, Any]:
-    """About 16 tokens, and the first 64 columns."""
+    """A part for checking: about 16 tokens, and the first 64 columns."""
     dst = tensors["dst"]
     cols = min(64, dst.shape[2] // 4 * 4) or dst.shape[2]
     t = slice(None, None, max(dst.shape[0] // 16, 1))
@@ -200,12 +202,12 @@ def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[An
 
 
 def small_scales(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Records of scales: bytes from 32 to 47, halves from 0.009 to 0.11."""
+    """Records of scales, whose bytes are from 32 to 47, so that halves are from 0.009 to 0.11."""
     return rng.integers(32, 48, (*shape, 4), dtype=np.uint8).view(np.uint32)[..., 0]
 
 
 def quantised_part(tensors: dict[str, Any]) -> dict[str, Any]:
-    """A small product inside a large one: about 64 rows of b and the first 64 columns."""
+    """A part for checking: a small product of about 64 rows of b and the first 64 columns."""
     b, dst = (tensors[n][(0,) * (tensors[n].ndim - 2)] for n in ("b", "dst"))
     cols = min(64, dst.shape[1] // 4 * 4) or dst.shape[1]
     low, scales = tensors["low"], tensors["scales"]
@@ -219,12 +221,12 @@ def quantised_part(tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def small_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Factors with which float16 holds the products of small integers."""
+    """Factors so small that float16 holds the products of small integers."""
     return rng.uniform(1e-4, 1e-3, shape).astype(np.float32)
 
 
 def part(tensors: dict[str, Any]) -> dict[str, Any]:
-    """A small product inside a large one: about 64 rows of each operand, of the last batch."""
+    """A part for checking: a small product of about 64 rows of each operand in the last batch."""
     a, b, dst = (tensors[n][(-1,) * (tensors[n].ndim - 2)] for n in ("a", "b", "dst"))
     m, n = (
         slice(rows % 7 if rows > 64 else 0, None, max(rows // 61, 1))
@@ -286,7 +288,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")
     yield replace(mixed, tensors=tensors)
-    # a @ b of two arrays, with k as the last axis or as the row; and f16 by f32.
+    # The cases of mul_mat: a @ b of two arrays, with k as the last axis or as the axis of rows; and
+    # f16 times f32.
     yield split(transposed(mul_mat((cut(4096, edge),) * 3), "a"))
     yield split(replace(mixed, tensors=tensors))
     yield from of_bytes(edge)
@@ -335,13 +338,14 @@ def behind_norms(edge: int) -> Iterator[Case]:
         ("float16", "", ""),
         ("float32", "", ""),
         ("float16", "", "q4_0"),
-        ("float16", "float32", "q6_k"),  # its products of random blocks exceed float16
+        ("float16", "float32", "q6_k"),  # products with random blocks of this type exceed float16
     ):
         yield rms_norm_linear(shape, dtype, out, quant)
 
 
 def of_experts(edge: int) -> Iterator[Case]:
-    """The cases of mul_mat_id: a prompt and a token of Mixtral, in which 2 of 8 experts serve."""
+    """The cases of mul_mat_id: a prompt and a token of Mixtral, where each token uses 2 of 8
+    experts."""
     wide = cut(4096, edge)
     for tokens in (cut(512, edge), 1):
         for dtype, quant in (("float16", "q4_0"), ("float16", ""), ("float32", "")):
@@ -379,8 +383,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    """dst = b @ a^T, and dst is the b of the next product, so a must be square. ONNX Runtime gets
-    a^T in either layout of a."""
+    """dst = b @ a^T. In the chain, dst is b of the next product, so a must be square. ONNX Runtime
+    gets a^T in either layout of a."""
     if case.kernel in ("mul_mat_id", "rms_norm_linear"):
         raise Skipped("ONNX has no such function")
     if case.kernel == "mul_mat_quant":
@@ -400,7 +404,7 @@ def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per element of dst, k after k."""
+    """A simple kernel: one invocation for each element of dst goes through k."""
     if case.kernel != "mul_mat":
         raise Skipped("this peer is written for mul_mat only")
     a, b, dst = case.tensors["a"], case.tensors["b"], case.output

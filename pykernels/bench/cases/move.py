@@ -1,4 +1,4 @@
-"""Picks by index, triangles, borders, and where a mask is True."""
+"""Picks by index, triangles, borders, and the positions where a mask is True."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ MAIN = {
 
 
 def columns(t: dict[str, Any]) -> dict[str, Any]:
-    """The last two columns."""
+    """A part for checking: the last two columns."""
     return {n: a[:, -2:] for n, a in t.items()}
 
 
 def picks(kernel: str, shape: tuple[int, ...], dtype: str, axis: int) -> Case:
-    """All elements, each once, move from or to other places along an axis."""
+    """A case: each element moves once, from or to another place along an axis."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         order = rng.permutation(of[axis]).astype(np.int32)
@@ -52,7 +52,7 @@ def picks(kernel: str, shape: tuple[int, ...], dtype: str, axis: int) -> Case:
 
 
 def rows(t: dict[str, Any]) -> dict[str, Any]:
-    """The last two rows."""
+    """A part for checking: the last two rows."""
     return {n: a[-2:] for n, a in t.items()}
 
 
@@ -71,7 +71,7 @@ def scatter(
 def last_index(
     shape: tuple[int, ...] = (1 << 22,), dtype: str = "int32", out: str = "int32"
 ) -> Case:
-    """Indices that occur twice on average."""
+    """Indices such that each occurs twice on average."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         return rng.integers(0, max(of[0] // 2, 1), of).astype(np.int32)
@@ -81,7 +81,8 @@ def last_index(
 
 
 def whole_index(t: dict[str, Any]) -> dict[str, Any]:
-    """The whole problem, because the last of equal indices depends on all of them."""
+    """The part for checking is the whole problem, because the last of equal indices depends on all
+    indices."""
     return t
 
 
@@ -92,7 +93,7 @@ def scatter_add(
 
 
 def adding(shape: tuple[int, ...], m: int) -> Case:
-    """Elements are added to m rows, any number of them to each row."""
+    """A case: elements are added to m rows; a row may get any number of them."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         return np.broadcast_to(rng.integers(0, m, (of[0], 1)).astype(np.int32), of)
@@ -113,7 +114,7 @@ def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def pad(
     shape: tuple[int, ...] = (262144, 128), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Matrices with a border of four columns."""
+    """A case: matrices get a border of four columns."""
     return padded(shape, ((0, 0),) * (len(shape) - 1) + ((4, 4),), dtype, "constant")
 
 
@@ -129,12 +130,13 @@ def padded(
 
 
 def first(t: dict[str, Any]) -> dict[str, Any]:
-    """The first matrices along the first axis, which has no border."""
+    """A part for checking: the first matrices along the first axis, which has no border."""
     return {n: a[:2] for n, a in t.items()}
 
 
 def tri(shape: tuple[int, ...] = (16384, 16384), dtype: str = "float32", out: str = "") -> Case:
-    """The row decides which elements stay, so parts begin with the first row."""
+    """A part for checking: the first rows, because the number of a row decides which elements
+    stay."""
     square = Operand(shape, cast(DTypeName, dtype))
     return Case("tri", {"src": square, "dst": square}, {"upper": False}, shape, part=first)
 
@@ -147,7 +149,7 @@ def nonzero_offsets(
 
 
 def nonzero(shape: tuple[int, ...] = (1 << 26,), dtype: str = "bool", out: str = "int32") -> Case:
-    """Half of the elements are zero."""
+    """A case: half of the elements are zero, and their indices are written."""
     return counting("nonzero", shape)
 
 
@@ -161,7 +163,7 @@ def counting(kernel: str, shape: tuple[int, ...]) -> Case:
     tensors = {"src": Operand(shape, "bool", values=mask)}
     if kernel == "nonzero_offsets":
         return Case(kernel, tensors | {"offsets": Operand((chunks + 1,), "int32")}, {}, shape)
-    # The offsets of chunks that are half full.
+    # Computes the offsets of the chunks, which are half full.
     tensors |= {
         "offsets": Operand((chunks + 1,), "int32"),
         "dst": Operand((len(shape), size // 2), "int32"),
@@ -176,7 +178,8 @@ def count(t: dict[str, Any]) -> None:
 
 
 def indices(t: dict[str, Any]) -> dict[str, Any]:
-    """The whole problem, because each part of the result needs the whole mask."""
+    """The part for checking is the whole problem, because each part of the result needs the whole
+    mask."""
     return t
 
 
@@ -243,7 +246,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 
 def _long(case: Case, t: dict[str, Any]) -> Any:
-    """torch's index is int64: converted once."""
+    """torch's index is int64, so it is converted once before the calls."""
     if "long" not in t:
         t["long"] = t["index"].long()
     return t["long"]

@@ -44,9 +44,10 @@ BY_CHANNEL = {
     "batch_norm_training": ("weight", "bias", "running_mean", "running_variance"),
     "batch_norm_backward": ("saved", "weight", "dweight", "dbias"),
 }
-# Outputs besides dst, after it as in the references.
+# The other outputs after dst, in the order of the references.
 WRITTEN = ("dweight", "dbias", "running_mean", "running_variance")
-EVERYWHERE = ("layer_norm", "rms_norm_backward")  # measured on all rows; other kernels on some
+# kernels that are measured on all shapes of rows; other kernels on some shapes
+EVERYWHERE = ("layer_norm", "rms_norm_backward")
 IN_F16 = ("layer_norm", "rms_norm", "layer_norm_backward")
 MAIN = {
     **{kernel: ("f32-8192x4096",) for kernel in BY_ROWS},
@@ -84,7 +85,7 @@ def __getattr__(name: str) -> Callable[..., Case]:
 def by_rows(
     kernel: str, shape: tuple[int, ...] = (8192, 4096), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """A norm over the last axis, with all of its arguments."""
+    """A case: a norm over the last axis, with all of its arguments."""
     given = cast(DTypeName, dtype)
     x, w = Operand(shape, given), Operand(shape[-1:], given)
     tensors = {"dy": x, "x": x} if kernel.endswith("backward") else {"x": x}
@@ -101,7 +102,7 @@ def by_channel(
     kernel: str, shape: tuple[int, ...] = (16, 64, 56, 56, 32), dtype: str = "float32",
     out: str = "",
 ) -> Case:  # fmt: skip
-    """A norm of images; the last number of the shape is the number of groups."""
+    """A case: a norm of images; the last number of the shape is the number of groups."""
     *size, groups = shape
     dims, channels = tuple(size), size[1]
     x, w = Operand(dims, cast(DTypeName, dtype)), Operand((channels,), "float32")
@@ -123,7 +124,7 @@ def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 def moments(count: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Moments of numbers in [-1, 1)."""
+    """The mean and the variance of numbers in [-1, 1)."""
     found = np.zeros(shape, np.float32)
     found[2] = count / 3
     return found

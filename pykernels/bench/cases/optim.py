@@ -56,7 +56,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def step(kernel: str, shape: tuple[int, ...], dtype: str, *, momentum: bool = True) -> Case:
-    """A step on tensors of one shape; state is float32."""
+    """A case: a step on tensors of one shape; the state is float32."""
     given, state = Operand(shape, cast(DTypeName, dtype)), Operand(shape, "float32")
     if kernel == "clip_by_norm":
         tensors = {"norm": Operand((1,), "float32", values=lambda rng, s: rng.uniform(2, 3, s)),
@@ -72,7 +72,7 @@ def step(kernel: str, shape: tuple[int, ...], dtype: str, *, momentum: bool = Tr
 
 
 def by_rule(rule: str, shape: tuple[int, ...], dtype: str = "float32") -> Case:
-    """A step of `optimizer_step`; second moments are not negative."""
+    """A case: a step of `optimizer_step`; second moments are not negative."""
     given = Operand(shape, cast(DTypeName, dtype))
     state = Operand(shape, "float32", values=lambda rng, s: rng.uniform(0, 1, s))
     names = ("first", "second", "third")[: STATES[rule]]
@@ -95,7 +95,7 @@ def optimizer_count(shape: tuple[int, ...] = (15,), dtype: str = "float32", out:
 
 
 def schedule_step(shape: tuple[int, ...] = (1, 6), dtype: str = "float32", out: str = "") -> Case:
-    """A number along half a cosine."""
+    """A case: a number along half a cosine."""
     rows = Operand((1, 6), "float32", values=lambda rng, s: np.array([[0, 1, 1, 0, 1000, 0.0]]))
     count = Operand((1,), "int32", values=lambda rng, s: np.full(s, 3))
     tensors = {"table": rows, "count": count, "value": Operand((1,), "float32")}
@@ -136,7 +136,7 @@ def step_advance(shape: tuple[int, ...] = (1,), dtype: str = "int32", out: str =
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """The fused steps of torch.optim with `fused=True`."""
+    """The steps of torch.optim with `fused=True`."""
     if case.kernel in ("optimizer_step", "optimizer_count", "schedule_step"):
         raise Skipped("torch has no fused step of this rule")
     if case.kernel == "step_advance":

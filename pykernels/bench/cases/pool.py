@@ -36,13 +36,13 @@ def pooled(
     kernel: str, shape: tuple[int, ...], args: dict[str, int], dtype: str = "float32",
     positions: bool = False, last: bool = False,
 ) -> Case:  # fmt: skip
-    """A pool of these windows, or its gradient; `last`: channels are contiguous."""
+    """A case: a pool of these windows, or its gradient; `last`: channels are contiguous."""
     k, s, p = args["kernel"], args["stride"], args["padding"]
     sizes = [output_size(n, k, s, p, 1, False) for n in shape[2:]]
     result = (*shape[:2], *sizes)
 
     def inside(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
-        """One element of the image for each window."""
+        """Positions: one element of the image for each window."""
         at = [np.clip(np.arange(n) * s - p + k // 2, 0, m - 1)
               for n, m in zip(of[2:], shape[2:], strict=True)]  # fmt: skip
         plane = at[0][:, None] * shape[3] + at[1]
@@ -57,7 +57,7 @@ def divided(
     kernel: str, shape: tuple[int, ...], out: tuple[int, int], dtype: str = "float32",
     positions: bool = False,
 ) -> Case:  # fmt: skip
-    """A pool of windows that divide images, or its gradient."""
+    """A case: a pool of windows that divide images, or its gradient."""
 
     def inside(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         at = [np.arange(n) * m // n for n, m in zip(of[2:], shape[2:], strict=True)]
@@ -83,63 +83,63 @@ def _case(
 
 
 def first(t: dict[str, Any]) -> dict[str, Any]:
-    """Two channels of the first image."""
+    """A part for checking: two channels of the first image."""
     return {n: a[:1, :2] for n, a in t.items()}
 
 
 def max_pool2d(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Windows of 3 x 3, two apart."""
+    """Cases with windows of 3 x 3 and stride 2."""
     return pooled("max_pool2d", shape, THREE, dtype)
 
 
 def avg_pool2d(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Windows of 2 x 2."""
+    """Cases with windows of 2 x 2."""
     return pooled("avg_pool2d", shape, TWO, dtype)
 
 
 def max_pool2d_backward(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The gradient for windows of 3 x 3 with stride 2."""
+    """A case: the gradient for windows of 3 x 3 with stride 2."""
     return pooled("max_pool2d_backward", shape, THREE, dtype)
 
 
 def avg_pool2d_backward(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The gradient for windows of 2 x 2."""
+    """A case: the gradient for windows of 2 x 2."""
     return pooled("avg_pool2d_backward", shape, TWO, dtype)
 
 
 def adaptive_max_pool2d(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The largest element of each channel of an image."""
+    """A case: the largest element of each channel of an image."""
     return divided("adaptive_max_pool2d", shape, (1, 1), dtype)
 
 
 def adaptive_avg_pool2d(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The mean of each channel of an image."""
+    """A case: the mean of each channel of an image."""
     return divided("adaptive_avg_pool2d", shape, (1, 1), dtype)
 
 
 def adaptive_max_pool2d_backward(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The gradient for one maximum in each channel."""
+    """A case: the gradient for one maximum in each channel."""
     return divided("adaptive_max_pool2d_backward", shape, (1, 1), dtype)
 
 
 def adaptive_avg_pool2d_backward(
     shape: tuple[int, ...] = HEAD, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The gradient for one mean in each channel."""
+    """A case: the gradient for one mean in each channel."""
     return divided("adaptive_avg_pool2d_backward", shape, (1, 1), dtype)
 
 

@@ -27,7 +27,7 @@ MAIN = {
     "rope_append_quant": ("f16xi32xf32xu32>f16-48x16x1x512x64-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
-# The planes, by the axis of their blocks or groups.
+# The planes of a type, each with the axis of its blocks or groups.
 _PLANES = ("low", "scales", "high")
 
 
@@ -36,19 +36,20 @@ def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def halves(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Words of two halves from 1 to 2."""
+    """Scales: words of two halves from 1 to 2."""
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32) & 0x03FF03FF | 0x3C003C00
 
 
 def steps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Integers, the largest of each block 127, so that no number lies between two steps."""
+    """Integers, of which the largest in each block is 127, so that no number lies between two
+    steps."""
     x = rng.integers(-127, 128, shape)
     x[..., ::GROUP] = 127
     return x
 
 
 def operands(name: str, rows: int, columns: int) -> dict[str, Operand]:
-    """The planes of a matrix."""
+    """The operands for the planes of a matrix."""
     low, scales, high = planes("bench", TYPES[name], (rows, columns))
     found = {"low": Operand(low, "uint32", values=words)}
     found["scales"] = Operand(scales, "uint32", values=halves)
@@ -58,7 +59,7 @@ def operands(name: str, rows: int, columns: int) -> dict[str, Operand]:
 
 
 def some(name: str) -> Part:
-    """Some blocks of all rows."""
+    """A part for checking: some blocks of all rows."""
     kind = TYPES[name]
 
     def part(t: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def dequantize(
 def pack_blocks(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "", name: str = "q4_0"
 ) -> Case:
-    """A matrix of weights, from a file."""
+    """A case: the blocks of a matrix of weights, as they are in a file."""
     rows, columns = _sizes(shape, name)
     raw = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     own = operands(name, rows, columns)
@@ -102,7 +103,7 @@ def pack_blocks(
 def unpack_blocks(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "", name: str = "q4_0"
 ) -> Case:
-    """A matrix of weights, for a file."""
+    """A case: the blocks of a matrix of weights, as they will be in a file."""
     rows, columns = _sizes(shape, name)
     dst = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     tensors = {**operands(name, rows, columns), "dst": dst}
@@ -125,7 +126,7 @@ def quantised_rows(
     shape: tuple[int, ...] = (512, 32000, 4096), dtype: str = "", out: str = "float32",
     name: str = "q4_0",
 ) -> Case:  # fmt: skip
-    """Embeddings: rows of a table for as many tokens."""
+    """A case: embeddings, which are rows of a table, for a number of tokens."""
     count, rows, columns = shape if len(shape) == 3 else (shape[0], *_sizes(shape, name))
     rows, columns = _sizes((rows, columns), name)
 
@@ -144,7 +145,7 @@ def raw_rows(
     shape: tuple[int, ...] = (512, 32000, 4096), dtype: str = "", out: str = "float32",
     name: str = "float8_e4m3",
 ) -> Case:  # fmt: skip
-    """Embeddings in blocks that are as in a file. All types but float8_e4m3 need the package
+    """A case: embeddings in blocks of a file. All types but float8_e4m3 need the package
     gguf."""
     kind = RAW[name]
     count, rows, columns = shape if len(shape) == 3 else (shape[0], *shape)
@@ -157,7 +158,7 @@ def raw_rows(
     def scaled(rng: np.random.Generator, own: tuple[int, ...]) -> Array:
         raw = rng.integers(0, 256, own, dtype=np.uint8)
         if name == "float8_e4m3":
-            raw &= 0xBF  # no NaN, and numbers below 2
+            raw &= 0xBF  # so that there is no NaN, and numbers are below 2
         one = np.ones(1, np.float32 if name == "float8_e4m3" else np.float16).view(np.uint8)
         raw.reshape(-1, kind.nbytes)[:, : one.size] = one
         return raw
@@ -182,8 +183,8 @@ def rope_append_quant(
     shape: tuple[int, ...] = (48, 16, 1, 512, 64), dtype: str = "float16", out: str = "",
     name: str = "q8_0",
 ) -> Case:  # fmt: skip
-    """(heads, heads of keys and values, tokens, room, width); all angles are 0, so that keys are
-    exact."""
+    """A case of the shape (heads, heads of keys and values, tokens, room, width); all angles are 0,
+    so that keys are exact."""
     heads, kept, tokens, room, width = shape
     width = max(width // GROUP, 1) * GROUP
     kind = cast(DTypeName, dtype)
@@ -205,14 +206,14 @@ def first_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def no_angles(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Cosines of 1 and sines of 0."""
+    """A table of angles whose cosines are 1 and whose sines are 0."""
     found = np.zeros(shape)
     found[:, :, 0] = 1
     return found
 
 
 def _sizes(shape: tuple[int, ...], name: str) -> tuple[int, int]:
-    """Rows, and columns in whole blocks."""
+    """A part for checking: some rows, and columns in whole blocks."""
     columns = shape[-1] if shape else GROUP
     block = TYPES[name].block
     return max(math.prod(shape[:-1]), 1), max(columns // block, 1) * block

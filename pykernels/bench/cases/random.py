@@ -34,7 +34,7 @@ def beginning(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def drawn(kernel: str, shape: tuple[int, ...], dtype: str) -> Case:
-    """Numbers of one seed."""
+    """A case: the numbers of one seed."""
     dst = Operand(shape, cast(DTypeName, dtype))
     args = ARGS[kernel] | {"seed": 1}
     return Case(kernel, {"dst": dst}, args, shape, part=beginning if len(shape) == 1 else None)
@@ -64,7 +64,7 @@ def random_advance(shape: tuple[int, ...] = (6,), dtype: str = "uint32", out: st
 def categorical(
     shape: tuple[int, ...] = (1, 128256), dtype: str = "float32", out: str = "int32"
 ) -> Case:
-    """A draw from each row of logits."""
+    """A case: a draw from each row of logits."""
     logits = Operand(shape, cast(DTypeName, dtype))
     return Case("categorical", {"logits": logits, "dst": Operand(shape[:-1], "int32")},
                 {"seed": 1}, shape)  # fmt: skip

@@ -26,7 +26,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
 def linear_recurrence(
     shape: tuple[int, ...] = (1, 1024, 32, 64, 64), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """A head of one column has rates, as in Mamba; others read and write by a pair of vectors."""
+    """A case. A head of one column has rates, as in Mamba; other heads read and write by a pair of
+    vectors."""
     b, t, h, k, v = shape
     keys, values = Operand((b, t, h, k), "float32"), Operand((b, t, h, v), "float32")
     operands = {
@@ -50,6 +51,6 @@ def falling(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def short(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Vectors whose products with each other are far below 1."""
+    """Vectors so short that their products with each other are far below 1."""
     found: Array = rng.uniform(-0.3, 0.3, shape) / shape[-1] ** 0.5
     return found

@@ -1,4 +1,4 @@
-"""Reductions: of everything, of rows and of columns, long and short."""
+"""Reductions of all elements, of rows and of columns, both long and short."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.reference import reduce as reference
 
-SHORT = {"int32": ">i32", "bool": ">bool"}  # outputs whose dtype is not the input's
+# the dtypes of outputs that differ from the input's dtype
+SHORT = {"int32": ">i32", "bool": ">bool"}
 SHAPES = {
     "all": [Shape("1GiB", (1 << 28,), POWER)],
     "rows": [
@@ -38,8 +39,10 @@ SHAPES = {
     ],
 }
 AXES = {"all": None, "rows": -1, "columns": 0}
-EVERYWHERE = ("sum", "argmax")  # measured on all shapes; other kernels on one shape of each note
-LARGE = (*EVERYWHERE, "var")  # also on all elements at once, and on halves
+# kernels that are measured on all shapes; other kernels get one shape of each note
+EVERYWHERE = ("sum", "argmax")
+# kernels that are also measured on all elements at once, and on halves
+LARGE = (*EVERYWHERE, "var")
 MAIN = {
     name: tuple(
         f"{dtype}{SHORT.get(RESULTS[name][0], '')}-{size}"
@@ -85,7 +88,7 @@ def reduced(
     out: str = "",
     axis: int | None = -1,
 ) -> Case:
-    """A reduction over one axis or all; products are of numbers about 1."""
+    """A case: a reduction over one axis or all axes; products are of numbers about 1."""
     output = RESULTS[kernel][0]
     result = output if output in ("int32", "bool") else dtype
     rest = [n for a, n in enumerate(shape) if axis is not None and a != axis % len(shape)]
@@ -108,7 +111,7 @@ def reduction(
     out: str = "",
     axis: int | None = -1,
 ) -> Case:
-    """Sums of the products of two tensors."""
+    """A case: sums of the products of two tensors."""
     case = reduced("sum", shape, dtype, axis=axis)
     x, dst = case.tensors.values()
     with_y = None if case.part is None else partial(some, cast(int, axis) % 2)
@@ -134,7 +137,7 @@ def dot(x: Tensor, y: Tensor, dst: Tensor, axis: int | None) -> None:
 
 
 def some(axis: int, t: dict[str, Any]) -> dict[str, Any]:
-    """The last rows, or columns, that are no whole tile."""
+    """A part for checking: the last rows or columns, which do not fill a tile."""
     n = min(77, t["dst"].size)
     ins = {k: x[:, -n:] if axis == 0 else x[-n:] for k, x in t.items() if k != "dst"}
     return {**ins, "dst": t["dst"][-n:]}
@@ -163,7 +166,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     axis, x, dst = case.args["axis"], t["x"], t["dst"]
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
     kernel = case.kernel
-    if kernel == "reduction":  # the fastest of several ways
+    if kernel == "reduction":  # of torch's ways, this is the fastest
         torch.dot(x, t["y"], out=dst) if axis is None else torch.linalg.vecdot(
             x, t["y"], dim=axis, out=dst
         )
@@ -177,7 +180,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         dst.copy_(torch.count_nonzero(x, axes))
     elif kernel in ("argmax", "argmin", "prod", "any", "all"):
         found = getattr(torch, kernel)
-        dst.copy_(found(x) if axis is None else found(x, axis))  # torch sets the dtype of `found`
+        # `found` decides the dtype in torch
+        dst.copy_(found(x) if axis is None else found(x, axis))
     else:
         getattr(torch, kernel)(x, axes, out=dst)
 

@@ -25,12 +25,12 @@ MAIN = {
 
 
 def first(t: dict[str, Any]) -> dict[str, Any]:
-    """Two planes of the first image."""
+    """A part for checking: two planes of the first image."""
     return {n: a[:1, : 2 * a.shape[1] // min(v.shape[1] for v in t.values())] for n, a in t.items()}
 
 
 def resize(shape: tuple[int, ...] = IMAGE, dtype: str = "float32", out: str = "float32") -> Case:
-    """Images of twice the size."""
+    """A case: images become twice as large."""
     return resized(shape, (2 * shape[-2], 2 * shape[-1]), dtype)
 
 
@@ -44,7 +44,7 @@ def resized(shape: tuple[int, ...], size: tuple[int, int], dtype: str, **args: A
 def im2col(
     shape: tuple[int, ...] = (8, 64, 56, 56), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Windows of 3 x 3 with a padding of 1."""
+    """A case: windows of 3 x 3 with a padding of 1."""
     n, c, h, w = shape
     name = cast(DTypeName, dtype)
     tensors = {"x": Operand(shape, name), "dst": Operand((n, 9 * c, h * w), name)}
@@ -54,7 +54,7 @@ def im2col(
 def col2im(
     shape: tuple[int, ...] = (8, 64, 56, 56), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Sums of windows of 3 x 3 with a padding of 1."""
+    """A case: sums of windows of 3 x 3 with a padding of 1."""
     case = im2col(shape, dtype)
     x, columns = case.tensors["x"], case.tensors["dst"]
     return replace(case, kernel="col2im", tensors={"x": columns, "dst": x})
@@ -66,7 +66,7 @@ def roi_align(
     out: str = "",
     count: int = 512,
 ) -> Case:
-    """Boxes of a detector's images, with bins of 7 x 7 and samples of 2 x 2."""
+    """A case: boxes of a detector's images, with 7 x 7 bins and 2 x 2 samples in each bin."""
     name = cast(DTypeName, dtype)
     tensors = {
         "x": Operand(shape, name),
@@ -83,7 +83,7 @@ def roi_align_backward(
     out: str = "",
     count: int = 512,
 ) -> Case:
-    """The gradient of such boxes."""
+    """A case: the gradient for such boxes."""
     case = roi_align(shape, dtype, out, count)
     t = case.tensors
     given = {"dy": t["dst"], "boxes": t["boxes"], "index": t["index"], "dst": t["x"]}
@@ -91,7 +91,7 @@ def roi_align_backward(
 
 
 def boxes(rng: np.random.Generator, shape: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
-    """Boxes from 2 pixels to half of an image, a part of them over its edge."""
+    """Boxes from 2 pixels to half of an image; some reach over the edge of the image."""
     middle = rng.uniform(0, 1, (shape[0], 2)) * sizes[::-1]
     half = rng.uniform(1, max(sizes) / 4, (shape[0], 2))
     return np.concatenate([middle - half, middle + half], 1)

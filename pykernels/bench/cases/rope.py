@@ -1,4 +1,4 @@
-"""rope: bandwidth, where angles are looked up once for several heads."""
+"""rope: memory bandwidth bounds it, because angles are looked up once for several heads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def first_heads(t: dict[str, Any]) -> dict[str, Any]:
-    """Five heads of the last batch, and some tokens, including the last."""
+    """A part for checking: five heads of the last batch, and some tokens, including the last."""
     tokens = t["x"].shape[-2]
     some = slice((tokens - 1) % 16, None, 16)
     found = {n: t[n][-1:, -5:, some] for n in ("x", "dst")}
@@ -53,7 +53,7 @@ def rope(
     shape: tuple[int, ...] = (1, 32, 4096, 128), dtype: str = "float32", out: str = "",
     style: str = "normal", order: tuple[int, ...] = (),
 ) -> Case:  # fmt: skip
-    """x (..., heads, tokens, width); all columns are rotated."""
+    """A case with x of the shape (..., heads, tokens, width); all columns are rotated."""
     x = Operand(shape, cast(DTypeName, dtype), order)
     tensors = {
         "x": x, "positions": Operand(shape[-2:-1], "int32", values=positions),
@@ -67,7 +67,7 @@ def rope(
 def rope_append(
     shape: tuple[int, ...] = (48, 16, 1, 512, 64), dtype: str = "float16", out: str = ""
 ) -> Case:
-    """(heads, heads of keys and values, tokens, room, width)."""
+    """A case of the shape (heads, heads of keys and values, tokens, room, width)."""
     heads, kept, tokens, room, width = shape
     kind = cast(DTypeName, dtype)
     tensors = {
@@ -81,7 +81,7 @@ def rope_append(
 
 
 def first_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """The first tokens, as many as the cache has room for."""
+    """A part for checking: the first tokens, as many as the cache has room for."""
     return np.arange(shape[-1], dtype=np.int32)
 
 
@@ -119,7 +119,7 @@ _kept: dict[tuple[Any, ...], Any] = {}
 
 
 def _angles(torch: Any, t: dict[str, Any], dtype: Any) -> Any:
-    """Cosines and sines of all tokens, which models keep too."""
+    """The cosines and sines of all tokens, which models keep, too."""
     key = t["table"].shape, t["positions"].shape, dtype
     if key not in _kept:
         q, table = t["positions"].long(), t["table"]

@@ -37,7 +37,7 @@ def permutation(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def columns(t: dict[str, Any]) -> dict[str, Any]:
-    """Some columns, the last among them, of all rows."""
+    """A part for checking: some columns of all rows, the last column among them."""
     width = t["dst"].shape[-1]
     step = max(width // COLUMNS, 1)
     some = slice((width - 1) % step, None, step)
@@ -45,7 +45,7 @@ def columns(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows(kernel: str, shape: tuple[int, ...], dtype: str, out: str) -> Case:
-    """Rows (..., n, k) to, or from, as many places in a random order."""
+    """A case: rows (..., n, k) move to, or from, as many places in a random order."""
     index = Operand(shape[-2:-1], "int32", values=permutation)
     tensors = {
         "src": Operand(shape, cast(DTypeName, dtype)), "index": index,
@@ -57,14 +57,14 @@ def rows(kernel: str, shape: tuple[int, ...], dtype: str, out: str) -> Case:
 def set_rows(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Rows (..., n, k) that go to as many places."""
+    """A case: rows (..., n, k) go to as many places."""
     return rows("set_rows", shape, dtype, out)
 
 
 def get_rows(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Rows (..., n, k) that come from as many places."""
+    """A case: rows (..., n, k) come from as many places."""
     return rows("get_rows", shape, dtype, out)
 
 
@@ -90,7 +90,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 def timestep_embedding(
     shape: tuple[int, ...] = (4096, 320), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Embeddings of so many timesteps, of this width."""
+    """A case: embeddings of timesteps, with this number of timesteps and this width."""
 
     def timesteps(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
         return rng.uniform(0, 1000, size)
@@ -101,7 +101,7 @@ def timestep_embedding(
 
 
 def lookup(m: int, n: int, k: int) -> Case:
-    """n of m rows, some of them several times."""
+    """A case: n rows are picked from m rows, some of them several times."""
 
     def tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return rng.integers(0, m, shape).astype(np.int64)
@@ -117,12 +117,12 @@ def lookup(m: int, n: int, k: int) -> Case:
 def add_rows(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Rows (n, k) that are added to n / 16 places."""
+    """A case: rows (n, k) are added to n / 16 places."""
     return sums((max(shape[0] // 16, 1), *shape), dtype)
 
 
 def sums(shape: tuple[int, ...], dtype: str = "float32") -> Case:
-    """n rows of k, added to any of m."""
+    """A case: n rows of k elements are added to any of m rows."""
     m, n, k = shape
 
     def tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -136,7 +136,8 @@ def sums(shape: tuple[int, ...], dtype: str = "float32") -> Case:
 
 
 def append(batch: int, heads: int, tokens: int, width: int) -> Case:
-    """Keys with transposed heads and tokens, written to places of a cache that is twice as long."""
+    """A case: keys with transposed heads and tokens are written to places of a cache that is twice
+    as long."""
 
     def places(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return rng.permutation(2 * tokens)[:tokens].astype(np.int64)
@@ -191,7 +192,7 @@ def ort(case: Case) -> Node:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One element an invocation."""
+    """A simple kernel: each invocation moves one element."""
     if "index" not in case.tensors or case.kernel == "add_rows":
         raise Skipped("this peer is written for get_rows and set_rows only")
     src, dst = case.tensors["src"], case.output

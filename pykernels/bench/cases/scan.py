@@ -1,4 +1,4 @@
-"""cumsum and cumprod: one long row, many rows, short ones, columns."""
+"""cumsum and cumprod: one long row, many rows, short rows, columns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per row, as a first version of a loop over rows."""
+    """A simple kernel: each invocation goes through one row."""
     x = case.tensors["x"]
     rows, cols = x.shape
     if cols > 1 << 18:

@@ -82,7 +82,7 @@ def ort(case: Case) -> Node:
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
-    """One invocation per row, as in a first version of a kernel."""
+    """A simple kernel: each invocation goes through one row."""
     if case.kernel == "softmax_backward":
         return naive_gradient(case)
     x = case.tensors["x"]
@@ -118,7 +118,7 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
 
 
 def naive_gradient(case: Case) -> tuple[str, int]:
-    """One invocation per row."""
+    """A simple kernel: each invocation goes through one row."""
     y = case.tensors["y"]
     rows, cols = int(np.prod(y.shape[:-1])), y.shape[-1]
     if cols > 1 << 18:

@@ -36,7 +36,7 @@ MAIN = {
 def argsort(
     shape: tuple[int, ...] = (1, 1 << 24), dtype: str = "float32", out: str = "int32"
 ) -> Case:
-    """Positions of rows in order."""
+    """A case: the positions of each row's elements in order."""
     x = Operand(shape, cast(DTypeName, dtype))
     return Case("argsort", {"x": x, "dst": Operand(shape, "int32")}, {}, shape)
 
@@ -44,7 +44,7 @@ def argsort(
 def top_k(
     shape: tuple[int, ...] = (512, 128256, 50), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The largest of rows: (..., n, k)."""
+    """A case of the shape (..., n, k): the k largest elements of each row."""
     kept = cast(DTypeName, dtype)
     found = (*shape[:-2], shape[-1])
     tensors = {
@@ -57,7 +57,7 @@ def top_k(
 def searchsorted(
     shape: tuple[int, ...] = (1 << 20, 1 << 24), dtype: str = "float32", out: str = "int32"
 ) -> Case:
-    """(n, m): m values to look up in one sorted row of n."""
+    """A case of the shape (n, m): m values are looked up in one sorted row of n numbers."""
     kept = cast(DTypeName, dtype)
 
     def ascending(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -72,7 +72,7 @@ def searchsorted(
 
 
 def some(t: dict[str, Any]) -> dict[str, Any]:
-    """A sample of the values to look up, about 65,536 of them, with all sorted numbers."""
+    """A part for checking: about 65,536 of the values to look up, with all sorted numbers."""
     step = max(t["dst"].size >> 16, 1)
     return {n: a if n == "sorted" else a[::step] for n, a in t.items()}
 
@@ -80,7 +80,7 @@ def some(t: dict[str, Any]) -> dict[str, Any]:
 def median(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The median of each row."""
+    """A case: the median of each row."""
     kept = cast(DTypeName, dtype)
     tensors = {"x": Operand(shape, kept), "dst": Operand(shape[:-1], kept)}
     return Case("median", tensors, {}, shape)
@@ -89,7 +89,7 @@ def median(
 def bincount(
     shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "int32", out: str = "int32"
 ) -> Case:
-    """(n, bins): n numbers below 100, counted in `bins` bins."""
+    """A case of the shape (n, bins): n numbers below 100 are counted in `bins` bins."""
     tensors = {"x": Operand(shape[:1], "int32"), "dst": Operand(shape[1:], "int32")}
     return Case("bincount", tensors, {}, shape)
 
@@ -97,7 +97,7 @@ def bincount(
 def bincount_weights(
     shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The same with weights."""
+    """The same case with weights."""
     tensors = {
         "x": Operand(shape[:1], "int32"), "weights": Operand(shape[:1], "float32"),
         "dst": Operand(shape[1:], "float32"),

@@ -13,14 +13,15 @@ from pykernels.bench.peers import torch_peer
 from pykernels.bench.shapes import cut
 from pykernels.dtypes import DTypeName
 
-EACH = 16  # elements of a row on average
+EACH = 16  # average number of elements of a row
 MAIN = {"csr_matmul": ("f32xi32>f32-65536x65536x64-16_a_row",)}
 
 
 def csr_matmul(
     shape: tuple[int, ...] = (65536, 65536, 64), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """A matrix (m, k) with 16 elements a row on average, times (k, n)."""
+    """A case: a sparse matrix (m, k) with 16 elements in a row on average, times a matrix (k,
+    n)."""
     m, k, n = shape
     name = cast(DTypeName, dtype)
     tensors = {
@@ -38,7 +39,7 @@ def columns(rng: np.random.Generator, shape: tuple[int, ...], below: int) -> Arr
 
 
 def ends(rng: np.random.Generator, shape: tuple[int, ...], elements: int) -> Array:
-    """Where rows begin: at random."""
+    """The first elements of rows, at random."""
     inner = np.sort(rng.integers(0, elements + 1, max(shape[0] - 2, 0)))
     return np.concatenate([[0], inner, [elements]])
 

@@ -23,10 +23,12 @@ class Function(NamedTuple):
     """A function of pykernels and of torch; `d` is the size of a call, `size` names its numbers.
 
     shapes: (d) -> the shapes of the tensors that have the call's dtype; picks: (d) -> the shape of
-    an int32 tensor, the second argument, and the upper bound of its values; () if there is none.
+        the second argument, an int32 tensor, and the upper bound of its values; () if there is no
+        such argument.
     ours: (pk, d, *tensors); theirs: (torch, d, *tensors); meaning: (d, *float64 arrays) -> the same
     result as float64, or in the dtype of the result if nothing is rounded.
-    operations: (d) -> the number of operations in numpy, if numpy needs more than a pass or two.
+    operations: (d) -> the number of operations in numpy, if numpy takes more than one or two passes
+        over memory.
     """
 
     size: str
@@ -36,7 +38,7 @@ class Function(NamedTuple):
     meaning: Callable[..., Any]
     picks: Callable[[Dims], tuple[Dims, int] | tuple[()]] = lambda d: ()
     operations: Callable[[Dims], int] = lambda d: 0
-    sparse: bool = False  # half of the elements are zeros
+    sparse: bool = False  # a mask that sets half of the elements to zero
 
     def operands(self, d: Dims, dtype: str) -> list[Operand]:
         kind = cast(DTypeName, dtype)
@@ -288,7 +290,7 @@ FUNCTIONS: dict[str, Function] = {
     ),
 }  # fmt: skip
 
-# Functions that numpy has: for them numpy is a peer, too.
+# Functions that numpy has, so that numpy is a peer for them, too.
 NUMPY = frozenset(
     "linear matmul sum max argmax cumsum add mul exp permute pad concatenate sort argsort gather "
     "embedding scatter_add nonzero bincount top_k".split()

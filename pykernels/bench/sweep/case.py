@@ -25,7 +25,7 @@ from .grid import Call, calls
 __all__ = ["OtherEngine", "SweepCase", "chosen", "peers"]
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # the largest call that numpy checks
+MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # operations of the largest call that numpy checks
 
 # The allowed error: a share of each element and of the largest element. The tests of the kernels
 # check accuracy; this check only finds a body that computes a different function.
@@ -108,12 +108,14 @@ class SweepLoaded(OwnLoaded):
                 torch = cuda_torch()
             except Skipped:
                 return Verdict(0.0, 0.0, 0, 0)
-            # torch computes in float32, because some of its functions sum halves in half precision.
+            # torch computes in float32 here, because some of its functions add halves in half
+            # precision.
             tensors = [t.float() if t.is_floating_point() else t for t in _cuda(torch, given)]
             want = case.function.theirs(torch, case.call.dims, *tensors)
         wants = want if isinstance(want, tuple | list) else (want,)
         found = Verdict(0.0, 0.0, 0, 0)
-        for w, t in zip(wants, self._outputs(), strict=False):  # of top_k only the values
+        # for top_k, only the values are compared
+        for w, t in zip(wants, self._outputs(), strict=False):
             found = found.joined(_compared(_host(w), t.numpy()))
         if found.wrong:
             raise CheckFailed(f"[bench] {case.kernel} {case.id}: {found}")
@@ -153,7 +155,7 @@ def peers() -> dict[str, dict[str, Peer]]:
 
 
 def _torch(loaded: Loaded) -> Calls:
-    """torch's eager calls on CUDA, by its events and by the caller's clock."""
+    """torch's eager calls on CUDA, timed by its events and by the caller's clock."""
     torch, case = cuda_torch(), cast(SweepLoaded, loaded).sweep
     tensors = _cuda(torch, loaded.sets[0])
 
@@ -164,7 +166,7 @@ def _torch(loaded: Loaded) -> Calls:
 
 
 def _numpy(loaded: Loaded) -> Calls:
-    """numpy in the call's dtype, by the host's clock."""
+    """numpy in the call's dtype, timed by the host's clock."""
     case = cast(SweepLoaded, loaded).sweep
     if not case.checkable:
         raise Skipped("too large for numpy")

@@ -1,7 +1,8 @@
 """The picture of a sweep: a cell for each call; its colour is the peer's time divided by ours.
 
-A line shows one function, with the sizes of the grid in order. A line of `linear` has two matrices
-of weights with 1 to 1,024 rows each; a line of `conv2d` has ResNet-50's layers for one batch size.
+A row of cells shows one function, with the sizes of the grid in order. A row of `linear` has two
+matrices of weights, each with 1 to 1,024 rows of inputs. A row of `conv2d` has ResNet-50's layers
+for one batch size.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["heatmap"]
 
 WIDTH = 23  # cells of a line
 LINEAR = 22
-RANGE = 2.0  # log2 of the ratio at which colours end
+RANGE = 2.0  # log2 of the ratio at which the scale of colours ends
 
 
 class Line(NamedTuple):
@@ -66,7 +67,7 @@ def heatmap(report: Report, path: Path, peer: str = "") -> None:
 
 
 def lines_of(dtype: str, ratios: Mapping[tuple[str, str], float | None]) -> Iterator[Line]:
-    """The lines of a dtype in which some call has a ratio."""
+    """The rows of a dtype in which at least one call has a ratio."""
     functions: dict[tuple[str, str], list[Call]] = {}
     for call in calls():
         if call.dtype == dtype:

@@ -1,4 +1,4 @@
-"""A small size of each function of the sweep, for tests."""
+"""Small sizes for the functions of the sweep, for tests."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .grid import FAMILIES
 __all__ = ["as_markdown", "beside", "lines", "ratio"]
 
 Row = list[str]
-WORST = 30  # rows of a table of the worst calls
+WORST = 30  # number of rows in the table of the worst calls
 LOW = 0.7  # a call with a lower ratio counts as slow
 
 
@@ -33,7 +33,8 @@ def mean(values: list[float]) -> float:
 
 
 def families(report: Report, peer: str) -> Iterator[Row]:
-    """For each family and dtype: the geometric mean, the worst ratio, the number of slow calls."""
+    """For each family and dtype, the geometric mean of the ratios, the worst ratio, and the number
+    of slow calls."""
     yield ["family", "dtype", "calls", f"mean x {peer}", "worst", f"below {LOW}"]
     for family in FAMILIES:
         for dtype in ("f32", "f16"):
@@ -57,8 +58,8 @@ def worst(report: Report, peer: str) -> Iterator[Row]:
 
 
 def slowest(report: Report) -> Iterator[Row]:
-    """Without a peer: the calls that reach the smallest fraction of the roofline, or that take
-    longest."""
+    """The worst calls if there is no peer: the calls that reach the smallest fraction of the
+    roofline, or that take longest."""
     found = sorted(report.results, key=lambda r: (r.share, -r.timing.per_call))[:WORST]
     yield ["function", "call", "call us", "share", "dispatches"]
     for r in found:

@@ -1,4 +1,5 @@
-"""Rates of tiles from their times: the rates with which a plan would have predicted these times."""
+"""Computes rates of tiles from their times: the rates with which a plan would have predicted these
+times."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ __all__ = ["calibrated"]
 
 Path = tuple[str, ...]
 Known = Callable[[int, Any], float | None]
-BUSY = 2  # a time with fewer workgroups on each multiprocessor does not determine a rate
+BUSY = 2  # with fewer workgroups on each multiprocessor, a time does not determine a rate
 
 
 def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Known) -> Tuning:

@@ -1,4 +1,4 @@
-"""The choices of plans for a problem, as data: the question that a plan asks, and its
+"""The choices that plans make for a problem, as data: the question that a plan asks, and the
 candidates."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .problems import Problem
 __all__ = ["Question", "choices", "chosen", "question", "text_of"]
 
 SPLITS = (1, 2, 3, 4, 8, 16)
-LEAST_SPLIT = 32  # the least number of elements of a sum in a split
-EVERY = "nvidia-h200"  # the table that names all bodies
+LEAST_SPLIT = 32  # smallest number of elements of a sum in a split
+EVERY = "nvidia-h200"  # this table names all bodies
 
 
 class Question(NamedTuple):
-    """A choice that a plan makes: its kind, and the shape that it depends on."""
+    """A question that a plan asks: the kind of choice, and the shape on which it depends."""
 
     kind: type
     shape: tuple[Any, ...]
@@ -76,7 +76,8 @@ def choices(caps: Caps, q: Question) -> list[Any]:
 
 def _bodies(caps: Caps, q: Question) -> Iterator[Any]:
     module = q.module
-    if module is select_weight:  # the plan has no model of candidates that it excludes
+    # excluded candidates are skipped, because the plan has no model of them
+    if module is select_weight:
         taps = [t for t in select_weight.TILES if select_weight._may(caps, q.shape[0], t)]
         yield from (q.kind(body) for body in (*taps, select_weight.DIRECT))
         known = module.choose(caps, *q.shape)

@@ -1,7 +1,8 @@
-"""Keys of a table that are numbers of a plan and no choice among bodies: sums, gradients, copies.
+"""Finds the keys of a table that do not choose among bodies: numbers that plans of sums, gradients
+and copies use.
 
-Each is measured by itself: some calls are timed with tables that differ in this key only, and a
-value that is faster in the mean by GAIN is taken. Keys come one after the other, so a later one is
+Each key is measured by itself: some calls are timed with tables that differ only in this key. A
+value is taken if it is faster by GAIN on average. Keys come one after the other, so a later one is
 measured with the values that were found before.
 """
 
@@ -33,9 +34,9 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Turned(Problem):
-    """A call on a matrix whose columns lie one after the other in memory."""
+    """A call with a matrix whose columns lie one after the other in memory."""
 
-    among: tuple[str, ...] = ()  # the tensors that are such matrices
+    among: tuple[str, ...] = ()  # the names of the tensors that are such matrices
 
     @cached_property
     def case(self) -> Case:
@@ -75,7 +76,7 @@ _ROWS = ((256, 1024), (8192, 768), (2048, 4096))
 _BACKWARD = "flash_attn_backward"
 _ATTENDED = ((1, 12, 12, 128, 128, 64), (4, 12, 12, 512, 512, 64), (1, 8, 8, 2048, 2048, 64))
 _FEW = ((1, 2, 2, 33, 33, 32), (1, 2, 2, 128, 128, 32))
-# Queries that most often fall below the limits of the large tile.
+# Shapes for which most limits of the large tile matter.
 _SHORT = ((8, 8, 8, 48, 48, 64), (1, 4, 4, 256, 256, 64), (1, 12, 12, 128, 128, 64))
 
 KEYS = (
@@ -129,7 +130,8 @@ def measured(
             continue
         lost = {n: statistics.mean(math.log(own[j] / first[j]) for j in known)  # type: ignore[operator]
                 for n, own in times.items()}  # fmt: skip
-        best = min(lost, key=lambda n: lost[n])  # of equal values the first: the old one
+        # if values are equally fast, the first is taken, which is the old value
+        best = min(lost, key=lambda n: lost[n])
         if lost[best] < math.log(1 - (SLOW_GAIN if meter.slow else GAIN)):
             t = tables[best]
             found.append(Change(key.path, old, _get(as_data(t), key.path), math.exp(-lost[best])))

@@ -20,7 +20,7 @@ from .problems import Problem
 
 __all__ = ["Wave", "copy_rate", "dispatch_cost", "probe", "residence", "tile_wave", "units"]
 
-GROUPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)  # workgroups on each multiprocessor
+GROUPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)  # most workgroups on each multiprocessor that are timed
 MOST_RESIDENT = 8
 MOST_UNITS = 1024
 # Bytes; larger sizes are skipped if a dispatch becomes long, or on a software driver.
@@ -53,7 +53,8 @@ def probe(dev: Device) -> Program:
 
 def units(meter: Meter) -> int | None:
     """The number of multiprocessors, found by workgroups that only compute: one workgroup more
-    than multiprocessors doubles the time. None if the times have no such steps, as on a CPU."""
+    than multiprocessors doubles the time. Returns None if the times have no such steps, as on a
+    CPU."""
     dev = meter.dev
     if meter.slow:
         return None
@@ -124,8 +125,8 @@ def dispatch_cost(meter: Meter) -> float | None:
 
 
 def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """The times of partial waves, as shares of a full wave, that best fit the times of n workgroups
-    on each multiprocessor: (0, .., 1), whose entry n is for n workgroups at the same time."""
+    """The times of partial waves, as shares of a full wave: (0, .., 1), with entry n for n
+    workgroups at the same time on each multiprocessor. They are fitted to the measured times."""
     known = dict(times)
     best: tuple[float, ...] = (0.0, 1.0)
     least = math.inf
@@ -133,7 +134,8 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
         if resident not in known or 2 * resident > max(known):
             break
         full = known[resident]
-        # A reading with more than a full wave cannot take less time than a full wave.
+        # More than a full wave cannot take less time than a full wave, so such a reading is
+        # corrected.
         partial = (0.0, *(min(known[n] / full, 1.0) for n in range(1, resident)), 1.0)
         off = [
             abs(math.log(t / ((n // resident + partial[n % resident]) * full)))
@@ -161,7 +163,7 @@ def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
     last, seconds = times[-1]
     short = _tiles(meter, body, units, last, depth // 2)
     start = 48
-    if short is not None and short < seconds:  # the part of the time that does not depend on K
+    if short is not None and short < seconds:  # this part of the time does not depend on K
         start = round(min(max(depth * (2 * short - seconds) / (2 * (seconds - short)), 8), 256))
     wave = residence(times)
     work = 2 * rows * cols * (depth + start) * last * units
@@ -180,7 +182,7 @@ def _tiles(meter: Meter, body: str, units: int, each: int, depth: int) -> float 
     """Seconds of one body with `each` workgroups on every multiprocessor."""
     rows, cols = _sides(body)
     a, b = grid(units * each)
-    if body in TILES_3X3:  # images of cols pixels: one column of tiles
+    if body in TILES_3X3:  # images of `cols` pixels give one column of tiles
         choice: Any = ConvChoice(body)
         width = 32
         p = Problem("conv2d", (b, depth // 9 // 8 * 8, cols // width, width, a * rows, 3, 3, 1, 1))
@@ -192,8 +194,8 @@ def _tiles(meter: Meter, body: str, units: int, each: int, depth: int) -> float 
 
 
 def grid(groups: int) -> tuple[int, int]:
-    """Two factors of a number, or of a number up to 3 % smaller, that are as nearly equal as
-    possible."""
+    """Two factors, as nearly equal as possible, of a number or of a number that is up to 3 %
+    smaller."""
     found = [
         (n // a, a) for n in range(groups, groups - groups // 33 - 1, -1)
         for a in range(1, math.isqrt(n) + 1) if n % a == 0

@@ -29,13 +29,14 @@ FAMILIES: dict[str, tuple[Any, ...]] = {
     "matmul": (matmul, select_i8, select_quant), "conv": (conv, select_weight),
     "attention": (attention,),
 }  # fmt: skip
-GAIN = 2e-3  # least gain of a change, relative to the loss
+GAIN = 2e-3  # smallest gain for which a value is changed, relative to the loss
 SWEEPS = 3
-DESCENTS = 2  # the best starts, from which the search descends
+DESCENTS = 2  # number of the best starts from which the search descends
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
-Values = Callable[[int, Any], Sequence[Any]]  # (multiprocessors, old value) -> values to try
+# function of the number of multiprocessors and the old value that returns values to try
+Values = Callable[[int, Any], Sequence[Any]]
 
 
 class Times(Protocol):
@@ -62,7 +63,7 @@ class Fit(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Values that a key of a family's section may have."""
+    """The values that a key of a family's section may have."""
 
     path: Path
     values: Values
@@ -83,7 +84,7 @@ def _times(*factors: float) -> Values:
 
 
 def _without_each(every: Sequence[str]) -> Values:
-    """The lists that differ from the old one in a single body: one more or one fewer."""
+    """The lists that have one body more, or one body fewer, than the old list."""
     return lambda units, old: [[b for b in every if (b in old) != (b == other)] for other in every]
 
 
@@ -179,8 +180,8 @@ def losses(
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            # If the table's choice was not measured, its modelled time may be below the best
-            # measured time.
+            # It may be negative: if the table's choice was not measured, its modelled time can be
+            # below the best measured time.
             yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 
@@ -198,8 +199,8 @@ def fit(
     fixed: Sequence[str] = (),
 ) -> Fit:  # fmt: skip
     """The table with the least loss on these devices. For each family the search starts from the
-    best of `start` and the other tables. `gain`: the least improvement of a change; keys named in
-    `fixed` do not change."""
+    best of `start` and the other tables. `gain`: the smallest improvement for which a value
+    changes. Keys in `fixed` do not change."""
 
     def lost(t: Tuning, family: str = "") -> float:
         return sum(loss(w.caps, t, w.questions, w.times, family) for w in where) / len(where)

@@ -50,11 +50,11 @@ class Kept:
                         k: None if v is None else float(v) for k, v in data["found"].items()
                     }
             except (ValueError, KeyError, TypeError, AttributeError, OSError):
-                pass  # a damaged file is ignored
+                pass  # ignores a damaged file
         self.reused = len(self.found)
 
     def get(self, name: str, measure: Callable[[], float | None]) -> float | None:
-        """The number with this name; it is measured if it is not known yet."""
+        """The number with this name; if it is not known yet, it is measured."""
         if name not in self.found:
             self.found[name] = measure()
             if self.path is not None:

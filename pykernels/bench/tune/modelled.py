@@ -2,10 +2,10 @@
 generic tables and to test the search.
 
 A multiprocessor has an equal share of the device's operations and bandwidth. A tile of BM x BN
-reaches I / (I + REUSE) of the operations, with I = BM BN / (BM + BN); loads take the rest. A wave
-takes as long as its fullest multiprocessor, and a multiprocessor with few invocations is slow. The
-sums of splits are written, and read by one more dispatch. The numbers of devices are public and
-rounded.
+reaches I / (I + REUSE) of the operations, with I = BM BN / (BM + BN); loads take the rest of the
+time. A wave takes as long as its fullest multiprocessor, and a multiprocessor with few invocations
+is slow. The sums of splits are written, and read by one more dispatch. The numbers of devices are
+public and rounded.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from .problems import Problem, problems
 
 __all__ = ["LAPTOPS", "LARGE", "Modelled", "ModelledTimes", "Together", "caps_of", "questions"]
 
-REUSE = 20.0  # fitted to the rates of an H200's tiles, 32x32 to 128x128
+# the constant of the formula above, fitted to the rates of an H200's tiles from 32x32 to 128x128
+REUSE = 20.0
 HELD = 3  # workgroups of 128 invocations that fit on a multiprocessor at a time
-START = 64  # cost of starting a workgroup, as a number of k
+START = 64  # the cost of starting a workgroup, expressed as a number of k
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def caps_of(d: Modelled) -> Caps:
 
 
 def _wave(d: Modelled, groups: int, threads: int, resident: int) -> float:
-    """Time of equal workgroups, relative to one workgroup at a multiprocessor's full speed."""
+    """The time of equal workgroups, relative to one workgroup at a multiprocessor's full speed."""
 
     def of(each: int) -> float:
         return each * max(1.0, math.sqrt(d.busy / (each * threads))) if each else 0.0
@@ -176,7 +177,7 @@ def _attention(d: Modelled, s: Any, c: Any) -> Any:
     if c.body == attention.DECODE:
         groups = s.batch * s.kv_heads * cdiv(rows, attention.HELD) * c.splits
         read = 4.0 * s.batch * s.kv_heads * s.keys * (s.depth + s.value_depth)
-        read *= cdiv(rows, attention.HELD)  # once from memory, then from the cache
+        read *= cdiv(rows, attention.HELD)  # weights are read once from memory, then from the cache
         work = 2.0 * s.batch * s.heads * s.queries * s.keys * (s.depth + s.value_depth)
         combined = d.dispatch + 2 * result * c.splits / d.copy
         return d.dispatch + _stream(d, groups, read, work) + combined
@@ -218,8 +219,8 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions of the plans of all problems for which the model has times; these are problems
-    in f32."""
+    """The questions of the plans of all problems for which the model has times, which are the
+    problems in f32."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None and q.module in _MODELS]
 

@@ -46,7 +46,7 @@ class Problem:
             products = 5 if self.kernel == "flash_attn_backward" else 2
             return 2 * products * math.prod((s[0], s[1], s[3], s[4], s[5]))
         if not self.kernel.startswith("conv2d") or len(s) < 9:
-            return 8 * math.prod(s)  # of sums, gradients of norms, copies
+            return 8 * math.prod(s)  # problems of sums, gradients of norms, and copies
         n, c, h, w, o, kh, kw, stride, _ = s
         return 2 * n * c * h * w * o * kh * kw // stride**2
 
@@ -73,34 +73,34 @@ class Problem:
         return sum(o.nbytes for o in self.case.tensors.values())
 
 
-# The axes of a problem that may be shorter, in this order; of other kernels rows and columns.
+# The axes of a problem that may be cut, in this order. Other kernels cut rows and columns.
 _CUTS = {
     **dict.fromkeys(("mul_mat", "mul_mat_i8", "mul_mat_quant"), (-2, -3, 0)),
     "conv2d": (0, 2, 4, 3, 1), "conv2d_backward_weight": (4, 1, 0, 2, 3),
     "conv2d_backward_bias": (0, 2, 3, 1),
     **dict.fromkeys(("flash_attn", "flash_attn_backward"), (0, 3, 4)),
 }  # fmt: skip
-# rows x columns x k; a leading number is a batch.
+# Products: rows x columns x k; a number in front is a batch.
 _PRODUCTS = (
     (1, 4096, 4096), (2, 2048, 2048), (4, 1024, 4096), (8, 4096, 1024), (8, 256, 256),
     (16, 4096, 4096), (32, 1024, 1024), (64, 4096, 1024), (50000, 3, 768), (64, 64, 64),
     (128, 128, 128), (128, 2048, 2048), (256, 256, 256), (256, 1024, 4096), (48, 48, 8192),
     (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (2048, 2048, 2048),
     (4096, 4096, 4096), (64, 128, 128, 64), (1000, 16, 16, 16),
-    # Sizes at the borders between gemv and tiles, and between small tiles and large tiles in
-    # splits.
+    # Products with sizes at the borders between gemv and tiles, and between small tiles and large
+    # tiles in splits.
     (2, 640, 768), (5, 512, 512), (768, 7, 48), (4, 1000, 700), (24, 3800, 1700), (48, 300, 3000),
     (12, 700, 4000), (2048, 16, 2048), (20, 300, 700), (1600, 24, 1500), (32, 200, 2000),
 )  # fmt: skip
 # Products of bytes, with the same dims.
 _BYTES = ((1, 4096, 4096), (8, 1024, 2048), (16, 2048, 2048), (128, 512, 1024), (512, 512, 512),
           (256, 2048, 1024))  # fmt: skip
-# The same dims, with quantised weights (columns x k).
+# Products with quantised weights (columns x k), with the same dims.
 _QUANTISED = (
     (1, 4096, 4096), (4, 4096, 4096), (8, 2048, 2048), (16, 4096, 4096), (32, 4096, 2048),
     (64, 2048, 4096), (128, 4096, 4096), (256, 2048, 2048), (512, 4096, 4096),
 )  # fmt: skip
-# images x channels x height x width x outputs x kernel, kernel x stride x padding.
+# Convolutions: images x channels x height x width x outputs x kernel, kernel x stride x padding.
 _LAYERS = (
     (8, 64, 56, 56, 64, 3, 3, 1, 1), (8, 256, 14, 14, 256, 3, 3, 1, 1),
     (8, 512, 7, 7, 512, 3, 3, 1, 1), (1, 64, 56, 56, 64, 3, 3, 1, 1),
@@ -115,12 +115,12 @@ _GRADIENTS = (
     (8, 64, 56, 56, 64, 3, 3, 1, 1), (8, 256, 14, 14, 256, 3, 3, 1, 1),
     (1, 64, 28, 28, 64, 1, 1, 1, 0),
 )  # fmt: skip
-# batch x heads x KV heads x queries x keys x head size.
+# Attention: batch x heads x KV heads x queries x keys x head size.
 _ATTENTION = (
     (1, 32, 8, 1, 4096, 128), (8, 16, 16, 1, 1024, 64), (1, 12, 12, 16, 1024, 64),
     (1, 16, 16, 128, 128, 64), (8, 12, 12, 256, 256, 64), (1, 32, 32, 1024, 1024, 128),
     (8, 16, 16, 1024, 1024, 64), (1, 8, 8, 4096, 4096, 64), (2, 8, 8, 4096, 77, 40),
-    # Sizes at the border between few queries and tiles.
+    # Attention with sizes at the border between few queries and tiles.
     (2, 12, 12, 32, 512, 64), (4, 8, 8, 32, 64, 64), (2, 12, 12, 6, 800, 64),
     (4, 16, 16, 8, 2000, 40), (1, 12, 12, 24, 1200, 128), (1, 4, 4, 48, 2000, 64),
 )  # fmt: skip
@@ -151,7 +151,7 @@ _HALVES = {
 
 
 def problems(small: bool = False, halves: bool = False) -> list[Problem]:
-    """The measured problems. `halves`: also products on matrix units."""
+    """The measured problems. With `halves`, products on matrix units are included."""
     if small:
         return [*_SMALL]
     found = [Problem("mul_mat", s) for s in _PRODUCTS]
@@ -166,7 +166,7 @@ def problems(small: bool = False, halves: bool = False) -> list[Problem]:
 
 
 def _log_size(rng: np.random.Generator, least: int, most: int) -> int:
-    """A size whose logarithm is uniform; half of them are multiples of 16."""
+    """A random size whose logarithm is uniform; half of the sizes are multiples of 16."""
     size = round(math.exp(rng.uniform(math.log(least), math.log(most))))
     return -(-size // 16) * 16 if size > 16 and rng.random() < 0.5 else size
 
@@ -207,7 +207,7 @@ class Limits(NamedTuple):
 
 
 def others(count: int, limits: Limits, *, seed: int = 0, small: bool = False) -> Iterator[Problem]:
-    """`count` problems that are not in `problems`, always the same for a seed."""
+    """`count` random problems that are not in `problems`; a seed always gives the same problems."""
     known: set[Any] = {*problems(), *problems(small=True)}
     rng = np.random.default_rng(seed)
     for tried in range(200 * count):

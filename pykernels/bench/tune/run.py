@@ -32,8 +32,8 @@ from .times import Measured
 __all__ = ["Choice", "Outcome", "Verdicts", "adapter_of", "check", "measure"]
 
 SLOWEST = "mul_mat/32"
-CHECKED = 3e8  # most operations of a problem whose result is compared with numpy's
-SHORT = 0.01  # seconds that a problem may take by the slowest tile
+CHECKED = 3e8  # problems with at most this many operations are compared with numpy's result
+SHORT = 0.01  # most seconds that the slowest tile may take for a problem
 SMALL = Limits(4e7, 1 << 24)  # limits of problems on a software driver
 MOST = 150.0  # seconds of timing choices, after which the remaining problems are left out
 ROUNDS = 3  # rounds of fitting and of measuring the fitted table's choices
@@ -68,15 +68,15 @@ class Verdicts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A table, the shipped table that it is based on, and its choices. `before`: the choices of
+    """A table, the shipped table that it is based on, and its choices. `before` are the choices of
     the shipped table."""
 
     tuning: Tuning
     base: str
     own: Verdicts
     before: Verdicts
-    longest: float  # seconds of the longest dispatch
-    changes: list[direct.Change]  # of keys that no choice shows
+    longest: float  # number of seconds of the longest dispatch
+    changes: list[direct.Change]  # the changed keys that do not choose among bodies
 
 
 def adapter_of(dev: Device) -> Adapter:
@@ -101,7 +101,7 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
         if time.perf_counter() - started > MOST:
             break
         told(p.name, 0.15 + 0.6 * i / len(some))
-        with suppress(PyKernelsError):  # out of memory: the problem is left out
+        with suppress(PyKernelsError):  # a problem that does not fit into memory is left out
             times.add(p)
     found = start
     for i in range(ROUNDS):
@@ -183,7 +183,7 @@ def _shipped(dev: Device) -> Tuning:
 
 def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
     """The table with the measured facts of the device. A CPU keeps the number of multiprocessors of
-    its table, because the splits of some sums follow from it."""
+    its table, because the splits of some sums depend on it."""
     units = facts.units(meter)
     data = copy.deepcopy(as_data(scaled(base, units) if units else base))
     told("copies and dispatches", 0.05)
@@ -223,7 +223,7 @@ def _check_results(meter: Meter, times: Measured, t: Tuning) -> None:
 
 
 def _new(times: Measured, t: Tuning) -> bool:
-    """Measure those choices of a table that were not measured yet; True if there were any."""
+    """Measure the choices of a table that were not measured yet; True if there were any."""
     before = times.count
     for _ in times.ask(t):
         pass

@@ -15,7 +15,7 @@ from .problems import Problem
 
 __all__ = ["Measured"]
 
-UNKNOWN = 4.0  # relative time of a choice if nothing similar was measured
+UNKNOWN = 4.0  # assumed relative time of a choice if nothing similar was measured
 
 
 class Measured:

@@ -1,4 +1,5 @@
-"""norm: a sum for each workgroup, then their total; the device's table limits the workgroups."""
+"""norm: each workgroup computes a sum, and then the sums are added. The device's table limits the
+number of workgroups."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ..tuning import tuning
 
 __all__ = ["plan"]
 
-EACH = 1024  # elements for which a further workgroup is faster
+EACH = 1024  # number of elements for which one more workgroup is faster
 
 
 def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
