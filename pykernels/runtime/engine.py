@@ -47,7 +47,8 @@ _FEATURES: dict[EngineName, dict[str, str]] = {
 _WANTED = tuple(f.name for f in FEATURES if f.asked)
 # Additional features of the default device, which pygfx requires.
 _OF_OTHERS = ("float32-filterable",)
-COPY_DST = 0x08
+COPY_DST = 0x08  # the usage flag of buffers
+TEXTURE_COPY_DST = 0x02
 # Raw buffer, byte offset in it, byte offset in the target, number of bytes.
 Copy: TypeAlias = tuple[Any, int, int, int]
 _SLOT = "pykernels"  # the key in wgpu's error handler
@@ -237,12 +238,20 @@ class Engine:
 
     def probe_texture(self, device: Any, layout: Any, view: Any, what: str) -> None:
         """Raise if a texture view does not fit a layout of one binding, or its texture is
-        destroyed. Dawn reports the latter for a queue operation only, so this writes no texels."""
+        destroyed. Dawn reports the latter for a queue operation only: this writes no texels, or
+        submits a pass without dispatches if the texture cannot be written."""
         try:
-            device.create_bind_group(layout=layout, entries=[{"binding": 0, "resource": view}])
+            entries = [{"binding": 0, "resource": view}]
+            group = device.create_bind_group(layout=layout, entries=entries)
+            if self.name == "dawn" and not view.texture.usage & TEXTURE_COPY_DST:
+                encoder = device.create_command_encoder()
+                compute_pass = encoder.begin_compute_pass()
+                compute_pass.set_bind_group(0, group)
+                compute_pass.end()
+                device.queue.submit([encoder.finish()])
         except self.error_class as e:
             raise self.error(e, what) from None
-        if self.name == "dawn" and view.texture.usage & COPY_DST:
+        if self.name == "dawn" and view.texture.usage & TEXTURE_COPY_DST:
             ffi = self.ffi
             target = ffi.new("WGPUTexelCopyTextureInfo *", {"texture": view.texture._internal})
             rows = ffi.new("WGPUTexelCopyBufferLayout *")

@@ -134,7 +134,8 @@ def any_debug_texts() -> bool:
 
 @functools.cache
 def _built_debug() -> bool:
-    return (importlib.resources.files("pykernels") / "_generated" / "debug").is_dir()
+    folder = importlib.resources.files("pykernels") / "_generated" / "debug"
+    return folder.is_dir() and any(True for _ in folder.iterdir())
 
 
 @functools.cache

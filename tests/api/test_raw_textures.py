@@ -461,10 +461,16 @@ def test_wrong_calls_leave_everything_as_it_was(dev: pk.Device, plain: pk.Device
 def test_textures_that_are_destroyed_before_the_submit(dev: pk.Device) -> None:
     """In a batch, and in a program: an error, and the device goes on."""
     kernel, values = pk.raw_kernel(NEGATIVE), noise()
-    a, b, c = (picture(dev, values) for _ in range(3))
-    with pytest.raises(pk.BufferStateError, match="estroyed"), dev.batch():
-        kernel(a, b)
-        b.destroy()
+    a, c = (picture(dev, values) for _ in range(2))
+    for more in (0, COPY_DST):
+        gone, y = texture(dev, (33, 17), usage=STORAGE | more), dev.zeros(4)
+        with pytest.raises(pk.BufferStateError, match="estroyed"), dev.batch():
+            kernel(a, gone)
+            gone.destroy()
+        with pytest.raises(pk.BufferStateError, match=r"picture: .*estroyed"), dev.batch():
+            pk.kernels.fill(y, 3.0)  # which the wrong call does not take with it
+            kernel(a, gone)
+        assert (y.numpy() == 3).all()
     with dev.capture() as program:
         kernel(a, c)
     program()
