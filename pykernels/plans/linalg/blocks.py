@@ -21,7 +21,7 @@ def each_batch(
     """The views of matrices in as many parts as dispatches need, cut between matrices, and between
     the columns of the views that are named."""
     lead = min(v.ndim for v in views.values()) - 2
-    axes = [dict.fromkeys(views, axis) for axis in range(lead)]
+    axes = [{name: axis for name in views} for axis in range(lead)]
     cuts = [{name: lead + 1 for name in columns}] if columns else []
     return [
         part.views

@@ -34,7 +34,7 @@ SIZES = {own.S * own.T: name for name, own in body.CONFIGS.items()}
 def plan(caps: Caps, scratch: Scratch, a: View, dst: View, pivots: View) -> list[Step]:
     """One dispatch up to 64 rows, then about eight for each block of columns; none for an empty
     dst."""
-    if a.shape != dst.shape or a.ndim < 2 or a.shape[-2:] != (a.shape[-1],) * 2:
+    if a.shape != dst.shape or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(
             f"[lu_factor] a and dst must be (..., n, n) but they have shapes {a.shape} and "
             f"{dst.shape}"
