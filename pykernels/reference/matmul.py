@@ -209,13 +209,15 @@ def mul_mat_id_budget(
     ids: Array, b: Array, shape: tuple[int, ...], w: Array | None = None, low: Array | None = None,
     scales: Array | None = None, high: Array | None = None, bias: Array | None = None,
     residual: Array | None = None, *, quant: str | None = None, activation: str | None = None,
-    gated: bool = False,
+    gated: bool = False, few: bool | None = None,
 ) -> Array:  # fmt: skip
     """The budget of mul_mat for each row, and for a product of two results the error of each. Few
-    rows of float16 may be summed in packed halves, as in mul_mat_quant."""
+    rows of float16 may be summed in packed halves, as in mul_mat_quant; `few` says that they are,
+    None as the plan chooses."""
     cols = shape[2] * (1 + gated)
     own = _numbers(w, low, scales, high, quant, cols, b.shape[2])
-    few = ids.size <= max(8, len(own) // 2) and residual is None
+    if few is None:
+        few = ids.size <= max(8, len(own) // 2) and residual is None
     packed = np.zeros((ids.size, 1, cols))
     if few and b.dtype == np.float16 and quant is not None and TYPES[quant].halves:
         assert low is not None and scales is not None
