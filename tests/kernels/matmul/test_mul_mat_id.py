@@ -156,7 +156,7 @@ def test_sums_of_halves_that_are_too_large(dev: pk.Device) -> None:
     calls = Calls(dev)
     for gated in (False, True):
         ids = np.int32([[1, 2], [0, 1]])
-        calls.add("q8_0", ids, 40, 256, F16, F32, size=20000.0, gated=gated)
+        calls.add("q8_0", ids, 40, 256, F16, F32, size=10000.0, gated=gated)
     calls.check()
 
 
