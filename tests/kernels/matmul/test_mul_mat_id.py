@@ -216,7 +216,10 @@ def test_a_residual_repeats(dev: pk.Device) -> None:
     w, b = (rng.normal(size=n).astype(F32) for n in ((3, 8, 32), (2, 1, 32)))
     bias, residual = (rng.normal(size=n).astype(F32) for n in ((8,), (2, 1, 8)))
     dst = dev.empty((2, 2, 8))
-    given = {n: dev.tensor(v) for n, v in zip(("w", "bias", "residual"), (w, bias, residual), strict=True)}
+    given = {
+        n: dev.tensor(v)
+        for n, v in zip(("w", "bias", "residual"), (w, bias, residual), strict=True)
+    }
     pk.kernels.mul_mat_id(dev.tensor(ids), dev.tensor(b), dst, **given, activation="relu")
     arrays = {"w": w, "bias": bias, "residual": residual}
     want = reference(ids, b, (2, 2, 8), **arrays, activation="relu")
