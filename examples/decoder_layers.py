@@ -82,18 +82,23 @@ class Product:
 
 
 class Experts(NamedTuple):
-    """The product for the scores of experts, and the weights of all experts: gate, up, down."""
+    """The product for the scores of experts, and the weights of all experts: gate and up, joined if
+    they have one type, and down."""
 
     scores: Product
-    gate: Weight
-    up: Weight
+    up: list[Weight]
     down: Weight
 
     def of(self, y: pk.Tensor, used: int, activation: Any) -> pk.Tensor:
         """The sum of the experts with the largest scores, weighted by these scores' softmax."""
         best, chosen = pk.top_k(self.scores(y), used)
-        gate, up = (pk.expert_linear(y, w, chosen) for w in (self.gate, self.up))
-        z = pk.swiglu(up, gate) if activation == "silu" else pk.gelu(gate, "tanh") * up
+        act = activation or "silu"
+        if len(self.up) == 1:
+            z = pk.expert_linear(y, self.up[0], chosen, activation=act, gated=True)
+        else:
+            gate, up = self.up
+            z = pk.expert_linear(y, gate, chosen, activation=act)
+            z *= pk.expert_linear(y, up, chosen)
         z = pk.expert_linear(z, self.down, chosen)
         return pk.reduction("share * z", "sum", axis=1, share=pk.softmax(best)[..., None], z=z)
 
@@ -123,18 +128,18 @@ class Loader:
         self.dev, self.config, self.weights, self.dtype = dev, config, weights, dtype
 
     def upload(self, given: Sequence[Any]) -> list[Weight]:
-        """The weights on the device; if all have the same type, they are joined along their
-        outputs."""
+        """Weights (..., n, k) on the device; if all have the same type, they are joined along n."""
         kinds = {getattr(w, "type", "") for w in given}
         if len(kinds) > 1:
             return [own for w in given for own in self.upload([w])]
         if kinds == {""}:
-            joined = np.concatenate(given) if len(given) > 1 else given[0]
+            joined = np.concatenate(given, -2) if len(given) > 1 else given[0]
             return [self.dev.tensor(np.ascontiguousarray(joined, self.dtype))]
         data = np.concatenate(
-            [np.ascontiguousarray(w.data).reshape(len(w.data), -1) for w in given]
+            [np.ascontiguousarray(w.data).reshape(*w.shape[:-1], -1) for w in given], -2
         )
-        shape = sum(w.shape[0] for w in given), *given[0].shape[1:]
+        lead, depth = given[0].shape[:-2], given[0].shape[-1]
+        shape = *lead, sum(w.shape[-2] for w in given), depth
         return [pk.QTensor.from_bytes(data.reshape(-1), shape, given[0].type, self.dev)]
 
     def _product(self, *names: str) -> Product:
@@ -177,7 +182,6 @@ class Loader:
         )  # fmt: skip
 
     def _experts(self, at: str) -> Experts:
-        (gate,), (up,), (down,) = (
-            self.upload([self.weights[f"{at}ffn_{n}_exps.weight"]]) for n in ("gate", "up", "down")
-        )
-        return Experts(self._product(f"{at}ffn_gate_inp"), gate, up, down)
+        gate, up, down = (self.weights[f"{at}ffn_{n}_exps.weight"] for n in ("gate", "up", "down"))
+        scores = self._product(f"{at}ffn_gate_inp")
+        return Experts(scores, self.upload([gate, up]), *self.upload([down]))

@@ -5,10 +5,7 @@
 // axes.SHARE = "configs"
 // pick.SHARE = "'one'"
 // inputs.ids = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, axes = "r" }
-// outputs.order = { dtype = "u32", axes = "r" }
-// outputs.tiles = { dtype = "u32", vec = "TV", axes = "t" }
-// axes.TV = [4]
-// pick.TV = "4"
+// outputs.table = { dtype = "u32", axes = "i", doc = "Four words for each tile, then the sorted rows" }
 // params.rows = { type = "u32" }
 // params.tiles_n = { type = "u32" }
 // params.tile_rows = { type = "u32" }
@@ -25,6 +22,13 @@
 // gives each row its place. The order of an expert's rows is not fixed, but the product does not depend
 // on it. Unused tiles have no rows.
 var<workgroup> counts: array<atomic<u32>, ${CFG.EXPERTS}>;
+
+fn store_tile(t: u32, expert: u32, first: u32, count: u32) {
+  let at = p.table_off + 4u * t * p.table_is;
+  table_store(at, expert);
+  table_store(at + p.table_is, first);
+  table_store(at + 2u * p.table_is, count);
+}
 
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -57,14 +61,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (e == li + ${u * CFG.threads}u) {
       first${u} = rows;
       for (var i = 0u; i < n; i += p.tile_rows) {
-        tiles_store(p.tiles_off + (tile + i / p.tile_rows) * p.tiles_ts, vec4<u32>(e, rows + i, min(n - i, p.tile_rows), 0u));
+        store_tile(tile + i / p.tile_rows, e, rows + i, min(n - i, p.tile_rows));
       }
     }
 //% endfor
     rows += n;
     tile += (n + p.tile_rows - 1u) / p.tile_rows;
   }
-  for (var t = tile + li; t < p.tiles_n; t += ${CFG.threads}u) { tiles_store(p.tiles_off + t * p.tiles_ts, vec4<u32>()); }
+  for (var t = tile + li; t < p.tiles_n; t += ${CFG.threads}u) { store_tile(t, 0u, 0u, 0u); }
   workgroupBarrier();  // the counts have been read: from here on they are places
 //% for u in range(CFG.EXPERTS // CFG.threads)
   atomicStore(&counts[min(li + ${u * CFG.threads}u, ${CFG.EXPERTS - 1}u)], first${u});
@@ -76,7 +80,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let hi = ids_mem[word + p.index_words - 1u];
     let e = lo - p.first_expert;
     if ((${indices.is_inside("lo", "hi")}) & (e < p.experts)) {
-      order_store(p.order_off + atomicAdd(&counts[min(e, ${CFG.EXPERTS - 1}u)], 1u) * p.order_rs, r);
+      let at = 4u * p.tiles_n + atomicAdd(&counts[min(e, ${CFG.EXPERTS - 1}u)], 1u);
+      table_store(p.table_off + at * p.table_is, r);
     }
   }
 }

@@ -21,8 +21,8 @@
 // inputs.scales = { dtype = "u32", index = false, readonly = true, axes = "b g w n" }
 // inputs.high = { dtype = "u32", index = false, readonly = true, axes = "b g p n", optional = true, when = "TYPE in ('q5_0', 'q5_1', 'q3_k', 'q5_k', 'q6_k')" }
 // include id_sums
-// uses = ["tile/outer_product", "quant/${TYPE}", "quantised", "id_tile"]
-// grid = "across * tiles.shape[0]"
+// uses = ["tile/outer_product", "tile/epilogue", "quant/${TYPE}", "quantised", "gated", "id_tile"]
+// grid = "across * tiles_n"
 // ///
 
 // One workgroup computes BM rows of one expert x BN columns of dst, as gemm_quant does, with rows of b

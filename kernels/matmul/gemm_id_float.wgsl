@@ -18,8 +18,8 @@
 // include id_rows
 // inputs.a = { dtype = "A", vec = "AV", readonly = true, axes = "e m k", doc = "(experts, M, K), f32 or words of two halves" }
 // include id_sums
-// uses = ["tile/outer_product", "id_tile"]
-// grid = "across * tiles.shape[0]"
+// uses = ["tile/outer_product", "tile/epilogue", "gated", "id_tile"]
+// grid = "across * tiles_n"
 // ///
 
 // The work is split as in gemm_id; an invocation takes 16 k of one column of the weights at a time.

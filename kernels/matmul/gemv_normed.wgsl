@@ -21,7 +21,7 @@
 // include normed
 // params.lane_bits = { type = "u32" }
 // params.steps = { type = "u32", value = "w.shape[1]" }
-// uses = ["tile/epilogue", "tile/split_k", "normed"]
+// uses = ["tile/epilogue", "tile/split_k", "gated", "normed"]
 // grid = "cdiv(rows, CFG.COLS * (CFG.threads >> lane_bits))"
 // ///
 

@@ -22,7 +22,7 @@
 // outputs.dst = { dtype = "D", index = false, axes = "m" }
 // include normed
 // params.col_bits = { type = "u32" }
-// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "normed", "runs"]
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "gated", "normed", "runs"]
 // grid = "cdiv(rows, 1 << col_bits)"
 // ///
 
@@ -89,24 +89,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var square = 0.0f;
   ${runs.bounds(PER)}
   for (var r = start; r < end; r += 1u) {
-//% for u in range(PER)
-//% if GROUPS == 1 and u > 0
-    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
-//% else
-    let g${u} = r * ${PER}u + ${u}u;
-//% endif
-    let w${u} = load_quants(0u, g${u}, n);
-//% endfor
-//% if GROUPS == 1
-//% for u in range(PER)
-    let s${u} = load_scales(0u, g${u}, n);
-//% endfor
-//% else
-    let s0 = load_scales(0u, g0 / ${GROUPS}u, n);
-//% for u in range(1, PER)
-    let s${u} = s0;
-//% endfor
-//% endif
+    ${runs.load(PER)}
 //% for u in range(PER)
     {
       ${add_group(u, "r * %du + %du < groups" % (PER, u) if GROUPS == 1 and u > 0 else "")}

@@ -20,7 +20,7 @@
 // outputs.dst = { dtype = "D", index = false, axes = "m" }
 // include normed
 // params.col_bits = { type = "u32" }
-// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "quant_halves", "normed", "runs"]
+// uses = ["tile/epilogue", "quant/${TYPE}", "quantised", "quant_sums", "quant_halves", "gated", "normed", "runs"]
 // grid = "cdiv(rows, 1 << col_bits)"
 // ///
 

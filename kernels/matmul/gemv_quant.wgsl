@@ -44,21 +44,7 @@ ${quant_sums.functions()}
 ${quant_sums.numbers("w%d" % u, "s%d" % u, "g%d" % u)}
 //% for s in range(S)
     {
-//% for o in range(4)
-//% if B == "f32"
-      let x${o}a = b_load(b_from${s} + g${u} * 8u + ${2 * o}u);
-      let x${o}b = b_load(b_from${s} + g${u} * 8u + ${2 * o + 1}u);
-      let xe${o} = vec4<f32>(x${o}a.xz, x${o}b.xz);
-      let xd${o} = vec4<f32>(x${o}a.yw, x${o}b.yw);
-//% else
-      let h${o} = b_load(b_from${s} + g${u} * 4u + ${o}u);
-//% for i in range(4)
-      let h${o}_${i} = unpack2x16float(h${o}[${i}]);
-//% endfor
-      let xe${o} = vec4<f32>(h${o}_0.x, h${o}_1.x, h${o}_2.x, h${o}_3.x);
-      let xd${o} = vec4<f32>(h${o}_0.y, h${o}_1.y, h${o}_2.y, h${o}_3.y);
-//% endif
-//% endfor
+      ${quant_sums.vectors("b_from%d" % s, "g%d" % u)}
 //% if inside
       acc${s} = select(acc${s}, ${quant_sums.sum("acc%d" % s)|trim}, ${inside});
 //% else
@@ -86,24 +72,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   ${runs.bounds(PER)}
   for (var r = start; r < end; r += 1u) {
-//% for u in range(PER)
-//% if GROUPS == 1 and u > 0
-    let g${u} = min(r * ${PER}u + ${u}u, groups - 1u);
-//% else
-    let g${u} = r * ${PER}u + ${u}u;
-//% endif
-    let w${u} = load_quants(0u, g${u}, n);
-//% endfor
-//% if GROUPS == 1
-//% for u in range(PER)
-    let s${u} = load_scales(0u, g${u}, n);
-//% endfor
-//% else
-    let s0 = load_scales(0u, g0 / ${GROUPS}u, n);
-//% for u in range(1, PER)
-    let s${u} = s0;
-//% endfor
-//% endif
+    ${runs.load(PER)}
 //% for u in range(PER)
     {
       ${add_group(u, "r * %du + %du < groups" % (PER, u) if GROUPS == 1 and u > 0 else "")}

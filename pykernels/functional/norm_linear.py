@@ -27,7 +27,7 @@ from .elementwise import elementwise
 __all__ = ["rms_norm_linear"]
 
 # The activation of the gates times the other half, for a call that takes several dispatches.
-_GATES = {
+GATES = {
     None: "a * c", "relu": "where(a > 0, a, 0.0) * c", "silu": "silu(a) * c",
     "gelu": "gelu(a) * c", "gelu_tanh": "gelu_tanh(a) * c",
 }  # fmt: skip
@@ -76,8 +76,8 @@ def rms_norm_linear(
             f"[rms_norm_linear] x must be (..., k) and w (n, k) but they have shapes "
             f"{getattr(x, 'shape', None)} and {shape}"
         )
-    if activation not in _GATES:
-        names = ", ".join(map(repr, _GATES))
+    if activation not in GATES:
+        names = ", ".join(map(repr, GATES))
         raise ArgumentError(
             f"[rms_norm_linear] activation must be one of {names} but is {activation!r}"
         )
@@ -92,7 +92,7 @@ def rms_norm_linear(
         return linear(y, w, b, activation=activation, out=out)
     y = linear(y, w, b)
     half = shape[0] // 2
-    return elementwise(_GATES[activation], a=y[..., :half], c=y[..., half:], out=out)
+    return elementwise(GATES[activation], a=y[..., :half], c=y[..., half:], out=out)
 
 
 def _is_one_row(x: Any, weight: Any, w: Any, b: Any, out: Any) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 from pykernels import functional as F
 from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
-from pykernels.tape import Taped, reads, reshaped
+from pykernels.functional.norm_linear import GATES
+from pykernels.tape import Tape, Taped, reads, reshaped
 
 from ._epilogue import before_activation, epilogue_reads
 from ._plain import plainly
@@ -110,29 +111,66 @@ def mul_mat_quant(call: Taped) -> None:
         call.give("b", matmul(dz, w, scale=call.scalar("scale")))
 
 
-@reads("ids", "b", "w", "low", "scales", "high")
+def _expert_reads(kernel: Any, options: dict[str, Any]) -> set[str]:
+    """As `epilogue_reads`; the gradient of a gated product reads all operands of the sums."""
+    if options.get("gated"):
+        return {arg.name for arg in kernel.args if arg.role == "in"}
+    return epilogue_reads("ids", "b", "w", "low", "scales", "high")(kernel, options)
+
+
+@reads(of=_expert_reads)
 def mul_mat_id(call: Taped) -> None:
     """For each expert, one product of all rows, with the rows of other experts set to 0. Weights
     in blocks have no gradient."""
-    dy, b, weights = call.dy(), call.saved("b"), call.saved("w")
-    (tokens, slots, _), depth = dy.shape, b.shape[2]
+    dz, b, weights = _before_gates(call), call.saved("b"), call.saved("w")
+    call.give("residual", dz)
+    (tokens, slots, cols), depth = dz.shape, b.shape[2]
     if weights is None:
-        weights = _dequantised(call, (call.saved("low").shape[0], dy.shape[2], depth))
+        weights = _dequantised(call, (call.saved("low").shape[0], cols, depth))
     experts = call.saved("ids").astype("int32").reshape(-1, 1)
-    rows = dy.reshape(-1, dy.shape[2])
+    rows = dz.reshape(-1, cols)
     inputs = b.broadcast_to((tokens, slots, depth)).reshape(-1, depth)
-    of_b, of_w = F.zeros_like(inputs, rows.dtype), []
+    of_b, of_w, of_bias = F.zeros_like(inputs, rows.dtype), [], []
     for expert in range(weights.shape[0]):
         own = F.where(experts == expert, rows, 0.0)
         if call.wants("b"):
             of_b = of_b + matmul(own, weights[expert])
         if call.wants("w"):
             of_w.append(matmul(own.T, inputs))
+        if call.wants("bias"):
+            of_bias.append(F.sum(own, axis=0))
     if call.wants("b"):
         of_b = of_b.reshape(tokens, slots, depth)
         call.give("b", F.sum(of_b, axis=1, keepdims=True) if b.shape[1] < slots else of_b)
     if call.wants("w"):
         call.give("w", F.stack(of_w))
+    if call.wants("bias"):
+        call.give("bias", F.stack(of_bias))
+
+
+def _before_gates(call: Taped) -> Any:
+    """The gradient of the sums of mul_mat_id with bias and residual."""
+
+    def sums() -> Any:
+        cols = (call.shape("dst") or ())[2] * (2 if call.option("gated") else 1)
+        dst = call.saved("b").device.empty((*(call.shape("dst") or ())[:2], cols))
+        kernels.mul_mat_id(
+            call.saved("ids"), call.saved("b"), dst, w=call.saved("w"), low=call.saved("low"),
+            scales=call.saved("scales"), high=call.saved("high"), bias=call.saved("bias"),
+            residual=call.saved("residual"), quant=call.option("quant"),
+        )  # fmt: skip
+        return dst
+
+    if not call.option("gated"):
+        return before_activation(call, sums)
+    found = sums()
+    half = found.shape[2] // 2
+    with Tape() as tape:
+        tape.watch(found)
+        gate, other = found[:, :, :half], found[:, :, half:]
+        y = F.elementwise(GATES[call.option("activation")], a=gate, c=other)
+    [dz] = tape.gradient(y, [found], call.dy())
+    return dz
 
 
 @reads("x", "gain", "w", "scales", "high", "bias")

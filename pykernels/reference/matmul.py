@@ -194,34 +194,83 @@ def mul_mat_quant_budget(
 
 def mul_mat_id(
     ids: Array, b: Array, shape: tuple[int, ...], w: Array | None = None, low: Array | None = None,
-    scales: Array | None = None, high: Array | None = None, *, quant: str | None = None,
+    scales: Array | None = None, high: Array | None = None, bias: Array | None = None,
+    residual: Array | None = None, *, quant: str | None = None, activation: str | None = None,
+    gated: bool = False,
 ) -> Array:  # fmt: skip
-    """Each row times the weights (M, K) of its expert, in float64."""
-    own = _experts(ids, b, shape, w, low, scales, high, quant)
-    wide = np.broadcast_to(b.astype(np.float64), (*shape[:2], b.shape[-1]))
-    return np.asarray(np.einsum("tsmk,tsk->tsm", own.astype(np.float64), wide))
+    """Each row times the weights (M, K) of its expert, and the epilogue, in float64."""
+    own = _numbers(w, low, scales, high, quant, shape[2] * (1 + gated), b.shape[2])
+    found = [
+        mul_mat(*terms, activation=act)
+        for terms, act in _of_rows(ids, b, own, bias, residual, shape, activation, gated)
+    ]
+    return np.asarray(np.prod(found, axis=0).reshape(shape))
 
 
 def mul_mat_id_budget(
     ids: Array, b: Array, shape: tuple[int, ...], w: Array | None = None, low: Array | None = None,
-    scales: Array | None = None, high: Array | None = None, *, quant: str | None = None,
+    scales: Array | None = None, high: Array | None = None, bias: Array | None = None,
+    residual: Array | None = None, *, quant: str | None = None, activation: str | None = None,
+    gated: bool = False, few: bool | None = None,
 ) -> Array:  # fmt: skip
-    """The error of f32 sums: (sqrt(K) + 4) 2^-23 sum|w||b|."""
-    own = np.abs(_experts(ids, b, shape, w, low, scales, high, quant).astype(np.float64))
-    wide = np.broadcast_to(np.abs(b.astype(np.float64)), (*shape[:2], b.shape[-1]))
-    return np.asarray((b.shape[-1] ** 0.5 + 4) * 2.0**-23 * np.einsum("tsmk,tsk->tsm", own, wide))
+    """The budget of mul_mat for each row, and for a product of two results the error of each. Few
+    rows of float16 may be summed in packed halves, as in mul_mat_quant; `few` says that they are,
+    None as the plan chooses."""
+    cols = shape[2] * (1 + gated)
+    own = _numbers(w, low, scales, high, quant, cols, b.shape[2])
+    if few is None:
+        few = ids.size <= max(8, len(own) // 2) and residual is None
+    packed = np.zeros((ids.size, 1, cols))
+    if few and b.dtype == np.float16 and quant is not None and TYPES[quant].halves:
+        assert low is not None and scales is not None
+        rows = np.broadcast_to(b, (*shape[:2], b.shape[2])).reshape(-1, 1, b.shape[2])
+        for i, expert in enumerate(np.clip(ids, 0, len(own) - 1).flat):
+            planes = [v if v is None else v[expert : expert + 1] for v in (low, scales, high)]
+            sizes = (planes[0], planes[1], rows[i], own.shape[1:], planes[2], quant)
+            packed[i] = 1.2 * _packed(*sizes)
+    found = []
+    pairs = _of_rows(ids, b, own, bias, residual, shape, activation, gated)
+    for (terms, act), more in zip(pairs, np.split(packed, 1 + gated, 2), strict=True):
+        bound = mul_mat_budget(*terms, activation=act) + more
+        found.append((bound, np.abs(mul_mat(*terms, activation=act))))
+    if not gated:
+        return np.asarray(found[0][0].reshape(shape))
+    (e, x), (f, y) = found
+    return np.asarray((e * y + f * x + e * f + 2.0**-23 * x * y).reshape(shape))
 
 
-def _experts(
-    ids: Array, b: Array, shape: tuple[int, ...], w: Array | None, low: Array | None,
-    scales: Array | None, high: Array | None, quant: str | None,
+def _numbers(
+    w: Array | None, low: Array | None, scales: Array | None, high: Array | None,
+    quant: str | None, m: int, k: int,
 ) -> Array:  # fmt: skip
-    """The weights (T, S, M, K) of all rows."""
+    """The weights (experts, M, K) as numbers."""
     if quant is not None:
         assert low is not None and scales is not None
-        w = _weights(low, scales, (low.shape[0], shape[-1], b.shape[-1]), high, quant)
+        w = _weights(low, scales, (low.shape[0], m, k), high, quant)
     assert w is not None
-    found: Array = w[np.clip(ids, 0, w.shape[0] - 1)]
+    return w
+
+
+def _of_rows(
+    ids: Array, b: Array, w: Array, bias: Array | None, residual: Array | None,
+    shape: tuple[int, ...], activation: str | None, gated: bool,
+) -> list[tuple[tuple[Any, ...], str | None]]:  # fmt: skip
+    """The arguments of mul_mat with a batch for each row, and the activation; for a gated product
+    those of the gates, then those of the other columns."""
+    experts = np.clip(ids, 0, len(w) - 1).ravel()
+    rows = np.broadcast_to(b, (*shape[:2], b.shape[2])).reshape(-1, 1, b.shape[2])
+    added, more = (
+        None if v is None else np.broadcast_to(v, to)
+        for v, to in ((bias, w.shape[:2]), (residual, shape))
+    )
+    if more is not None:
+        more = more.reshape(-1, 1, shape[2])
+    found = []
+    for half in range(1 + gated):
+        own = slice(half * shape[2], (half + 1) * shape[2])
+        of_bias = None if added is None else added[experts, None, own]
+        terms = w[experts, own], rows, of_bias, more
+        found.append((terms, None if half else activation))
     return found
 
 

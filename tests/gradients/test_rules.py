@@ -510,15 +510,22 @@ def mul_mat_quant(rng: Rng) -> Example:
     )
 
 
-def of_experts(shared: bool) -> Callable[[Rng], Example]:
-    """Of the rows and the weights; expert 2 has no row."""
+def of_experts(
+    shared: bool, activation: str | None = None, gated: bool = False
+) -> Callable[[Rng], Example]:
+    """Of the rows, the weights and the bias; expert 1 has no row."""
+    options: dict[str, Any] = {"activation": activation, "gated": gated}
 
     def made(rng: Rng) -> Example:
-        ids = np.int32([[0, 1], [1, 0], [3, 1]])
+        ids = np.int32([[0, 2], [2, 2]])
+        cols = 2 // (1 + gated)
         return Example(
-            lambda b, w, ids: pk.expert_linear(b, w, ids),
-            lambda b, w, ids: matmul_reference.mul_mat_id(ids, b, (3, 2, 5), w),
-            [normal(rng, 3, 1 if shared else 2, 16), normal(rng, 4, 5, 16)], others=[ids],
+            lambda b, w, bias, ids: pk.expert_linear(b, w, ids, bias, **options),
+            lambda b, w, bias, ids: matmul_reference.mul_mat_id(
+                ids, b, (2, 2, cols), w, bias=bias, **options
+            ),
+            [normal(rng, 2, 1 if shared else 2, 16), normal(rng, 3, 2, 16), normal(rng, 3, 2)],
+            others=[ids],
         )  # fmt: skip
 
     return made
@@ -526,6 +533,27 @@ def of_experts(shared: bool) -> Callable[[Rng], Example]:
 
 EXAMPLES["experts of rows"] = of_experts(False)
 EXAMPLES["experts of tokens"] = of_experts(True)
+EXAMPLES["experts with relu"] = of_experts(False, "relu")
+EXAMPLES["gated experts"] = of_experts(True, "silu", True)
+
+
+@example
+def residual_of_experts(rng: Rng) -> Example:
+    """Of the bias for all experts, and of a residual that repeats."""
+
+    def device(b: Any, bias: Any, residual: Any, w: Any, ids: Any) -> Any:
+        y = b.device.empty((2, 2, 2))
+        pk.kernels.mul_mat_id(ids, b, y, w=w, bias=bias, residual=residual, activation="gelu")
+        return y
+
+    return Example(
+        device,
+        lambda b, bias, residual, w, ids: matmul_reference.mul_mat_id(
+            ids, b, (2, 2, 2), w, bias=bias, residual=residual, activation="gelu"
+        ),
+        [normal(rng, 2, 1, 16), normal(rng, 2), normal(rng, 2, 1, 2)],
+        others=[normal(rng, 3, 2, 16).astype(np.float32), np.int32([[0, 2], [2, 2]])],
+    )
 
 
 @example

@@ -7,23 +7,32 @@
 // Workgroup memory holds elements, not vectors: several invocations must not write components of one
 // vector.
 //% macro memory()
+${epilogue.functions()}
+
+${gated.functions("p.cols", ", to: u32, bias: u32, residual: u32", "to", "bias", "residual")}
+
 var<workgroup> a_tile: array<array<array<f32, 4>, ${CFG.BN // 4}>, ${CFG.BK}>;
 var<workgroup> b_tile: array<array<array<f32, 4>, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endmacro
 
-// The tile of workgroup g: its `expert`, its `count` rows, which are order[first] and the next ones, and
-// its columns from col0 on. All invocations of a tile without rows end here.
+// The row at place i of the rows that are sorted by experts.
+//% macro sorted_row(i)
+table_load(p.table_off + (4u * p.tiles_n + ${i}) * p.table_is)
+//%- endmacro
+
+// The tile of workgroup g: its `expert`, its `count` rows, which are those from place `first` on, and its
+// columns from col0 on. All invocations of a tile without rows end here.
 //% macro init()
-  let tile = tiles_load(p.tiles_off + g / p.across * p.tiles_ts);
-  let expert = tile.x;
-  let first = tile.y;
-  let count = tile.z;
+  let tile = p.table_off + g / p.across * 4u * p.table_is;
+  let expert = table_load(tile);
+  let first = table_load(tile + p.table_is);
+  let count = table_load(tile + 2u * p.table_is);
   if (count == 0u) { return; }
   let col0 = (g % p.across) * ${CFG.BN}u;
-  let n = min(col0 + li, p.cols - 1u);
+  let n = row_of(min(col0 + li, p.cols - 1u));
   let b_k = (li & ${ACROSS - 1}u) * ${EACH}u;
   let b_r = li / ${ACROSS}u;
-  let b_row = order_load(p.order_off + (first + min(b_r, count - 1u)) * p.order_rs) / p.sharing;
+  let b_row = ${sorted_row("first + min(b_r, count - 1u)")} / p.sharing;
   let b_from = p.b_off + b_row * p.b_rs + b_k / ${EACH}u;
   var b_v: vec4<${B}>;
 //% endmacro
@@ -68,16 +77,16 @@ ${outer_product.fma_vectors(CFG.TM, CFG.TN, true)}
 //% endmacro
 
 //% macro store()
+  let bias = p.bias_off + (expert + p.first_expert) * p.bias_es;
 //% for i in range(CFG.TM)
   {
     let row = (at_row + ${(i // 4) * CFG.LM}u) * 4u + ${i % 4}u;
     if (row < count) {
-      let to = p.dst_off + order_load(p.order_off + (first + row) * p.order_rs) * p.dst_rs;
+      let place = ${sorted_row("first + row")};
+      let to = p.dst_off + place * p.dst_rs;
+      let residual = p.residual_off + place * p.residual_rs;
 //% for j in range(CFG.TN // 4)
-      let m${j} = col0 + (at_col + ${j * CFG.LN}u) * 4u;
-//% for e in range(4)
-      if (m${j} + ${e}u < p.cols) { dst_store(to + (m${j} + ${e}u) * p.dst_ms, c${i}_${j}[${e}]); }
-//% endfor
+      store_four(c${i}_${j}, col0 + (at_col + ${j * CFG.LN}u) * 4u, to, bias, residual);
 //% endfor
     }
   }

@@ -95,13 +95,13 @@ ${found.text}
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
 //% endmacro
 
-// Declares `exact`, the products of column `n` in rounds `start` to `end` of `per` groups, summed in
+// Declares `exact`, the products of column `n` of a matrix in rounds `start` to `end` of `per` groups, summed in
 // f32. A row of halves lies in `memory` from element `from` on.
-//% macro exact(memory, from, per)
+//% macro exact(memory, from, per, matrix="0u")
       var exact_acc = vec4<f32>();
       for (var g = start * ${per}u; g < min(end * ${per}u, groups); g += 1u) {
-        let w = load_quants(0u, g, n);
-        let record = load_scales(0u, g / ${quant.BLOCK // 32}u, n);
+        let w = load_quants(${matrix}, g, n);
+        let record = load_scales(${matrix}, g / ${quant.BLOCK // 32}u, n);
         ${quant_sums.numbers("w", "record", "g")}
 //% for o in range(4)
         let y${2 * o} = vec4<f32>(${memory}[${from} + g * 8u + ${2 * o}u]);
@@ -115,9 +115,9 @@ fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800
 //% endmacro
 
 // Declares the words and scales of round r: w<group>_<column> and s<group>_<column> of `per` groups,
-// whose numbers are g<group>, and `held` columns, n0 and n1.
+// whose numbers are g<group>, and `held` columns of a matrix, n0 and n1.
 //% set GROUPS = quant.BLOCK // 32
-//% macro load(per, held)
+//% macro load(per, held, matrix="0u")
 //% for u in range(per)
 //% if GROUPS == 1 and u > 0
     let g${u} = min(r * ${per}u + ${u}u, groups - 1u);
@@ -125,12 +125,12 @@ fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800
     let g${u} = r * ${per}u + ${u}u;
 //% endif
 //% for c in range(held)
-    let w${u}_${c} = load_quants(0u, g${u}, n${c});
+    let w${u}_${c} = load_quants(${matrix}, g${u}, n${c});
 //% endfor
 //% endfor
 //% for c in range(held)
 //% for u in range(per)
-    let s${u}_${c} = ${"load_scales(0u, g%d / %du, n%d)" % (u, GROUPS, c) if GROUPS == 1 or u == 0 else "s0_%d" % c};
+    let s${u}_${c} = ${"load_scales(%s, g%d / %du, n%d)" % (matrix, u, GROUPS, c) if GROUPS == 1 or u == 0 else "s0_%d" % c};
 //% endfor
 //% endfor
 //% endmacro

@@ -94,3 +94,23 @@ fma(${terms(2, 4, "vec4<f32>()")}, scale1, fma(${terms(0, 2, "vec4<f32>()")}, sc
 fma(${terms(0, 4, "vec4<f32>()")}, scale0, ${acc})
 //%- endif
 //% endmacro
+
+// Declares the numbers of group `g` of a row of b that begins at `from`: the even ones are xe<o>, the
+// odd ones xd<o>.
+//% macro vectors(from, g)
+//% for o in range(4)
+//% if B == "f32"
+      let x${o}a = b_load(${from} + ${g} * 8u + ${2 * o}u);
+      let x${o}b = b_load(${from} + ${g} * 8u + ${2 * o + 1}u);
+      let xe${o} = vec4<f32>(x${o}a.xz, x${o}b.xz);
+      let xd${o} = vec4<f32>(x${o}a.yw, x${o}b.yw);
+//% else
+      let h${o} = b_load(${from} + ${g} * 4u + ${o}u);
+//% for i in range(4)
+      let h${o}_${i} = unpack2x16float(h${o}[${i}]);
+//% endfor
+      let xe${o} = vec4<f32>(h${o}_0.x, h${o}_1.x, h${o}_2.x, h${o}_3.x);
+      let xd${o} = vec4<f32>(h${o}_0.y, h${o}_1.y, h${o}_2.y, h${o}_3.y);
+//% endif
+//% endfor
+//% endmacro

@@ -30,3 +30,27 @@
 //% macro four(row, at)
 vec4<f32>(partial[${row}][${at}], partial[${row}][${at} + 1u], partial[${row}][${at} + 2u], partial[${row}][${at} + 3u])
 //%- endmacro
+
+// Declares the groups of round r in column n of a matrix: their numbers g<group>, words w<group> and
+// scales s<group>.
+//% macro load(per, matrix="0u")
+//% set groups = quant.BLOCK // 32
+//% for u in range(per)
+//% if groups == 1 and u > 0
+    let g${u} = min(r * ${per}u + ${u}u, groups - 1u);
+//% else
+    let g${u} = r * ${per}u + ${u}u;
+//% endif
+    let w${u} = load_quants(${matrix}, g${u}, n);
+//% endfor
+//% if groups == 1
+//% for u in range(per)
+    let s${u} = load_scales(${matrix}, g${u}, n);
+//% endfor
+//% else
+    let s0 = load_scales(${matrix}, g0 / ${groups}u, n);
+//% for u in range(1, per)
+    let s${u} = s0;
+//% endfor
+//% endif
+//% endmacro

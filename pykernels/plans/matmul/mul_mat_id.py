@@ -3,27 +3,74 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from pykernels._generated.bodies import expert_tiles, gemm_id, gemm_id_float
-from pykernels.dtypes import DTYPES
+from pykernels._generated.bodies import (
+    expert_tiles,
+    gemm_id,
+    gemm_id_float,
+    gemv_id,
+    gemv_id_quant,
+    gemv_id_quant_half,
+)
+from pykernels._generated.ops import ACTIVATIONS
 from pykernels.errors import ArgumentError, LimitError, ShapeError
 from pykernels.plans.copy import cpy
 from pykernels.plans.mma import words
 from pykernels.plans.parts import fits_binding, narrow
 from pykernels.plans.quant.planes import read
 from pykernels.plans.quant.types import BlockType, type_of
-from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.steps import Candidate, Caps, Scratch, Step, cdiv, forced
 from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.wgsl.watch import Watch
 
-__all__ = ["plan"]
+from .product import broadcasts
+from .select import GemmShape, lane_bits
+from .select_quant import column_bits
+
+__all__ = ["IdChoice", "IdShape", "candidates", "choose", "plan"]
 
 _OP = "mul_mat_id"
+ROWS, TILES = "rows", "tiles"
 _TILE = gemm_id.CONFIGS["16x64"]
+_GEMV = gemv_id.CONFIGS["lanes"]
 MOST = expert_tiles.CONFIGS["one"].EXPERTS
 MOST_ROWS = 1 << 23  # rows that one workgroup counts: 32,768 rounds
 UNIT = 16  # k that the product of floats processes at a time
+# Up to this number of rows, each row reads the weights of its expert alone.
+FEW = 8
+
+
+class IdShape(NamedTuple):
+    """What a choice depends on."""
+
+    rows: int
+    experts: int
+    residual: bool = False
+
+
+class IdChoice(NamedTuple):
+    """`body` is "rows": a product for each row, which reads its expert itself, in one dispatch; or
+    "tiles": rows are sorted by expert, and a tile multiplies 16 rows of one expert."""
+
+    body: str
+
+
+def choose(caps: Caps, s: IdShape) -> IdChoice:
+    """Rows one by one read an expert's weights as often as the expert has rows. With half as many
+    rows as experts, that is a quarter more than once each, if the choice of experts is uniform."""
+    found = forced(caps, IdChoice, s)
+    if found is not None:
+        return found
+    few = s.rows <= max(FEW, s.experts // 2) and not s.residual
+    return IdChoice(ROWS if few else TILES)
+
+
+def candidates(caps: Caps, s: IdShape) -> list[Candidate]:
+    """Both bodies, with the reason why one is excluded, if it is."""
+    why = "a residual, which the bodies for rows do not bind" if s.residual else ""
+    return [Candidate(IdChoice(ROWS), None, why), Candidate(IdChoice(TILES))]
 
 
 @dataclass(frozen=True)
@@ -43,11 +90,88 @@ class Experts:
         return Experts(tuple([narrow(v, 0, first, count) for v in self.views]), self.kind)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a call, and what belongs to them, with axes T and S as one axis."""
+
+    ids: View
+    b: View  # (rows, K), or (rows / sharing, K), in vectors of floats or of words of two halves
+    bias: View | None
+    residual: View | None
+    dst: View
+    shape: tuple[int, int]  # T, S
+    sharing: int  # rows that share a row of b
+    depth: int
+    gated: bool
+    activation: int
+    first: int = 0  # the first token, if this is a part of a call
+    part: int | None = None  # the number of this part
+
+    @property
+    def cols(self) -> int:
+        """The columns of the product: rows of the weights."""
+        return self.dst.shape[1] * (2 if self.gated else 1)
+
+
 def plan(
     caps: Caps, scratch: Scratch, ids: View, b: View, w: View | None, low: View | None,
-    scales: View | None, high: View | None, dst: View, quant: str | None = None,
+    scales: View | None, high: View | None, bias: View | None, residual: View | None, dst: View,
+    quant: str | None = None, activation: str | None = None, gated: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The order of the rows and the product, for each piece of the experts that bindings hold."""
+    """The product, for each piece of the experts that bindings hold, after copies of operands that
+    cannot be read as they are."""
+    _check(ids, b, residual, dst, activation, gated)
+    m = dst.shape[2] * (2 if gated else 1)
+    steps, experts = _experts(caps, scratch, w, low, scales, high, quant, m, b)
+    if bias is not None:
+        if not broadcasts(bias.shape, (experts.count, m)):
+            raise ShapeError(
+                f"[{_OP}] bias must broadcast to {(experts.count, m)} but has shape {bias.shape}"
+            )
+        bias = bias.broadcast_to((experts.count, m))
+    if dst.size == 0:
+        return steps
+    if experts.count > MOST or ids.size > MOST_ROWS:
+        raise LimitError(f"[{_OP}] more than {MOST} experts or {MOST_ROWS} rows")
+    choice = choose(caps, IdShape(ids.size, experts.count, residual is not None))
+    flat = _flat(caps, scratch, b, 2, 16 // b.dtype.itemsize, steps)
+    packed = choice.body == ROWS and experts.kind is not None and experts.kind.halves and caps.f16
+    if flat.dtype.itemsize == 2 and not packed:
+        flat = words(flat)
+    if residual is not None:
+        residual = _flat(caps, scratch, residual.broadcast_to(dst.shape), 2, 1, steps)
+    tokens, slots = ids.shape
+    rows = Rows(
+        _flat(caps, scratch, ids, 2, 1, steps), flat, bias, residual, dst, (tokens, slots),
+        slots if b.shape[1] == 1 else 1, b.shape[2], gated, ACTIVATIONS[activation],
+    )  # fmt: skip
+    make = _by_rows if choice.body == ROWS else _by_tiles
+
+    def products(dst: View) -> list[Step]:
+        whole = replace(rows, dst=dst)
+        return [s for part in _parts(caps, whole) for s in make(caps, scratch, experts, part)]
+
+    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no texts for f16 from f32
+    out = _merged(dst, 2) if direct else None
+    if out is not None:
+        return steps + products(out)
+    # Rows with experts out of range must keep their values.
+    own = scratch.empty(dst.shape, dst.dtype.name if direct else "float32")
+    steps += cpy.plan(caps, scratch, dst, own)
+    out = _merged(own, 2)
+    assert out is not None
+    return [*steps, *products(out), *cpy.plan(caps, scratch, own, dst)]
+
+
+def _check(
+    ids: View, b: View, residual: View | None, dst: View, activation: str | None, gated: bool
+) -> None:
+    """Errors for options, and for shapes of all tensors but weights and bias."""
+    if activation not in ACTIVATIONS:
+        names = ", ".join(map(repr, ACTIVATIONS))
+        raise ArgumentError(f"[{_OP}] activation must be one of {names} but is {activation!r}")
+    if gated and residual is not None:
+        raise ArgumentError(f"[{_OP}] a gated product takes no residual")
     if ids.ndim != 2 or b.ndim != 3 or dst.ndim != 3:
         raise ShapeError(
             f"[{_OP}] ids, b and dst must have 2, 3 and 3 axes but have {ids.ndim}, {b.ndim} "
@@ -60,33 +184,18 @@ def plan(
             f"[{_OP}] ids (t, s), b (t, s or 1, k) and dst (t, s, m) do not fit: they have shapes "
             f"{ids.shape}, {b.shape} and {dst.shape}"
         )
-    steps, experts = _experts(caps, scratch, w, low, scales, high, quant, dst, b)
-    if dst.size == 0:
-        return steps
-    if experts.count > MOST or ids.size > MOST_ROWS:
-        raise LimitError(f"[{_OP}] more than {MOST} experts or {MOST_ROWS} rows")
-    flat_ids = _flat(caps, scratch, ids, 2, 1, steps)
-    rows = _flat(caps, scratch, b, 2, 16 // b.dtype.itemsize, steps)
-    if rows.dtype.itemsize == 2:
-        rows = words(rows)
-    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no texts for f16 from f32
-    out = _merged(dst, 2) if direct else None
-    if out is None:  # rows with experts out of range must keep their values
-        own = scratch.empty(dst.shape, dst.dtype.name if direct else "float32")
-        steps += cpy.plan(caps, scratch, dst, own)
-        out = _merged(own, 2)
-        assert out is not None
-        steps += _products(caps, scratch, experts, flat_ids, rows, out, ids.shape, b.shape[1])
-        return steps + cpy.plan(caps, scratch, own, dst)
-    return steps + _products(caps, scratch, experts, flat_ids, rows, out, ids.shape, b.shape[1])
+    if residual is not None and not broadcasts(residual.shape, dst.shape):
+        raise ShapeError(
+            f"[{_OP}] residual must broadcast to {dst.shape} but has shape {residual.shape}"
+        )
 
 
 def _experts(
     caps: Caps, scratch: Scratch, w: View | None, low: View | None, scales: View | None,
-    high: View | None, quant: str | None, dst: View, b: View,
+    high: View | None, quant: str | None, m: int, b: View,
 ) -> tuple[list[Step], Experts]:  # fmt: skip
     """The steps that copy weights if necessary, and the weights as bodies bind them."""
-    m, k = dst.shape[-1], b.shape[-1]
+    k = b.shape[-1]
     if quant is not None:
         if w is not None or low is None or scales is None:
             raise ArgumentError(f"[{_OP}] quantised weights are low, scales and high, not w")
@@ -133,56 +242,134 @@ def _flat(caps: Caps, scratch: Scratch, view: View, axes: int, vec: int, steps: 
     return found
 
 
-def _products(
-    caps: Caps, scratch: Scratch, experts: Experts, ids: View, rows: View, dst: View,
-    shape: tuple[int, ...], slots: int,
-) -> list[Step]:  # fmt: skip
-    """For each piece of the experts, the step that orders its rows, then the product."""
-    count, found, first = ids.shape[0], [], 0
-    piece = _held(caps, experts)
-    across = cdiv(dst.shape[1], _TILE.BN)
-    while first < experts.count:
-        some = experts.some(first, min(piece, experts.count - first))
-        tiles = cdiv(count, _TILE.BM) + min(some.count, count)
-        order = scratch.empty((count,), "uint32")
-        table = scratch.empty((tiles, 4), "uint32")
-        table = table.with_layout((tiles,), (16,))
-        watch = Watch("ids", experts.count, shape, shape) if first == 0 else None
-        found.append(
-            expert_tiles.step(
-                caps, ids, order, table, rows=count, tiles_n=tiles, tile_rows=_TILE.BM,
-                experts=some.count, first_expert=first, limit=experts.count, watch=watch,
-            )
-        )  # fmt: skip
-        sizes = {
-            "cols": dst.shape[1], "depth": rows.shape[1] * (4 // _bytes(rows)), "across": across,
-            "sharing": shape[1] if slots == 1 else 1,
+def _by_rows(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> list[Step]:
+    """For each piece of the experts, one step; in it, rows of other experts do nothing."""
+    cols, kind, count = rows.cols, experts.kind, rows.ids.shape[0]
+    if kind is None:
+        bits = lane_bits(caps.tuning.matmul.gemv, GemmShape(count, 1, cols, rows.depth))
+        across = cdiv(cols, _GEMV.COLS * (_GEMV.threads >> bits))
+    else:
+        bits = column_bits(caps, cols, kind.rounds(rows.depth), count)
+        across = cdiv(cols, 1 << bits)
+    steps = []
+    for first, some in _pieces(caps, experts):
+        numbers = {
+            "rows": cols, "depth": rows.depth, "across": across, "sharing": rows.sharing,
+            "first_expert": first, "experts": some.count, "limit": experts.count,
+            "gated": cols // 2 if rows.gated else 0, "activation": rows.activation,
         }  # fmt: skip
-        if some.kind is None:
+        watch = _watch(rows, experts, first)
+        if kind is None:
             (w,) = some.views
-            found.append(gemm_id_float.step(caps, table, order, rows, w, dst, **sizes))
-        else:
-            low, scales, *above = some.views
-            found.append(
-                gemm_id.step(
-                    caps, table, order, rows, low, scales, above[0] if above else None, dst,
-                    TYPE=some.kind.name, LV=some.kind.vec, **sizes,
+            steps.append(
+                gemv_id.step(
+                    caps, w, rows.b, rows.ids, rows.bias, rows.dst, lane_bits=bits, watch=watch,
+                    **numbers,
                 )
             )  # fmt: skip
-        first += some.count
-    return found
+            continue
+        low, scales, *above = some.views
+        planes = low, scales, above[0] if above else None
+        if rows.b.dtype.name == "float16":
+            step = gemv_id_quant_half.step(
+                caps, *planes, rows.b, rows.ids, rows.bias, rows.dst, TYPE=kind.name,
+                col_bits=bits, watch=watch, **numbers,
+            )  # fmt: skip
+        else:
+            step = gemv_id_quant.step(
+                caps, *planes, rows.b, rows.ids, rows.bias, rows.dst, TYPE=kind.name, LV=kind.vec,
+                col_bits=bits, watch=watch, **numbers,
+            )  # fmt: skip
+        steps.append(step)
+    return steps
 
 
-def _bytes(rows: View) -> int:
-    """The bytes of an element of b: 2 if `rows` are words of two halves."""
-    return 4 if rows.dtype is DTYPES["float32"] else 2
+def _by_tiles(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> list[Step]:
+    """For each piece of the experts, the step that sorts its rows, then the product."""
+    cols, count, steps = rows.cols, rows.ids.shape[0], []
+    for first, some in _pieces(caps, experts):
+        tiles = cdiv(count, _TILE.BM) + min(some.count, count)
+        table = scratch.empty((4 * tiles + count,), "uint32")
+        steps.append(
+            expert_tiles.step(
+                caps, rows.ids, table, rows=count, tiles_n=tiles, tile_rows=_TILE.BM,
+                experts=some.count, first_expert=first, limit=experts.count,
+                watch=_watch(rows, experts, first),
+            )
+        )  # fmt: skip
+        numbers = {
+            "cols": cols, "depth": rows.depth, "across": cdiv(cols, _TILE.BN),
+            "sharing": rows.sharing, "tiles_n": tiles, "first_expert": first,
+            "gated": cols // 2 if rows.gated else 0, "activation": rows.activation,
+        }  # fmt: skip
+        added = rows.bias, rows.residual
+        if some.kind is None:
+            (w,) = some.views
+            steps.append(gemm_id_float.step(caps, table, rows.b, *added, w, rows.dst, **numbers))
+        else:
+            low, scales, *above = some.views
+            steps.append(
+                gemm_id.step(
+                    caps, table, rows.b, *added, low, scales, above[0] if above else None,
+                    rows.dst, TYPE=some.kind.name, LV=some.kind.vec, **numbers,
+                )
+            )  # fmt: skip
+    return steps
 
 
-def _held(caps: Caps, experts: Experts) -> int:
-    """The number of experts whose weights bindings can hold."""
+def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
+    """What the first piece reports: the other pieces see the same experts."""
+    if first:
+        return None
+    watch = Watch("ids", experts.count, rows.shape, rows.shape)
+    if rows.part is None:
+        return watch
+    slots = rows.shape[1]
+    sizes = rows.ids.shape[0] // slots, slots
+    return watch.part(rows.part, (rows.first, 0), sizes, rows.shape)
+
+
+def _parts(caps: Caps, rows: Rows) -> list[Rows]:
+    """The call in parts of some tokens each, whose tensors bindings can hold."""
+    tokens, slots = rows.shape
+    count = tokens
+
+    def some(first: int, number: int) -> Rows:
+        at, n = first * slots, number * slots
+
+        def own(view: View) -> View:
+            return narrow(view, 0, at, n)
+
+        each = rows.sharing
+        return replace(
+            rows, ids=own(rows.ids), b=narrow(rows.b, 0, at // each, n // each), dst=own(rows.dst),
+            residual=rows.residual and own(rows.residual), first=first,
+        )  # fmt: skip
+
+    def fits(part: Rows) -> bool:
+        views = part.ids, part.b, part.dst, part.residual
+        return all([v is None or fits_binding(caps, v) for v in views])
+
+    while not fits(some(0, count)):
+        if count == 1:
+            raise LimitError(f"[{_OP}] the rows of one token are larger than a binding")
+        count = cdiv(count, 2)
+    if count == tokens:
+        return [rows]
+    return [
+        replace(some(first, min(count, tokens - first)), part=i)
+        for i, first in enumerate(range(0, tokens, count))
+    ]
+
+
+def _pieces(caps: Caps, experts: Experts) -> list[tuple[int, Experts]]:
+    """The first expert of each piece whose weights bindings can hold, and the piece."""
     count = experts.count
     while not all(fits_binding(caps, v) for v in experts.some(0, count).views):
         if count == 1:
             raise LimitError(f"[{_OP}] the weights of one expert are larger than a binding")
         count = cdiv(count, 2)
-    return count
+    return [
+        (first, experts.some(first, min(count, experts.count - first)))
+        for first in range(0, experts.count, count)
+    ]
