@@ -1,5 +1,8 @@
-"""A small call of every public function, with tensors as arguments and results, for
-`bench.prices`."""
+"""A small call of every public function, from tensors to tensors.
+
+A new function has one row here. What needs a call of each function reads it: `bench.prices`, and of
+the tests the counts of dispatches, `pk.supports`, bfloat16, and `out` in the memory of an argument.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ import pykernels as pk
 from pykernels import functional
 from pykernels._generated.ops.elementwise import OPS
 
-__all__ = ["Call", "NamedCall", "functions", "public"]
+__all__ = ["Arguments", "Call", "NamedCall", "arguments", "functions", "public"]
 
 Call: TypeAlias = Callable[[], Any]
 NamedCall: TypeAlias = dict[str, Call]
+Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def public() -> list[str]:
@@ -49,6 +53,36 @@ def functions(dev: pk.Device) -> NamedCall:
         same = getattr(functional, name)
         if same in calls:
             found.setdefault(name, calls[same])
+    return found
+
+
+def arguments(dev: pk.Device) -> dict[str, Arguments]:
+    """What each call gives its function, by place and by name. No function is called."""
+    seen: list[Arguments] = []
+    asked: list[bool] = []
+
+    class Watched:
+        """The package, whose functions note what they are called with."""
+
+        def __getattr__(self, name: str) -> Any:
+            real = getattr(package, name)
+            if isinstance(real, type):
+                return real
+            return lambda *args, **named: (
+                seen.append((args, named)) if asked else real(*args, **named)
+            )
+
+    package = globals()["pk"]
+    globals()["pk"] = Watched()
+    try:
+        calls, found = functions(dev), {}
+        asked.append(True)
+        for name, call in calls.items():
+            seen.clear()
+            call()
+            [found[name]] = seen
+    finally:
+        globals()["pk"] = package
     return found
 
 

@@ -22,11 +22,8 @@ from pykernels.runtime.protocols import GPUBuffer, GPUDevice
 from pykernels.tensors.host import array_of, bytes_of, shape_of, type_name
 from pykernels.tensors.layout import (
     contiguous_layout,
-    expands_to,
 )
 from pykernels.tensors.methods import TensorMethods
-from pykernels.tensors.selecting import put
-from pykernels.tensors.views import Index
 
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
@@ -49,12 +46,10 @@ from .runtime.log import logger
 from .runtime.opening import opened, shared_device
 from .runtime.processes import refuse_process
 from .runtime.program import Program
-from .runtime.whole import whole
 from .steps import cdiv
-from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
 from .tensors.strides import of_buffer
-from .tensors.textures import read_texture, write_texture
+from .tensors.textures import read_texture
 
 __all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 
@@ -345,76 +340,11 @@ class Tensor(TensorMethods):
         found: Tensor = read_texture(given, texture, level)
         return found
 
-    def to_texture(self, texture: Any, *, level: int = 0) -> None:
-        """Copy the elements to a texture, on the device, in order with launches and with the
-        caller's own queue calls.
-
-        Shape and dtype are as in `from_texture`.
-
-        Args:
-            texture: a GPUTexture, 2d or 3d, with the usage COPY_DST.
-            level: the mip level.
-
-        Raises:
-            ShapeError: the tensor does not have the texture's shape.
-            DTypeError: the dtypes differ, the argument is not a texture, or tensors have no dtype
-                for the channels of its format.
-            ArgumentError, BufferStateError: as in `from_texture`.
-        """
-        write_texture(self, texture, level)
-
     @property
     def device(self) -> Device:
         """The device that the tensor lives on."""
         device: Device = self._context.facade
         return device
-
-    def __setitem__(self, index: Index | ArrayIndex | tuple[Any, ...], value: Any) -> None:
-        """Set elements to a number, or to an array or tensor that broadcasts to them; it is
-        converted to the tensor's dtype, arrays by numpy's rules, tensors by the rules of `cpy`.
-
-        Indices are as in `__getitem__`; if several values go to one element, the last value stays.
-        For a mask on the device, the host reads the number of elements, so captures refuse it,
-        unless the mask is the only index and the value is a number.
-        """
-        if has_arrays(index):
-            self._assign(index, value)
-            return
-        target = self[index]
-        if isinstance(value, (bool, int, float, complex, np.generic)):
-            run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))
-            return
-        source = value if isinstance(value, Tensor) else self.device.tensor(value, self.dtype)
-        if not expands_to(source.shape, target.shape):
-            raise ShapeError(
-                f"[setitem] value must broadcast to {target.shape} but has shape {source.shape}"
-            )
-        run(self._context.copy, (source.broadcast_to(target.shape), target))
-
-    @whole
-    def _assign(self, index: Any, value: Any) -> None:
-        """Set the elements that arrays or a mask pick."""
-        if not isinstance(value, (Tensor, bool, int, float, np.generic)):
-            value = self.device.tensor(value, self.dtype)
-        if isinstance(index, Tensor) and index.dtype == "bool":
-            put(self, index, value)
-        else:
-            assign(self, index, value)
-
-    def __copy__(self) -> Tensor:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
-        """A copy. Copies of views of one flat tensor (`flatten_parameters`) are views again."""
-        storage = self._storage
-        if not hasattr(storage, "whole"):
-            return self.copy()
-        start, lay = storage.whole
-        base = memo.get(storage)
-        if base is None:
-            base = memo[storage] = _Tensor(self._context, storage, start, lay).copy()
-            base._storage.whole = (0, lay)
-        return _Tensor(base._context, base._storage, self._offset - start, self._layout)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the elements; unpickling puts them on the reader's default device."""

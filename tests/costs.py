@@ -2,6 +2,8 @@
 
 python -m tests.costs FOLDER [KERNEL...]     seconds of each kernel (or test file) by column
 python -m tests.costs FOLDER --write         the weights of tests/costs.toml, from the columns there
+python -m tests.costs FOLDER BODY... --add   those that the file lacks, from a run of some tests: of
+                                             these bodies, and of all cases
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import statistics
 import tomllib
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +70,17 @@ def seconds(columns: dict[str, Cases]) -> dict[str, dict[str, float]]:
     return found
 
 
-def _write(columns: dict[str, Cases]) -> None:
+def added(known: Weights, found: Weights, bodies: Collection[str]) -> Weights:
+    """The known weights, and what is found besides: of these bodies, and of all cases."""
+    found = found | {"variants": {b: w for b, w in found["variants"].items() if b in bodies}}
+    return {kind: dict(sorted((found[kind] | known.get(kind, {})).items())) for kind in found}
+
+
+def _write(columns: dict[str, Cases], add: Collection[str]) -> None:
     known: dict[str, Any] = tomllib.loads(COSTS.read_text(encoding="utf-8"))
-    known |= {column: weights(cases) for column, cases in columns.items()}
+    for column, cases in columns.items():
+        found = weights(cases)
+        known[column] = added(known.get(column, {}), found, add) if add else found
     lines, bodies = [HEAD], read_manifest()["bodies"]
     for column, kinds in sorted(known.items()):
         made = kinds["variants"].keys() - bodies.keys()  # of expressions, while tests ran
@@ -87,10 +98,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="KERNEL")
     parser.add_argument("--write", action="store_true", help="write tests/costs.toml")
+    parser.add_argument("--add", action="store_true", help="add to tests/costs.toml what it lacks")
     args = parser.parse_args()
     read = {p.stem: json.loads(p.read_text()) for p in sorted(args.folder.glob("*.json"))}
-    if args.write:
-        _write({column: cases for column, cases in read.items() if "-" in column})
+    if args.write or args.add:
+        named = {column: cases for column, cases in read.items() if "-" in column}
+        _write(named, args.names if args.add else ())
         return
     found = seconds(read)
     for name in args.names or sorted(found, key=lambda n: -sum(found[n].values())):

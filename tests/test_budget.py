@@ -10,7 +10,7 @@ import pytest
 from tests import budget
 from tests.budget import CASE, VARIANT, Budget, kernel_of, read_costs, share, turns
 from tests.checkout import ROOT, run_python
-from tests.costs import Cases, seconds, weights
+from tests.costs import Cases, added, seconds, weights
 
 KERNELS = ("cpy", "conv2d", "conv2d_backward_bias", "neg", "softmax", "softmax_backward")
 NO_COSTS: dict[str, dict[str, float]] = {"variants": {}, "cases": {}}
@@ -146,6 +146,17 @@ def test_seconds_are_those_of_kernels_and_columns() -> None:
     assert found["softmax"] == {"one": 1.5, "two": 1.5}
     assert found["neg"] == {"one": 0.25, "two": 0.25}
     assert found["tests/runtime/test_batch.py"]["two"] == 1.0
+
+
+def test_costs_of_some_tests_are_added_to_the_known_ones() -> None:
+    known = {"variants": {"a": 5.0, "c": 2.0}, "cases": {"t.py::test_old": 300.0}}
+    found = {"variants": {"a": 9.0, "b": 1.0, "d": 4.0}, "cases": {"t.py::test_new": 200.0}}
+    both = added(known, found, ["a", "b"])
+    assert both == {
+        "variants": {"a": 5.0, "b": 1.0, "c": 2.0},
+        "cases": {"t.py::test_new": 200.0, "t.py::test_old": 300.0},
+    }
+    assert [*both["variants"]] == ["a", "b", "c"] and added({}, found, "abd") == found
 
 
 def test_committed_costs_are_of_bodies_that_are_there() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,11 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import numpy as np
-
 from pykernels import kernels
 from pykernels.device import Device, Tensor
-from pykernels.dtypes import DTYPES, DTypeName, numpy_dtype
+from pykernels.dtypes import DTYPES
 from pykernels.errors import OutOfMemoryError, PyKernelsError
 from pykernels.forcing import force
 from pykernels.steps import Kernel, Scratch, touched
@@ -25,8 +22,10 @@ from pykernels.tensors.layout import View
 
 from .check import Verdict, asks_for, compared, verdict
 from .clock import Calls, GpuSample, HostSample, Sample
+from .operands import Array, Operand, arena_of, at_set, poison, span_of, view_of
 
 __all__ = [
+    "Array",
     "Case",
     "CheckFailed",
     "Counts",
@@ -40,11 +39,8 @@ __all__ = [
     "load",
 ]
 
-Array = np.ndarray[Any, Any]
 Part = Callable[[dict[str, Any]], dict[str, Any]]
 
-# random elements that the host makes; a prime number, so that repeats do not line up with rows
-BLOCK = 1_048_573
 WHOLE = 1 << 19  # outputs of up to this many elements are checked completely
 MOST_SETS = 4096
 TWICE = 1 << 30  # if calls use sets in turn, sets of up to this many bytes number at least two
@@ -53,51 +49,6 @@ UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does n
 
 class CheckFailed(PyKernelsError):
     """The output of a case is wrong; the case then has no time."""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One tensor of a case.
-
-    order: the axes, from the outermost to the innermost in memory; () means C order.
-    gap, phase: the number of unused elements after each run of the innermost axis, and before the
-        first.
-    values: a function (rng, shape) -> array that makes the values; None means numbers in [-1, 1),
-        or small integers.
-    """
-
-    shape: tuple[int, ...]
-    dtype: DTypeName
-    order: tuple[int, ...] = ()
-    gap: int = 0
-    phase: int = 0
-    values: Callable[[np.random.Generator, tuple[int, ...]], Array] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * DTYPES[self.dtype].itemsize
-
-    @property
-    def base(self) -> tuple[int, ...]:
-        """The shape that lies in memory in C order."""
-        shape = [self.shape[a] for a in self.axes]
-        if shape:
-            shape[-1] += self.phase + self.gap
-        return tuple(shape)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.order or tuple(range(len(self.shape)))
-
-    def view(self, base: Any) -> Any:
-        """The operand as a view of a tensor (or array of any kind) of the shape `base`."""
-        if self.phase or self.gap:
-            base = base[..., self.phase : base.shape[-1] - self.gap]
-        if not self.order:
-            return base
-        back = tuple(self.order.index(a) for a in range(len(self.order)))
-        permute = getattr(base, "permute", base.transpose)  # torch's transpose swaps two axes
-        return permute(*back)
 
 
 @dataclass(frozen=True)
@@ -174,7 +125,7 @@ class Case:
     @property
     def footprint(self) -> int:
         """Bytes that one set of tensors takes."""
-        return sum(_span(o) for o in self.tensors.values())
+        return sum(span_of(o) for o in self.tensors.values())
 
 
 @dataclass(frozen=True)
@@ -198,11 +149,6 @@ def _parameters(call: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(call).parameters
 
 
-def _span(o: Operand) -> int:
-    """Bytes from one set to the next, so that the windows of all sets have the same alignment."""
-    return max(-(-math.prod(o.base) * DTYPES[o.dtype].itemsize // 256) * 256, 256)
-
-
 class Loaded:
     """A case on a device: `sets` of tensors that are used in turn."""
 
@@ -215,8 +161,8 @@ class Loaded:
         for i, (n, o) in enumerate(case.tensors.items()):
             if apart:  # unused memory, so that the tensors lie at other places
                 self._between.append(dev.empty((2 * i + 1) * apart, "uint8"))
-            arenas[n] = _arena(dev, o, sets, seed + i)
-        self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
+            arenas[n] = arena_of(dev, o, sets, seed + i)
+        self.sets = [{n: at_set(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
         self.outputs, self.in_place = names[-1:], list[str]()
         if function is None:
             args = {a.name: a for a in kernel_of(case.kernel).args}
@@ -249,8 +195,8 @@ class Loaded:
     def views(self) -> list[View | None]:
         """The views of the first set, as a plan gets them."""
         if self.case.function is not None:
-            return [_view(t) for t in self.sets[0].values()]
-        return [_view(self.sets[0].get(a.name)) for a in kernel_of(self.case.kernel).args]
+            return [view_of(t) for t in self.sets[0].values()]
+        return [view_of(self.sets[0].get(a.name)) for a in kernel_of(self.case.kernel).args]
 
     def _once(self) -> None:
         """One call, on the first set."""
@@ -337,7 +283,7 @@ class Loaded:
         tensors, outputs = self.sets[0], self.outputs
         for name in outputs:
             if name not in self.in_place:
-                _poison(tensors[name])
+                poison(tensors[name])
         parts = list(self._parts(tensors))
         made = self.case.function
         before = [n for n in outputs if made is None and asks_for(self.case.kernel, n)]
@@ -376,7 +322,7 @@ class Loaded:
         if not attention or self.dev._context.caps.matrix is None:
             return False
         forward, (tensors, *_) = kernel_of("flash_attn"), self.sets
-        views = {name: _view(t) for name, t in tensors.items()}
+        views = {name: view_of(t) for name, t in tensors.items()}
         views.setdefault("dst", views.get("o"))
         known = _parameters(kernels.flash_attn)
         options = [self.case.args.get(o, known[o].default) for o in forward.options]
@@ -424,7 +370,7 @@ def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int 
     least = 2 if rotate and case.footprint <= TWICE else 1
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
-    largest = max(_span(o) for o in case.tensors.values())
+    largest = max(span_of(o) for o in case.tensors.values())
     sets = max(min(sets, most // largest), 1)
     while True:
         try:
@@ -447,62 +393,3 @@ def last_cache(dev: Device) -> int:
             if text[-1:] in units and text[:-1].isdecimal():
                 found.append(int(text[:-1]) * units[text[-1]])
     return max(found, default=UNKNOWN_CACHE)
-
-
-def _poison(t: Tensor) -> None:
-    """Values that no kernel writes."""
-    if t.contiguous:
-        kernels.memset(t, 0xCD)
-    else:
-        kernels.fill(t, 77)
-
-
-def _view(t: Tensor | None) -> View | None:
-    if t is None:
-        return None
-    lay = t._layout
-    return View(0, lay.dtype, lay.shape, lay.strides, t.offset)
-
-
-def _at(arena: Tensor, o: Operand, index: int) -> Tensor:
-    flat = arena[index, : math.prod(o.base)]
-    view: Tensor = o.view(flat.reshape(o.base))
-    return view
-
-
-def _arena(dev: Device, o: Operand, sets: int, seed: int) -> Tensor:
-    """One buffer with all sets of an operand: random values, the same in each set."""
-    dt = numpy_dtype(o.dtype)
-    span = _span(o) // dt.itemsize
-    arena = dev.empty((sets, span), o.dtype)
-    rng = np.random.default_rng(seed)
-    if o.values is not None:
-        at = _at(arena, o, 0)
-        at.write(np.ascontiguousarray(o.values(rng, o.shape), dt))
-    else:
-        _scatter(dev, arena[0], _random(rng, min(BLOCK, span), dt))
-    if sets > 1:
-        kernels.cpy(arena[:1].broadcast_to((sets - 1, span)), arena[1:])
-    return arena
-
-
-def _random(rng: np.random.Generator, n: int, dt: np.dtype[Any]) -> Array:
-    if dt.kind in "iu":
-        return rng.integers(0, 100, n).astype(dt)
-    if dt.kind == "b":
-        return rng.integers(0, 2, n).astype(dt)
-    if dt.kind == "c":
-        return _random(rng, 2 * n, np.dtype(np.float32)).view(dt)
-    return (rng.random(n, np.float32) * 2 - 1).astype(dt)
-
-
-def _scatter(dev: Device, flat: Tensor, block: Array) -> None:
-    """Fill a flat tensor with repeats of a block."""
-    source = dev.tensor(block)
-    whole = flat.size // block.size
-    if whole:
-        head = flat[: whole * block.size].reshape(whole, block.size)
-        kernels.cpy(source.broadcast_to(head.shape), head)
-    rest = flat.size - whole * block.size
-    if rest:
-        kernels.cpy(source[:rest], flat[flat.size - rest :])

@@ -18,10 +18,11 @@ from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, PyKernelsError
 from pykernels.steps import touched
 
-from .case import TWICE, CheckFailed, Loaded, _view, kernel_of
+from .case import TWICE, CheckFailed, Loaded, kernel_of
 from .ceilings import Ceilings, ceilings
 from .check import Verdict, asks_for, compared, differing, verdict
 from .clock import Calls, Effort, HostSample
+from .operands import view_of
 from .program import Program
 from .report import Result
 from .run import Runner
@@ -119,12 +120,12 @@ class OwnLoaded(Loaded):
     def _work(self) -> tuple[int, int]:
         self._once()
         given = [t for t in self.sets[0] if isinstance(t, Tensor)]
-        views = [_view(t) for t in {id(t): t for t in (*given, *self._outputs())}.values()]
+        views = [view_of(t) for t in {id(t): t for t in (*given, *self._outputs())}.values()]
         nbytes, operations = touched(*views), 0
         if self.kernel:
             kernel = kernel_of(self.kernel)
             named = self._named(self.sets[0])
-            each = [_view(named.pop(a.name, None)) for a in kernel.args]
+            each = [view_of(named.pop(a.name, None)) for a in kernel.args]
             known = inspect.signature(kernel.operations).parameters
             options = {k: v for k, v in named.items() if k in known}
             nbytes = kernel.nbytes(*each, **options)

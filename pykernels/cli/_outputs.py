@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -13,32 +14,14 @@ from pykernels.plans.move.nonzero_offsets import CHUNK
 from pykernels.plans.pool.windows import output_size
 from pykernels.plans.pool.windows import pair as sides
 from pykernels.plans.resize.windows import windows
+from pykernels.steps import Kernel
 from pykernels.tensors.layout import expanded
 
 Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = Mapping[str, Shape]
 Options: TypeAlias = Mapping[str, Any]
 
-__all__ = ["GIVEN", "shapes"]
-
-# Kernels whose outputs keep some of their elements, or have sizes that do not follow from inputs.
-GIVEN = frozenset(
-    {
-        "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
-        "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
-        "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
-        "col2im", "csr_matmul",
-        "dequantize", "fft", "fill_where", "flash_attn_quant", "linear_recurrence", "mul_mat_id",
-        "mul_mat_quant", "pack_blocks", "quantised_rows", "quantize", "raw_rows",
-        "unpack_blocks",
-        "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
-        "nll_loss_backward", "nonzero", "optimizer_count", "optimizer_step", "pad", "resize",
-        "rms_norm_linear", "roi_align", "roi_align_backward",
-        "rope_append", "rope_append_quant", "scatter", "scatter_add", "schedule_step",
-        "set_rows", "sgd_step", "step_advance",
-        "timestep_embedding", "top_k",
-    }
-)  # fmt: skip
+__all__ = ["shapes"]
 
 
 def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[str, Shape]:
@@ -46,8 +29,6 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
 
     LookupError or ValueError for inputs that do not fit; the kernel then raises its own error.
     """
-    if call.__name__ in GIVEN:
-        return {}
     known = _reduced if call.__name__ in RESULTS else _SHAPES.get(call.__name__)
     if known is not None:
         defaults = {
@@ -56,7 +37,22 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
             if p.default is not inspect.Parameter.empty
         }
         return known(given, defaults | dict(options))
-    return {"dst": expanded(*given.values())} if given else {}
+    return {"dst": expanded(*given.values())} if given and _is_elementwise(call) else {}
+
+
+def _is_elementwise(call: Callable[..., None]) -> bool:
+    """True if the spec says that the one output has the shape of all inputs together: it is like
+    one of them, or they repeat to it. An output that keeps elements must be given."""
+    module = importlib.import_module(call.__module__)
+    kernel: Kernel = getattr(module, call.__name__.upper(), module.KERNEL)
+    inputs = [a for a in kernel.args if a.role == "in"]
+    outputs = [a for a in kernel.args if a.role == "out"]
+    needed = [a for a in outputs if not a.optional]
+    if len(needed) != 1 or any(a.keeps or a.in_place for a in outputs):
+        return False
+    [dst] = needed
+    repeated = any(dst.name in (a.like, a.expand, a.broadcast) for a in inputs)
+    return bool(dst.like or dst.alias) or repeated
 
 
 def _mul_mat(t: Shapes, o: Options) -> dict[str, Shape]:
@@ -180,7 +176,12 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "layer_norm_backward": _norm_of_rows,
     "max_pool2d": _pool,
     "categorical": lambda t, o: {"dst": t["logits"][:-1]},
+    "cholesky": lambda t, o: {"dst": t["a"]},
+    "cpy": lambda t, o: {"dst": t["src"]},
+    "fill_where": lambda t, o: {},  # it writes a part of dst
+    "solve_tri": lambda t, o: {"dst": t["b"]},
     "lu_factor": lambda t, o: {"dst": t["a"], "pivots": t["a"][:-1]},
+    "tri": lambda t, o: {"dst": t["src"]},
     "median": lambda t, o: {"dst": t["x"][:-1]},
     "searchsorted": lambda t, o: {"dst": t["values"]},
     "solve": lambda t, o: {"dst": t["b"]},

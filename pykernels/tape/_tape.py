@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NoReturn, Self, overload
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from pykernels.call.autocast import restored
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
+from pykernels.errors import ArgumentError, TapeError
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import (
     MAX_WINDOWS,
@@ -29,8 +26,7 @@ from pykernels.runtime.observe import (
 from pykernels.runtime.scopes import Scope, entered, leave
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
-from pykernels.tensors.host import type_name
-from pykernels.tensors.layout import Window, contiguous_layout
+from pykernels.tensors.layout import Window
 
 from ._backward import gradients
 from ._entry import (
@@ -44,7 +40,7 @@ from ._entry import (
     line_of_caller,
     place_of,
 )
-from ._sums import _order
+from ._given import apart, as_source, check, seed_of, tree_of, window_of
 from ._tree import leaves, rebuilt
 
 __all__ = ["Tape"]
@@ -136,7 +132,7 @@ class Tape:
             DTypeError: an argument is not a tensor of a float dtype.
         """
         for i, t in enumerate(tensors):
-            _check(t, f"tensors[{i}]", "watch")
+            check(t, f"tensors[{i}]", "watch")
         if self._watched is None:
             self._watched = set()
         for t in tensors:
@@ -242,17 +238,17 @@ class Tape:
         return walk(self, loss, sources, seed, unused, release)
 
     def _gradient(self, loss: Tensor, sources: Any, seed: Any, unused: str, release: bool) -> Any:
-        _check(loss, "loss", "gradient")
-        tree = _tree(sources)
+        check(loss, "loss", "gradient")
+        tree = tree_of(sources)
         named = leaves(tree, "sources", "gradient")
         for name, t in named:
-            _check(t, name, "gradient")
+            check(t, name, "gradient")
             self._refuse_missed(name, t)
         given = [t for _, t in named]
         taped = taping()
         with self._backward():
             places = [place_of(t, False) for t in given if t.size]
-            first = _seed(loss, seed)
+            first = seed_of(loss, seed)
             losses = [(place_of(loss, False), first)]
             try:
                 results, used = gradients(self._entries, losses, places, release)
@@ -268,9 +264,9 @@ class Tape:
                         f"[tape] the loss does not depend on {name}: pass unused='zeros' or "
                         "unused='none' to get zeros or None"
                     )
-            own = iter(_own([one for one in each if one is not None], first, known))
+            own = iter(apart([one for one in each if one is not None], first, known))
             final = [
-                None if one is None else _as_source(next(own), t)
+                None if one is None else as_source(next(own), t)
                 for one, t in zip(each, given, strict=True)
             ]
             if unused == "zeros":
@@ -279,7 +275,7 @@ class Tape:
         for outer in taped:
             tape = None if outer in self._around else outer.value()
             if tape is not None:
-                tape.derived(used, [_window(g) for g in final if g is not None])
+                tape.derived(used, [window_of(g) for g in final if g is not None])
         return rebuilt(tree, iter(final))
 
     @contextmanager
@@ -346,7 +342,7 @@ class Tape:
         ]
         written = [(t, records[i]) for i in outputs(kernel) if (t := tensors[i]) is not None]
         if paused(self):
-            self.written((), [_window(t) for t, _ in written], False)
+            self.written((), [window_of(t) for t, _ in written], False)
             return None
         watched = self._watched
         if watched is not None:
@@ -436,78 +432,3 @@ def _released(tape: Tape, *args: Any) -> Any:
 
 
 _whole = whole(_released)
-
-
-def _tree(sources: Any) -> Any:
-    """The sources as a tree; an iterable that is not a tree becomes a list."""
-    known = isinstance(sources, (Tensor, Mapping, list, tuple, str, bytes))
-    if known or dataclasses.is_dataclass(sources) or not isinstance(sources, Iterable):
-        return sources
-    return [*sources]
-
-
-def _check(t: object, name: str, op: str) -> None:
-    """Raise unless `t` is a tensor that may have a gradient."""
-    if not isinstance(t, Tensor):
-        raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
-    if t._layout.dtype.kind not in ("f" if name == "loss" else "fc"):
-        hint = ""
-        if t._layout.dtype.kind != "c":
-            hint = ": pk.tensor(values, 'float32') makes one of integers"
-        raise DTypeError(f"[{op}] {name} must have a float dtype but is {t.dtype}{hint}")
-    if _order(t._layout).repeated or _order(t._layout).overlaps:
-        raise ArgumentError(
-            f"[{op}] {name} has elements that share memory (shape {t.shape}, strides "
-            f"{t.strides}): pass the tensor of which it is a view"
-        )
-
-
-def _own(found: list[Tensor], seed: Tensor, known: set[Record]) -> list[Tensor]:
-    """Make the gradients contiguous, sharing no memory with each other or with known tensors."""
-    taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
-    own = []
-    for grad in found:
-        windows = taken.setdefault(grad._storage, [])
-        window = grad._window
-        shared = any(w.overlaps(window) for w in windows)
-        if shared or not grad.contiguous or record_of(grad._storage) in known:
-            grad = grad.copy()
-        else:
-            windows.append(window)
-        own.append(grad)
-    return own
-
-
-def _as_source(grad: Tensor, source: Tensor) -> Tensor:
-    """The gradient of a complex source as complex numbers: the gradient of the real parts, plus i
-    times the gradient of the imaginary parts."""
-    if source._layout.dtype.kind != "c" or grad._layout.dtype.kind == "c":
-        return grad
-    whole = grad if grad._offset % 8 == 0 else grad.copy()
-    return whole._with(contiguous_layout(source.shape, source._layout.dtype))
-
-
-def _window(t: Handle) -> StorageWindow:
-    start, end = t._window
-    return t._storage, start, end
-
-
-def _seed(loss: Tensor, seed: Any) -> Tensor:
-    """The gradient of the loss, made of `seed`."""
-    if seed is None:
-        if loss.size != 1:
-            raise ArgumentError(
-                f"[gradient] a loss must have one element but has shape {loss.shape}: give a seed"
-            )
-        return loss.device.full(loss.shape, 1, loss.dtype)
-    if isinstance(seed, (int, float)):
-        return loss.device.full((), seed, loss.dtype).broadcast_to(loss.shape)
-    if not isinstance(seed, (Tensor, np.ndarray)):
-        raise DTypeError(f"[gradient] seed must be a tensor, array or number, not {seed!r}")
-    given = loss.device.tensor(seed, loss.dtype)
-    try:
-        return given.broadcast_to(loss.shape)
-    except ShapeError:
-        raise ShapeError(
-            f"[gradient] seed must repeat to {loss.shape} but has shape {given.shape}"
-        ) from None

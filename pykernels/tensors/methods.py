@@ -1,4 +1,4 @@
-"""Methods of tensors that rearrange axes or pick elements by tensors; `views.py` has the others."""
+"""Methods of tensors: axes rearranged, elements picked and set, copies; `views.py` has the rest."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.methods import FunctionMethods
+from pykernels.call.scalars import bits_of
+from pykernels.errors import ShapeError
+from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 
 from . import axes
-from .indexing import ArrayIndex, has_arrays, pick
+from .indexing import ArrayIndex, assign, has_arrays, pick
+from .layout import expands_to
 from .operators import is_function
-from .selecting import selected
+from .selecting import put, selected
+from .textures import write_texture
 from .views import Index, TensorBase
 
 __all__ = ["TensorMethods"]
@@ -65,6 +72,72 @@ class TensorMethods(FunctionMethods, TensorBase):
         if isinstance(index, TensorBase) and index.dtype == "bool":
             return selected(self, index)
         return pick(self, index)
+
+    def __setitem__(self, index: Index | ArrayIndex | tuple[Any, ...], value: Any) -> None:
+        """Set elements to a number, or to an array or tensor that broadcasts to them; it is
+        converted to the tensor's dtype, arrays by numpy's rules, tensors by the rules of `cpy`.
+
+        Indices are as in `__getitem__`; if several values go to one element, the last value stays.
+        For a mask on the device, the host reads the number of elements, so captures refuse it,
+        unless the mask is the only index and the value is a number.
+        """
+        if has_arrays(index):
+            self._assign(index, value)
+            return
+        target = self[index]
+        if isinstance(value, (bool, int, float, complex, np.generic)):
+            run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))
+            return
+        made = self._context.facade.tensor
+        source = value if isinstance(value, TensorBase) else made(value, self.dtype)
+        if not expands_to(source.shape, target.shape):
+            raise ShapeError(
+                f"[setitem] value must broadcast to {target.shape} but has shape {source.shape}"
+            )
+        run(self._context.copy, (source.broadcast_to(target.shape), target))
+
+    @whole
+    def _assign(self, index: Any, value: Any) -> None:
+        """Set the elements that arrays or a mask pick."""
+        if not isinstance(value, (TensorBase, bool, int, float, np.generic)):
+            value = self._context.facade.tensor(value, self.dtype)
+        if isinstance(index, TensorBase) and index.dtype == "bool":
+            put(self, index, value)
+        else:
+            assign(self, index, value)
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Self:
+        """A copy. Copies of views of one flat tensor (`flatten_parameters`) are views again."""
+        storage = self._storage
+        if not hasattr(storage, "whole"):
+            return self.copy()
+        start, lay = storage.whole
+        base = memo.get(storage)
+        if base is None:
+            base = memo[storage] = type(self)(self._context, storage, start, lay).copy()
+            base._storage.whole = (0, lay)
+        return type(self)(base._context, base._storage, self._offset - start, self._layout)
+
+    def to_texture(self, texture: Any, *, level: int = 0) -> None:
+        """Copy the elements to a texture, on the device, in order with launches and with the
+        caller's own queue calls.
+
+        Shape and dtype are as in `from_texture`.
+
+        Args:
+            texture: a GPUTexture, 2d or 3d, with the usage COPY_DST.
+            level: the mip level.
+
+        Raises:
+            ShapeError: the tensor does not have the texture's shape.
+            DTypeError: the dtypes differ, the argument is not a texture, or tensors have no dtype
+                for the channels of its format.
+            ArgumentError, BufferStateError: as in `from_texture`.
+        """
+        write_texture(self, texture, level)
 
     def squeeze(self, axis: Axes | None = None) -> Self:
         """A view without the axes of size 1, or without the named axes, which must have size 1."""

@@ -17,7 +17,7 @@ import pykernels as pk
 from pykernels.bench.cases import cases
 from pykernels.bench.run import Runner
 from pykernels.cli import main
-from pykernels.cli.bench import _in_turn
+from pykernels.cli._measuring import _in_turn
 
 ROOT = Path(__file__).parents[2]
 ENGINE = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")[0] or "wgpu"

@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 import pykernels as pk
-from pykernels.bench.case import CheckFailed, Loaded, Operand, _arena, _at
+from pykernels.bench.case import CheckFailed, Loaded
 from pykernels.bench.check import Verdict, compared
 from pykernels.bench.clock import Calls, GpuSample, HostSample
+from pykernels.bench.operands import Operand, arena_of, at_set
 from pykernels.bench.own import OwnLoaded
 from pykernels.bench.peers import cuda_loop, cuda_sample, cuda_torch
 from pykernels.bench.run import Peer, Skipped
@@ -72,7 +73,7 @@ class SweepCase:
         return self.footprint <= MOST_BYTES and work <= MOST_OPERATIONS
 
     def make(self, dev: Device) -> tuple[Callable[..., object], tuple[Any, ...]]:
-        tensors = (_at(_arena(dev, o, 1, i), o, 0) for i, o in enumerate(self.operands))
+        tensors = (at_set(arena_of(dev, o, 1, i), o, 0) for i, o in enumerate(self.operands))
         return partial(self.function.ours, pk, self.call.dims), tuple(tensors)
 
     def load(self, dev: Device, rotate: int, apart: int) -> SweepLoaded:

@@ -117,6 +117,7 @@ def test_runs_give_the_same_bits(dev: pk.Device) -> None:
 
 
 @gpu
+@pytest.mark.crowd
 def test_more_workgroups_than_a_grid_has(dev: pk.Device) -> None:
     """A row in each workgroup, whose four elements are the same."""
     rows = 65_600
