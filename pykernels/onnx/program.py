@@ -190,7 +190,7 @@ class Program:
         for node in self.graph.nodes:
             node.later = later
         try:
-            with self.device.capture() as captured:
+            with blamed(), self.device.capture() as captured:
                 outputs = self._walk()
         finally:
             for node in self.graph.nodes:

@@ -14,6 +14,8 @@ from onnx import helper, inliner, numpy_helper
 from .control import ALIVE, LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
 from .definitions_contrib import DEFINED, contrib_nodes
+from .definitions_ml import DOMAIN as ML
+from .definitions_ml import VERSION, ml_nodes
 from .errors import ModelError, NeedsValues, blamed
 from .files import open_file
 from .graph import Array, Graph, Node
@@ -146,6 +148,13 @@ class _Reader:
         if node.domain == DOMAIN and node.op_type in DEFINED:
             for inner in contrib_nodes(copy):
                 self._read(inner)
+            return
+        if node.domain == ML:
+            versions = values.versions
+            values.versions = versions | {"": VERSION}
+            for inner in ml_nodes(values, copy):
+                self._read(inner)
+            values.versions = versions
             return
         body = None
         if operator(node) not in ENTRIES and node.op_type not in RULES:

@@ -13,6 +13,7 @@ from .errors import ModelError, NeedsValues
 from .graph import Array
 from .operators import HOST
 from .operators.contrib import DOMAIN, EXTENSIONS, SHAPES
+from .operators.search import INNER
 from .order import first_output
 
 __all__ = ["Values", "operator"]
@@ -84,7 +85,7 @@ class Values:
 
     def inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types of the outputs, as onnx infers them."""
-        if node.domain == DOMAIN or node.op_type in EXTENSIONS:
+        if node.domain in (DOMAIN, INNER) or node.op_type in EXTENSIONS:
             return self._contrib(node)
         schema = self.schema(node)
         with np.errstate(all="ignore"):
@@ -133,7 +134,7 @@ class Values:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             self.know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
             return True
-        if node.domain == DOMAIN or node.op_type in EXTENSIONS:
+        if node.domain in (DOMAIN, INNER) or node.op_type in EXTENSIONS:
             return False
         self._refuse_large(node)
         names = [n for n in node.input if n]

@@ -13,6 +13,7 @@ from . import (
     recurrent,
     reductions,
     resize,
+    search,
     spectra,
     windows,
 )
@@ -24,5 +25,5 @@ __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 # Importing these modules adds their entries to the table.
 _ENTERED = (
     contrib, contrib_attention, contrib_bits, indexing, moves, norms, pools, products, quantized,
-    recurrent, reductions, resize, spectra, windows,
+    recurrent, reductions, resize, search, spectra, windows,
 )  # fmt: skip
