@@ -17,7 +17,7 @@ from .order import first_output
 from .trees import MODES, Forest, from_lists, from_tensors
 from .values import Values
 
-__all__ = ["DOMAIN", "VERSION", "ml_nodes"]
+__all__ = ["DOMAIN", "VERSION", "map_labels", "ml_nodes"]
 
 DOMAIN = "ai.onnx.ml"
 VERSION = 18  # of ONNX's own operations in these definitions
@@ -404,6 +404,14 @@ _DEFINED: dict[str, Callable[[_Parts], None]] = {
     "TreeEnsemble": _tree_ensemble, "TreeEnsembleClassifier": _tree_classifier,
     "TreeEnsembleRegressor": _tree_regressor,
 }  # fmt: skip
+
+
+def map_labels(node: onnx.NodeProto) -> list[int] | list[str]:
+    """The keys of a ZipMap."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if given.get("classlabels_strings"):
+        return [label.decode() for label in given["classlabels_strings"]]
+    return list(given.get("classlabels_int64s", []))
 
 
 def ml_nodes(values: Values, node: onnx.NodeProto) -> list[onnx.NodeProto]:

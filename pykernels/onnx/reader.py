@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from .control import ALIVE, LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
 from .definitions_contrib import DEFINED, contrib_nodes
 from .definitions_ml import DOMAIN as ML
-from .definitions_ml import VERSION, ml_nodes
+from .definitions_ml import VERSION, map_labels, ml_nodes
 from .errors import ModelError, NeedsValues, blamed
 from .files import open_file
 from .graph import Array, Graph, Node
+from .lists import ABSENT, Lists, element
 from .operators import ENTRIES, HOST, RULES
 from .operators.contrib import DOMAIN
 from .order import first_output, sorted_nodes
@@ -28,6 +29,8 @@ from .values import Values, operator
 
 __all__ = ["load"]
 
+# Nodes that may have inputs which are no tensors, beside those of sequences.py.
+STRUCTURES = ("Identity", "Loop", "SequenceMap")
 # The most nodes in branches and rounds of loops that run although results may be dropped.
 LONGEST_BRANCHES = 512
 # The most elements of an input whose values may be needed as sizes or axes.
@@ -100,17 +103,34 @@ class _Reader:
                 values.know(value.name, pinned[value.name].astype(dtype))
         for node in sorted_nodes(proto.graph.node):
             self._read(node)
-        outputs = {v.name: values.same.get(v.name, v.name) for v in proto.graph.output}
+        self.lists: Lists = {}
+        outputs = dict(pair for v in proto.graph.output for pair in self._output(v.name))
         for name, value in outputs.items():
-            if value in values.sequences:
-                raise ModelError(f"the output {name} is a sequence: not supported")
             if value not in values.types:
                 raise ModelError(f"nothing computes the output {name}")
         self.graph = Graph(
             self._needed(outputs.values()), [v.name for v in inputs if v.name not in values.known],
             outputs, values.known, {n: values.shape(n) for n in values.types},
             {n: _dtype(n, t) for n, t in values.types.items()}, values.versions, tuple(pinned),
+            self.lists,
         )  # fmt: skip
+
+    def _output(self, name: str) -> Iterator[tuple[str, str]]:
+        """The tensors of an output, each with its value."""
+        values = self.values
+        value = values.same.get(name, name)
+        if value in values.absent:
+            self.lists[name] = ABSENT
+        elif value in values.maps:
+            tensor, self.lists[name] = values.maps[value]
+            yield name, values.same.get(tensor, tensor)
+        elif value in values.sequences:
+            rows = values.sequences[value]
+            self.lists[name] = len(rows)
+            for i, row in enumerate(rows):
+                yield element(name, i), values.same.get(row, row)
+        else:
+            yield name, value
 
     def _read_constants(self, tensors: Iterable[onnx.TensorProto]) -> None:
         for tensor in tensors:
@@ -133,9 +153,11 @@ class _Reader:
             return
         given = [values.same.get(n, n) for n in node.input]
         for name in given:
-            if name in values.sequences and node.op_type not in (*OPERATIONS, "Identity"):
-                raise ModelError(f"its input {name} is a sequence: not supported", *_label(node))
-            if name and name not in values.types and name not in values.sequences:
+            if node.op_type in (*OPERATIONS, *STRUCTURES) and values.is_list(name):
+                continue
+            if values.is_list(name):
+                raise ModelError(f"its input {name} is no tensor: not supported", *_label(node))
+            if name and name not in values.types:
                 raise ModelError(f"nothing computes its input {name}", *_label(node))
         if node.domain in ("", "ai.onnx") and self._is_structure(node, given):
             return
@@ -148,6 +170,9 @@ class _Reader:
         if node.domain == DOMAIN and node.op_type in DEFINED:
             for inner in contrib_nodes(copy):
                 self._read(inner)
+            return
+        if node.domain == ML and node.op_type == "ZipMap":
+            values.maps[node.output[0]] = given[0], map_labels(copy)
             return
         if node.domain == ML:
             versions = values.versions
@@ -188,6 +213,8 @@ class _Reader:
             self._loop(node, given)
         elif node.op_type == "Scan" and values.versions.get("", 1) >= 9:
             self._scan(node, given)
+        elif node.op_type == "SequenceMap":
+            self._map(node, given)
         elif node.op_type in OPERATIONS:
             for inner in sequence(values, node, given):
                 self._read(inner)
@@ -313,6 +340,29 @@ class _Reader:
                 raise ModelError("a loop without rounds, whose result has no shape", *_label(node))
             for inner in stacked(row, new, values.versions.get("", 1)) if new else ():
                 self._read(inner)
+
+    def _map(self, node: onnx.NodeProto, given: list[str]) -> None:
+        """Repeat a body for each element of a sequence."""
+        values, body = self.values, attribute_graph(node, "body")
+        if given[0] not in values.sequences:
+            raise ModelError(f"its input {given[0]} is no sequence", *_label(node))
+        count = len(values.sequences[given[0]])
+        if count > LONGEST:
+            raise ModelError(f"a sequence of more than {LONGEST} elements", *_label(node))
+        rows: list[list[str]] = [[] for _ in node.output]
+        for i in range(count):
+            names = []
+            for name in given:
+                parts = values.sequences.get(name)
+                if parts is not None and len(parts) != count:
+                    reason = f"sequences of {count} and {len(parts)} elements"
+                    raise ModelError(reason, *_label(node))
+                names.append(name if parts is None else values.same.get(parts[i], parts[i]))
+            pairs = zip((v.name for v in body.input), names, strict=True)
+            found = self._inline(body, f"{first_output(node)}/{i}/", dict(pairs))
+            for row, part in zip(rows, found, strict=True):
+                row.append(part)
+        values.sequences.update(zip(node.output, rows, strict=True))
 
     def _scan(self, node: onnx.NodeProto, given: list[str]) -> None:
         """Unroll a scan: each iteration reads slices of its last inputs and writes rows of its last

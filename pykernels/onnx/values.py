@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -45,6 +46,8 @@ class Values:
         self.same: dict[str, str] = {}
         self.sources: dict[str, frozenset[str]] = {}
         self.sequences: dict[str, list[str]] = {}  # names of the elements of each sequence
+        self.absent: set[str] = set()  # optional values that are not there
+        self.maps: dict[str, tuple[str, list[Any]]] = {}  # the columns of a tensor, by label
 
     def know(self, name: str, array: Array) -> None:
         """Note that a value is a constant."""
@@ -60,6 +63,10 @@ class Values:
             self.know(new, self.known[old])
         else:
             self.same[new] = old
+
+    def is_list(self, name: str) -> bool:
+        """True for a sequence, a map, and an optional value that is not there."""
+        return name in self.sequences or name in self.maps or name in self.absent
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(d.dim_value for d in self.types[name].tensor_type.shape.dim)
