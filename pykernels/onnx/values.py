@@ -127,6 +127,10 @@ class Values:
         found = self.inferred(_explicit(node))
         if node.op_type in _LIKE_INPUT:
             found = {node.output[0]: self.types[node.input[0]]}
+        if node.op_type == "MaxUnpool" and len(node.input) > 2 and node.input[2] in self.known:
+            kind = self.types[node.input[0]].tensor_type.elem_type
+            shape = self.known[node.input[2]].tolist()
+            found = {node.output[0]: helper.make_tensor_type_proto(kind, shape)}
         for name in node.output:
             if name and not _is_known(found.get(name)):
                 every = tuple(range(len(node.input)))
