@@ -172,7 +172,11 @@ class _Reader:
                 self._read(inner)
             return
         if node.domain == ML and node.op_type == "ZipMap":
-            values.maps[node.output[0]] = given[0], map_labels(copy)
+            labels = map_labels(copy)
+            if values.shape(given[0])[-1:] != (len(labels),):
+                reason = f"{len(labels)} labels for scores of shape {values.shape(given[0])}"
+                raise ModelError(reason, *_label(node))
+            values.maps[node.output[0]] = given[0], labels
             return
         if node.domain == ML:
             versions = values.versions

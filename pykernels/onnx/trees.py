@@ -73,15 +73,9 @@ def from_lists(given: Mapping[str, Any], kind: str, targets: int) -> Forest:
 
     yes, no = child("true"), child("false")
     leaves = int(leaf.sum())
-    below = set(yes[leaves:].tolist()) | set(no[leaves:].tolist())
-    roots: dict[int, int] = {}
-    for (tree, _), row in rows.items():
-        if row not in below and roots.setdefault(tree, row) != row:
-            raise ModelError(f"tree {tree} has two roots")
-    if set(trees.tolist()) != set(roots):
-        raise ModelError("a tree has no root")
+    first = {int(t): i for i, t in reversed(list(enumerate(trees)))}  # a tree's root comes first
     return _forest(
-        np.array([roots[t] for t in dict.fromkeys(trees.tolist())], np.int32),
+        np.array([rows[t, int(ids[i])] for t, i in sorted(first.items())], np.int32),
         _ints(given, "nodes_featureids", count)[order],
         np.array([0 if leaf[i] else MODES.index(modes[i]) for i in order], np.int32),
         _ints(given, "nodes_missing_value_tracks_true", count, 0)[order], yes, no,

@@ -369,6 +369,8 @@ def outcome(model: onnx.ModelProto, dev: pk.Device, peer: Peer) -> Outcome:
         return Outcome("refused", str(e))
     except Exception:
         return Outcome("crashed", traceback.format_exc())
+    if any(not a.size for a in inputs.values()) and "ReduceMean" in str(model.graph.node):
+        return Outcome("unchecked", "the mean of no numbers, which ONNX does not define")
     want = peer(model.SerializeToString(), inputs)
     if isinstance(want, str):
         return Outcome("unchecked", want)
