@@ -73,7 +73,7 @@ def opened(
     inputs = [v for v in proto.graph.input if v.name not in lists]
     nodes: list[onnx.NodeProto] = []
     for name, info in lists.items():
-        optional, sequence, kind = _parts(info.type)
+        _optional, sequence, kind = _parts(info.type)
         if element(name, ABSENT) in shapes:
             none.add(element(name, ABSENT))
             nodes.append(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
-from .control import ALIVE, LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
 from .definitions_contrib import DEFINED, contrib_nodes
 from .definitions_ml import DOMAIN as ML
@@ -25,14 +22,13 @@ from .operators.contrib import DOMAIN
 from .order import first_output, sorted_nodes
 from .sequences import OPERATIONS, sequence
 from .shapes import graph_inputs, input_shapes
+from .unroll import Unroller, dtype_of, label
 from .values import Values, operator
 
 __all__ = ["load"]
 
 # Nodes that may have inputs which are no tensors, beside those of sequences.py.
 STRUCTURES = ("Identity", "Loop", "SequenceMap")
-# The most nodes in branches and rounds of loops that run although results may be dropped.
-LONGEST_BRANCHES = 512
 # The most elements of an input whose values may be needed as sizes or axes.
 PINNED = 4096
 
@@ -78,7 +74,7 @@ def load(
                 pinned |= new
 
 
-class _Reader:
+class _Reader(Unroller):
     """Reads the nodes of a file once: it folds each node, or infers its shapes."""
 
     def __init__(
@@ -111,7 +107,7 @@ class _Reader:
         self.graph = Graph(
             self._needed(outputs.values()), [v.name for v in inputs if v.name not in values.known],
             outputs, values.known, {n: values.shape(n) for n in values.types},
-            {n: _dtype(n, t) for n, t in values.types.items()}, values.versions, tuple(pinned),
+            {n: dtype_of(n, t) for n, t in values.types.items()}, values.versions, tuple(pinned),
             self.lists,
         )  # fmt: skip
 
@@ -156,9 +152,9 @@ class _Reader:
             if node.op_type in (*OPERATIONS, *STRUCTURES) and values.is_list(name):
                 continue
             if values.is_list(name):
-                raise ModelError(f"its input {name} is no tensor: not supported", *_label(node))
+                raise ModelError(f"its input {name} is no tensor: not supported", *label(node))
             if name and name not in values.types:
-                raise ModelError(f"nothing computes its input {name}", *_label(node))
+                raise ModelError(f"nothing computes its input {name}", *label(node))
         if node.domain in ("", "ai.onnx") and self._is_structure(node, given):
             return
         copy = onnx.NodeProto()
@@ -175,7 +171,7 @@ class _Reader:
             labels = map_labels(copy)
             if values.shape(given[0])[-1:] != (len(labels),):
                 reason = f"{len(labels)} labels for scores of shape {values.shape(given[0])}"
-                raise ModelError(reason, *_label(node))
+                raise ModelError(reason, *label(node))
             values.maps[node.output[0]] = given[0], labels
             return
         if node.domain == ML:
@@ -200,7 +196,7 @@ class _Reader:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         version = values.versions.get(node.domain, 1)
         outputs = list(copy.output)
-        kinds = tuple(_dtype(n, values.types[n]).name if n else "" for n in outputs)
+        kinds = tuple(dtype_of(n, values.types[n]).name if n else "" for n in outputs)
         kind = operator(node)
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
 
@@ -215,7 +211,9 @@ class _Reader:
             self._branch(node, given[0])
         elif node.op_type == "Loop":
             self._loop(node, given)
-        elif node.op_type == "Scan" and values.versions.get("", 1) >= 9:
+        elif node.op_type == "Scan" and values.versions.get("", 1) < 9:
+            self._scan_of_batches(node, given)
+        elif node.op_type == "Scan":
             self._scan(node, given)
         elif node.op_type == "SequenceMap":
             self._map(node, given)
@@ -244,170 +242,6 @@ class _Reader:
         mode, known = inputs[2] if len(inputs) > 2 else "", self.values.known
         return bool(mode) and not (mode in known and not known[mode].item())
 
-    def _inline(self, graph: onnx.GraphProto, prefix: str, given: Mapping[str, str]) -> list[str]:
-        """Read a graph inside a node. Returns the names of its outputs."""
-        constants, nodes, outputs = inlined(graph, prefix, given)
-        self._read_constants(constants)
-        for inner in nodes:
-            self._read(inner)
-        return [self.values.same.get(n, n) for n in outputs]
-
-    def _branch(self, node: onnx.NodeProto, condition: str) -> None:
-        """Put the nodes of the branch that is taken in the place of an If; of both if the device
-        computes the condition."""
-        values, first = self.values, first_output(node)
-        if condition in values.known:
-            taken = "then_branch" if values.known[condition].item() else "else_branch"
-            found = self._inline(attribute_graph(node, taken), f"{first}/", {})
-            for old, new in zip(found, node.output, strict=True):
-                values.rename(old, new)
-            return
-        branches = [attribute_graph(node, f"{side}_branch") for side in ("then", "else")]
-        reason = "control flow that depends on values of the run"
-        few = sum(len(b.node) for b in branches) <= LONGEST_BRANCHES
-        if not few or self._is_option(condition):
-            raise values.needs(reason, node, [condition])
-        try:
-            pairs = [self._inline(b, f"{first}/{i}/", {}) for i, b in enumerate(branches)]
-            for one, other, new in zip(*pairs, node.output, strict=True):
-                self._select(condition, one, other, new)
-        except ModelError as e:
-            raise values.needs(f"{reason}: {e}", node, [condition]) from e
-
-    def _is_option(self, name: str) -> bool:
-        """True if a value depends only on a few integers or truth values among the inputs."""
-        types = self.values.types
-        return all(
-            math.prod(self.values.shape(n)) <= 8 and _dtype(n, types[n]).kind in "iub"
-            for n in self.values.came_from([name])
-        )
-
-    def _select(self, condition: str, one: str, other: str, new: str) -> None:
-        """One of two values of the same shape, by a condition of the run."""
-        values = self.values
-        for name in (one, other):
-            if name not in values.types:
-                raise ModelError(f"{name or new} is no tensor")
-        if values.shape(one) != values.shape(other):
-            raise ModelError(f"results of shapes {values.shape(one)} and {values.shape(other)}")
-        if values.shape(condition) != ():
-            flat = f"{new}/condition"
-            values.know(f"{flat}/shape", np.zeros(0, np.int64))
-            self._read(helper.make_node("Reshape", [condition, f"{flat}/shape"], [flat]))
-            condition = flat
-        self._read(helper.make_node("Where", [condition, one, other], [new]))
-
-    def _loop(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Unroll a loop."""
-        values, body = self.values, attribute_graph(node, "body")
-        first = first_output(node)
-        unknown = [n for n in given[:2] if n and n not in values.known]
-        if unknown:
-            raise values.needs("a loop whose end depends on values of the run", node, unknown)
-        most = int(values.known[given[0]].item()) if given[0] else LONGEST + 1
-        going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
-        states, rounds = list(given[2:]), 0
-        rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
-        alive = ""  # a condition of the run: states change while it is true
-        cut = bool(node.output) and node.output[-1].endswith(ALIVE)  # see with_all_rows
-        while going and rounds < most:
-            if rounds == LONGEST:
-                raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))
-            prefix = f"{first}/{rounds}/"
-            values.know(f"{prefix}round", np.array(rounds, np.int64))
-            values.know(f"{prefix}going", np.array(True))
-            names = [f"{prefix}round", alive if cut and alive else f"{prefix}going", *states]
-            pairs = dict(zip((v.name for v in body.input), names, strict=True))
-            end, *found = self._inline(body, prefix, pairs)
-            if alive:
-                for k, new in enumerate(found[: len(states)]):
-                    found[k] = f"{prefix}state{k}"
-                    self._select(alive, new, states[k], found[k])
-            rounds += 1
-            if end in values.known:
-                going = bool(values.known[end].item())
-            elif (rows and not cut) or not given[0] or most * len(body.node) > LONGEST_BRANCHES:
-                raise values.needs("a loop whose end depends on values of the run", node, [end])
-            elif alive:
-                self._read(helper.make_node("And", [alive, end], [f"{prefix}alive"]))
-                alive = f"{prefix}alive"
-            else:
-                alive = end
-            states = found[: len(states)]
-            for row, part in zip(rows, found[len(states) :], strict=True):
-                row.append(part)
-        for old, new in zip(states, node.output, strict=False):
-            if new:
-                values.rename(old, new)
-        for row, new in zip(rows, node.output[len(states) :], strict=True):
-            if new and not row:
-                raise ModelError("a loop without rounds, whose result has no shape", *_label(node))
-            for inner in stacked(row, new, values.versions.get("", 1)) if new else ():
-                self._read(inner)
-
-    def _map(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Repeat a body for each element of a sequence."""
-        values, body = self.values, attribute_graph(node, "body")
-        if given[0] not in values.sequences:
-            raise ModelError(f"its input {given[0]} is no sequence", *_label(node))
-        count = len(values.sequences[given[0]])
-        if count > LONGEST:
-            raise ModelError(f"a sequence of more than {LONGEST} elements", *_label(node))
-        rows: list[list[str]] = [[] for _ in node.output]
-        for i in range(count):
-            names = []
-            for name in given:
-                parts = values.sequences.get(name)
-                if parts is not None and len(parts) != count:
-                    reason = f"sequences of {count} and {len(parts)} elements"
-                    raise ModelError(reason, *_label(node))
-                names.append(name if parts is None else values.same.get(parts[i], parts[i]))
-            pairs = zip((v.name for v in body.input), names, strict=True)
-            found = self._inline(body, f"{first_output(node)}/{i}/", dict(pairs))
-            for row, part in zip(rows, found, strict=True):
-                row.append(part)
-        values.sequences.update(zip(node.output, rows, strict=True))
-
-    def _scan(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Unroll a scan: each iteration reads slices of its last inputs and writes rows of its last
-        outputs."""
-        told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        body, count = attribute_graph(node, "body"), told["num_scan_inputs"]
-        states, xs = given[: len(given) - count], given[len(given) - count :]
-        shapes = [self.values.shape(n) for n in xs]
-        axes = [a % len(s) for a, s in zip(told.get("scan_input_axes", [0] * count), shapes,
-                                           strict=True)]  # fmt: skip
-        back = told.get("scan_input_directions", [0] * count)
-        rounds = shapes[0][axes[0]]
-        if not 0 < rounds <= LONGEST:
-            raise ModelError(f"a scan of {rounds} rounds, not 1 to {LONGEST}", *_label(node))
-        outputs = len(node.output) - len(states)
-        rows: list[list[str]] = [[] for _ in range(outputs)]
-        for i in range(rounds):
-            prefix, parts = f"{first_output(node)}/{i}/", []
-            for k, (name, axis) in enumerate(zip(xs, axes, strict=True)):
-                place = rounds - 1 - i if back[k] else i
-                self.values.know(f"{prefix}at{k}", np.array(place, np.int64))
-                parts.append(f"{prefix}slice{k}")
-                self._read(
-                    helper.make_node("Gather", [name, f"{prefix}at{k}"], [parts[-1]], axis=axis)
-                )
-            pairs = zip((v.name for v in body.input), [*states, *parts], strict=True)
-            found = self._inline(body, prefix, dict(pairs))
-            states = found[: len(states)]
-            for row, part in zip(rows, found[len(states) :], strict=True):
-                row.append(part)
-        for old, new in zip(states, node.output, strict=False):
-            if new:
-                self.values.rename(old, new)
-        axes = told.get("scan_output_axes", [0] * outputs)
-        back = told.get("scan_output_directions", [0] * outputs)
-        for k, new in enumerate(node.output[len(states) :]):
-            row = rows[k][::-1] if back[k] else rows[k]
-            axis = axes[k] % (len(self.values.shape(row[0])) + 1)
-            for inner in stacked(row, new, self.values.versions.get("", 1), axis) if new else ():
-                self._read(inner)
-
     def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:
         """Replace an operation by the nodes of its definition."""
         nodes, versions = body_nodes(self.values, node, body), self.values.versions
@@ -425,16 +259,6 @@ class _Reader:
                 wanted.update(node.inputs)
                 kept.append(node)
         return kept[::-1]
-
-
-def _label(node: onnx.NodeProto) -> tuple[str, str]:
-    return operator(node), node.name or first_output(node)
-
-
-def _dtype(name: str, kind: onnx.TypeProto) -> np.dtype[Any]:
-    if not kind.tensor_type.elem_type:
-        raise ModelError(f"{name} has no dtype")
-    return np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
 
 
 def _is_random(node: onnx.NodeProto) -> bool:

@@ -1,5 +1,4 @@
-"""Operations of ai.onnx.ml beside onnxruntime, whose results the exporters of scikit-learn, LightGBM
-and XGBoost mean."""
+"""Operations of ai.onnx.ml beside onnxruntime, whose results the exporters of scikit-learn mean."""
 
 from __future__ import annotations
 
@@ -113,6 +112,22 @@ def test_a_linear_classifier_with_one_score(dev: pk.Device, kind: str) -> None:
     check(dev, *model(
         "LinearClassifier", X, outputs=2, coefficients=weights(5).tolist(), intercepts=[0.25],
         classlabels_ints=[7, 3], post_transform=kind,
+    ))  # fmt: skip
+
+
+KERNELS = {
+    "LINEAR": [0.0, 0.0, 0.0], "POLY": [0.5, 1.5, 3.0], "RBF": [0.3, 0.0, 0.0],
+    "SIGMOID": [0.2, -0.5, 0.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_support_vectors(dev: pk.Device, kind: str, one_class: int) -> None:
+    check(dev, *model(
+        "SVMRegressor", X, kernel_type=kind, kernel_params=KERNELS[kind], n_supports=7,
+        support_vectors=weights(35, seed=4).tolist(), coefficients=weights(7, seed=5).tolist(),
+        rho=[0.25], one_class=one_class,
     ))  # fmt: skip
 
 
@@ -275,7 +290,7 @@ def test_strings_and_unknown_operations_are_refused_by_name(dev: pk.Device) -> N
         ("SVMClassifier", {}),
     ):  # fmt: skip
         proto, _ = model(op, X, outputs=1 + (op == "LinearClassifier"), **given)
-        with pytest.raises(ModelError, match="strings|missing") as caught:
+        with pytest.raises(ModelError, match=r"strings|missing") as caught:
             pk.onnx.load(proto, device=dev)
         assert caught.value.operator == f"{DOMAIN}.{op}"
 
