@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from .errors import ModelError
 from .graph import Array
 from .ml_parts import Parts
-from .operators.search import INNER
+from .operators.inner import INNER
 
 __all__ = ["FEATURES"]
 

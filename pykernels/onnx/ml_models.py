@@ -8,6 +8,7 @@ from onnx import TensorProto, numpy_helper
 from .errors import ModelError
 from .graph import Array
 from .ml_parts import Parts
+from .operators.inner import INNER
 from .trees import MODES, Forest, from_lists, from_tensors
 
 __all__ = ["MODELS"]
@@ -115,13 +116,13 @@ def _leaves(p: Parts, forest: Forest) -> str:
     at = [p.constant(np.array(i)) for i in range(len(columns))]
     row = p.constant(forest.roots[None])
     for level in range(forest.depth):
-        facts = p.add("Gather", table, row)
+        facts = p.add("Rows", table, row, domain=INNER)
         found = [p.add("Gather", facts, i, axis=2) for i in at]
-        number = p.add("Gather", splits, row)
+        number = p.add("Rows", splits, row, domain=INNER)
         if level == 0:  # all rows of features are at the roots
             x_here = p.add("Gather", x, p.constant(forest.feature[forest.roots]), axis=1)
         else:
-            x_here = p.add("GatherElements", x, found[0], axis=1)
+            x_here = p.add("Features", x, found[0], domain=INNER)
         true = ""
         for mode in modes.tolist():
             one = _compared(p, MODES[mode], x_here, number)
@@ -156,7 +157,9 @@ def _sums(p: Parts, forest: Forest, kind: str, base: Array) -> str:
     ops = {"SUM": "ReduceSum", "AVERAGE": "ReduceSum", "MIN": "ReduceMin", "MAX": "ReduceMax"}
     if kind not in ops:
         raise ModelError(f"aggregate_function {kind!r:.40}: not supported")
-    y = p.along(ops[kind], p.add("Gather", p.constant(table), _leaves(p, forest)), 1, keep=0)
+    y = p.along(
+        ops[kind], p.add("Rows", p.constant(table), _leaves(p, forest), domain=INNER), 1, keep=0
+    )
     if kind in ends:  # a target without a leaf
         y = p.add("Where", p.add("Equal", y, p.constant(rest)), p.constant(0.0), y)
     if base.size:

@@ -14,7 +14,7 @@ from .errors import ModelError, NeedsValues
 from .graph import Array
 from .operators import HOST
 from .operators.contrib import DOMAIN, EXTENSIONS, SHAPES
-from .operators.search import INNER
+from .operators.inner import INNER
 from .order import first_output
 
 __all__ = ["Values", "operator"]
