@@ -92,7 +92,7 @@ def opened(
     nodes += proto.graph.node
     for field, found in ((changed.graph.input, inputs), (changed.graph.node, nodes)):
         del field[:]
-        field.extend(found)  # type: ignore[arg-type]
+        field.extend(found)
     return changed, none
 
 

@@ -101,8 +101,8 @@ class _Reader(Unroller):
             self._read(node)
         self.lists: Lists = {}
         outputs = dict(pair for v in proto.graph.output for pair in self._output(v.name))
-        for name, value in outputs.items():
-            if value not in values.types:
+        for name, found in outputs.items():
+            if found not in values.types:
                 raise ModelError(f"nothing computes the output {name}")
         self.graph = Graph(
             self._needed(outputs.values()), [v.name for v in inputs if v.name not in values.known],

@@ -187,8 +187,11 @@ def _forest(
             raise ModelError("nodes that lead to themselves")
         level = np.unique(np.append(yes[level], no[level]))
         level = level[level >= leaves].astype(np.int32)
-    small = [a.astype(np.int32) for a in (roots, feature, mode, missing, yes, no)]
-    return Forest(*small, split.astype(np.float32), weights, depth)
+    i = np.int32
+    return Forest(
+        roots.astype(i), feature.astype(i), mode.astype(i), missing.astype(i), yes.astype(i),
+        no.astype(i), split.astype(np.float32), weights, depth,
+    )  # fmt: skip
 
 
 def _table(leaves: int, targets: int) -> Array:
