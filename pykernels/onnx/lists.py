@@ -14,7 +14,7 @@ from onnx import helper
 
 from .errors import ModelError
 from .graph import Array
-from .shapes import graph_inputs
+from .shapes import Value, graph_inputs
 
 __all__ = ["ABSENT", "Lists", "element", "gathered", "list_inputs", "opened", "spread"]
 
@@ -28,36 +28,35 @@ def element(name: str, i: int) -> str:
     return f"{name}[{'none' if i == ABSENT else i}]"
 
 
-def _parts(kind: onnx.TypeProto) -> tuple[bool, bool, int]:
-    """Is a type optional, is it a sequence, and the dtype of its tensors."""
+def _parts(kind: onnx.TypeProto) -> tuple[bool, int]:
+    """Is a type a sequence, and the dtype of its tensors."""
     optional = kind.WhichOneof("value") == "optional_type"
     inner = kind.optional_type.elem_type if optional else kind
     sequence = inner.WhichOneof("value") == "sequence_type"
     inner = inner.sequence_type.elem_type if sequence else inner
     if inner.WhichOneof("value") != "tensor_type":
         raise ModelError(f"a value of type {inner.WhichOneof('value')}: not supported")
-    return optional, sequence, inner.tensor_type.elem_type
+    return sequence, inner.tensor_type.elem_type
 
 
-def list_inputs(proto: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
-    """The inputs that are sequences or optional."""
-    kinds = ("sequence_type", "optional_type")
-    return {v.name: v for v in graph_inputs(proto) if v.type.WhichOneof("value") in kinds}
+def list_inputs(inputs: Iterable[Value]) -> dict[str, str]:
+    """The dtypes of the inputs that are sequences or optional."""
+    return {v.name: v.dtype for v in inputs if v.dtype.startswith(("sequence(", "optional("))}
 
 
-def spread(info: onnx.ValueInfoProto, value: Any) -> Iterator[tuple[str, Any, str]]:
-    """The tensors of an input, with their names and dtypes."""
-    optional, sequence, kind = _parts(info.type)
+def spread(name: str, dtype: str, value: Any) -> Iterator[tuple[str, Any, str]]:
+    """The tensors of an input of such a dtype, with their names and dtypes."""
+    inner = dtype.removeprefix("optional(").rstrip(")")
     if value is None:
-        if not optional:
-            raise ModelError(f"input {info.name} is missing")
-        yield element(info.name, ABSENT), np.zeros(0, bool), "bool"
+        if inner == dtype.rstrip(")"):
+            raise ModelError(f"input {name} is missing")
+        yield element(name, ABSENT), np.zeros(0, bool), "bool"
         return
-    if sequence and not isinstance(value, (list, tuple)):
-        raise ModelError(f"input {info.name} is a {type(value).__name__}, not a list of arrays")
-    dtype = helper.tensor_dtype_to_np_dtype(kind).name
-    for i, one in enumerate(value if sequence else [value]):
-        yield element(info.name, i), one, dtype
+    kind = inner.removeprefix("sequence(")
+    if kind != inner and not isinstance(value, (list, tuple)):
+        raise ModelError(f"input {name} is a {type(value).__name__}, not a list of arrays")
+    for i, one in enumerate(value if kind != inner else [value]):
+        yield element(name, i), one, kind
 
 
 def opened(
@@ -65,7 +64,9 @@ def opened(
 ) -> tuple[onnx.ModelProto, set[str]]:
     """The file with a tensor for each element of an input, and nodes that make the sequences and
     the optional values of them; and the names that stand for values that are not there."""
-    lists, none = list_inputs(proto), set[str]()
+    kinds = ("sequence_type", "optional_type")
+    lists = {v.name: v for v in graph_inputs(proto) if v.type.WhichOneof("value") in kinds}
+    none = set[str]()
     if not lists:
         return proto, none
     changed = onnx.ModelProto()
@@ -73,7 +74,7 @@ def opened(
     inputs = [v for v in proto.graph.input if v.name not in lists]
     nodes: list[onnx.NodeProto] = []
     for name, info in lists.items():
-        _optional, sequence, kind = _parts(info.type)
+        sequence, kind = _parts(info.type)
         if element(name, ABSENT) in shapes:
             none.add(element(name, ABSENT))
             nodes.append(

@@ -78,7 +78,7 @@ class Model:
         self.metadata = {p.key: p.value for p in proto.metadata_props}
         self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
         self._dtypes = {v.name: v.dtype for v in self.inputs}
-        self._lists = list_inputs(proto)
+        self._lists = list_inputs(self.inputs)
         self._constants: Constants = Constants(device) if whole is None else whole._constants
         self._files: dict[str, Array] = {} if whole is None else whole._files
         self._programs: OrderedDict[tuple[Any, ...], Program | Stages] = OrderedDict()
@@ -174,8 +174,8 @@ class Model:
             self._known(name)
             if name not in self._lists:
                 found[name] = _one(name, value, self._dtypes[name])
-        for name, info in self._lists.items():
-            for part, value, kind in spread(info, given.get(name)):
+        for name, dtype in self._lists.items():
+            for part, value, kind in spread(name, dtype, given.get(name)):
                 found[part] = _one(part, value, kind)
         for name in self._dtypes:
             if name not in found and name not in self._lists:
@@ -263,6 +263,7 @@ class _Planned(Model):
         self._saved = saved
         self.inputs, self.outputs, self.metadata = saved.inputs, saved.outputs, saved.metadata
         self._dtypes = {v.name: v.dtype for v in self.inputs}
+        self._lists = list_inputs(self.inputs)
         self._pinned = frozenset(n for _, told in saved.graphs for n, _ in told)
 
     def _check_file(self) -> None:

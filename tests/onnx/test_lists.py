@@ -126,6 +126,27 @@ def test_a_plan_keeps_lists(dev: pk.Device, tmp_path: Path) -> None:
     same(found["z"], -x)
 
 
+def test_a_plan_takes_lists(dev: pk.Device, tmp_path: Path) -> None:
+    for proto, calls in (
+        (changed(), [{"xs": [weights(2, 3)] * n, "t": weights(2, 3), "place": np.array(0)}
+                     for n in (1, 3)]),
+        (maybe(MAYBE_LIST), [{"x": None}, {"x": [weights(2)]}, {}]),
+    ):  # fmt: skip
+        model = pk.onnx.load(proto, device=dev)
+        wanted = [model(given) for given in calls]
+        model.save_plan(tmp_path / "lists.plan")
+        planned = pk.onnx.load_plan(tmp_path / "lists.plan", device=dev)
+        for given, want in zip(calls, wanted, strict=True):
+            found = planned(given)
+            for name, value in want.items():
+                if value is None:
+                    assert found[name] is None
+                else:
+                    same(found[name], value)
+        with pytest.raises(ModelError, match=r"not a list|for these inputs"):
+            planned({**calls[0], next(iter(calls[0])): weights(2, 3)})
+
+
 def maybe(kind: onnx.TypeProto) -> onnx.ModelProto:
     """Is an optional value there?"""
     return finished(
