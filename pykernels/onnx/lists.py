@@ -19,8 +19,9 @@ from .shapes import Value, graph_inputs
 __all__ = ["ABSENT", "Lists", "element", "gathered", "list_inputs", "opened", "spread"]
 
 ABSENT = -1  # elements of an optional value that is not there
-# For each output that is no tensor: how many elements it has, or the labels of a map.
-Lists = dict[str, int | list[int] | list[str]]
+# For each output that is no tensor of numbers: how many elements it has, the labels of a map, or
+# names whose places are computed, as {"names": [...]}.
+Lists = dict[str, int | list[int] | list[str] | dict[str, list[str]]]
 
 
 def element(name: str, i: int) -> str:
@@ -98,8 +99,8 @@ def opened(
 
 
 def gathered(names: Iterable[str], lists: Lists, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of these names: lists of their elements, None, dicts by label, or as found.
-    Tensors of maps stay tensors."""
+    """The outputs of these names: lists of their elements, None, dicts by label, strings, or as
+    found. Tensors in the place of maps and strings stay tensors."""
     results: dict[str, Any] = {}
     for name in names:
         told = lists.get(name)
@@ -108,13 +109,15 @@ def gathered(names: Iterable[str], lists: Lists, found: Mapping[str, Any]) -> di
         elif isinstance(told, int):
             rows = None if told == ABSENT else [found[element(name, i)] for i in range(told)]
             results[name] = rows
+        elif not isinstance(found[name], np.ndarray):
+            results[name] = found[name]
+        elif isinstance(told, dict):
+            results[name] = np.array(told["names"], object)[found[name]]
         else:
             results[name] = _mapped(told, found[name])
     return results
 
 
-def _mapped(labels: list[int] | list[str], scores: Any) -> Any:
-    if not isinstance(scores, np.ndarray):
-        return scores
-    rows: Array = scores.reshape(-1, len(labels))
-    return [dict(zip(labels, row, strict=True)) for row in rows.tolist()]
+def _mapped(labels: list[int] | list[str], scores: Array) -> list[dict[Any, float]]:
+    rows = scores.reshape(-1, len(labels)).tolist()
+    return [dict(zip(labels, row, strict=True)) for row in rows]

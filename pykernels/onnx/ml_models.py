@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
@@ -48,7 +50,8 @@ def _linear_classifier(p: Parts) -> None:
         return
     above = p.add("Greater", scores, p.constant(0.0))
     flat = p.add("Reshape", p.cast(above, TensorProto.INT64), p.constant(np.array([-1])))
-    _named(p, flat, labels if len(labels) == 2 else np.array([0, *labels[:1]]))
+    other = "" if isinstance(labels[0], str) else 0
+    _named(p, flat, labels if len(labels) == 2 else [other, labels[0]])
     if len(labels) == 2:
         _both_sides(p, scores, kind, positive=True)
     else:
@@ -212,18 +215,22 @@ def _tree_classifier(p: Parts) -> None:
 # -- classes and scores ---------------------------------------------------------------------------
 
 
-def _labels(p: Parts, name: str) -> Array:
-    if p.given.get("classlabels_strings"):
-        raise ModelError("classes that are strings: not supported")
-    found = np.array(p.given.get(name, []), np.int64)
-    if not found.size:
-        raise ModelError(f"no {name}")
-    return found
+def _labels(p: Parts, name: str) -> list[Any]:
+    """The classes: numbers or strings."""
+    found = [c.decode() for c in p.given.get("classlabels_strings", [])] or p.given.get(name, [])
+    if not found:
+        raise ModelError("no classes")
+    return list(found)
 
 
-def _named(p: Parts, place: str, labels: Array) -> None:
-    """The labels of classes by their numbers."""
-    p.add("Gather", p.constant(labels), place, out=0)
+def _named(p: Parts, place: str, labels: list[Any]) -> None:
+    """The labels of classes by their numbers. Strings are looked up when an output is read."""
+    if not p.node.output[0]:
+        return
+    if isinstance(labels[-1], str):
+        p.values.maps[p.node.output[0]] = place, {"names": [str(c) for c in labels]}
+    else:
+        p.add("Gather", p.constant(np.array(labels, np.int64)), place, out=0)
 
 
 def _both_sides(p: Parts, scores: str, kind: str, positive: bool) -> None:

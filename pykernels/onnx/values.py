@@ -47,7 +47,7 @@ class Values:
         self.sources: dict[str, frozenset[str]] = {}
         self.sequences: dict[str, list[str]] = {}  # names of the elements of each sequence
         self.absent: set[str] = set()  # optional values that are not there
-        self.maps: dict[str, tuple[str, list[Any]]] = {}  # the columns of a tensor, by label
+        self.maps: dict[str, tuple[str, Any]] = {}  # maps and strings: a tensor, and as in Lists
 
     def know(self, name: str, array: Array) -> None:
         """Note that a value is a constant."""
@@ -65,7 +65,7 @@ class Values:
             self.same[new] = old
 
     def is_list(self, name: str) -> bool:
-        """True for a sequence, a map, and an optional value that is not there."""
+        """True for a sequence, a map, strings, and an optional value that is not there."""
         return name in self.sequences or name in self.maps or name in self.absent
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -115,6 +115,40 @@ def test_a_linear_classifier_with_one_score(dev: pk.Device, kind: str) -> None:
     ))  # fmt: skip
 
 
+def test_classes_may_be_strings(dev: pk.Device) -> None:
+    names = {"classlabels_strings": ["rose", "lily", "oak"]}
+    linear = model(
+        "LinearClassifier", X, outputs=2, coefficients=weights(15).tolist(),
+        intercepts=weights(3, seed=1).tolist(), **names,
+    )  # fmt: skip
+    forest = trees("class", 5, (0, 1, 2))
+    for proto, given in (linear, model("TreeEnsembleClassifier", X, outputs=2, **names, **forest)):
+        wanted = theirs(proto, given)
+        run = pk.onnx.load(proto, device=dev)
+        for _ in range(2):  # the second one replays
+            found = run(given)
+            assert found["y0"].dtype == wanted["y0"].dtype == object
+            assert len(set(wanted["y0"])) > 1
+            np.testing.assert_array_equal(found["y0"], wanted["y0"])
+            assert difference("y1", "output", found["y1"], wanted["y1"]).fits
+        places = run(x0=dev.tensor(X))["y0"].numpy()
+        assert [names["classlabels_strings"][i] for i in places] == list(wanted["y0"])
+    proto.graph.node[0].output[0] = ""  # nobody wants the labels
+    del proto.graph.output[0]
+    found = pk.onnx.load(proto, device=dev)(given)
+    assert list(found) == ["y1"] and difference("y1", "output", found["y1"], wanted["y1"]).fits
+    proto.graph.node[0].output[0] = "y0"
+    reader = helper.make_node("Identity", ["y0"], ["y2"])
+    proto.graph.node.append(reader)
+    proto.graph.output.append(onnx.ValueInfoProto(name="y2"))
+    np.testing.assert_array_equal(pk.onnx.load(proto, device=dev)(given)["y2"], wanted["y0"])
+    reader.CopyFrom(helper.make_node("Neg", ["y0"], ["y2"]))
+    proto.graph.node[1].CopyFrom(reader)
+    with pytest.raises(ModelError, match="no tensor") as caught:
+        pk.onnx.load(proto, device=dev)
+    assert caught.value.operator == "Neg"
+
+
 KERNELS = {
     "LINEAR": [0.0, 0.0, 0.0], "POLY": [0.5, 1.5, 3.0], "RBF": [0.3, 0.0, 0.0],
     "SIGMOID": [0.2, -0.5, 0.0],
@@ -285,11 +319,9 @@ def test_strings_and_unknown_operations_are_refused_by_name(dev: pk.Device) -> N
     for op, given in (
         ("LabelEncoder", {"keys_strings": ["a"], "values_int64s": [1]}),
         ("OneHotEncoder", {"cats_strings": ["a"]}),
-        ("LinearClassifier", {"coefficients": [0.0] * 5, "intercepts": [0.0],
-                              "classlabels_strings": ["a", "b"]}),
         ("SVMClassifier", {}),
     ):  # fmt: skip
-        proto, _ = model(op, X, outputs=1 + (op == "LinearClassifier"), **given)
+        proto, _ = model(op, X, **given)
         with pytest.raises(ModelError, match=r"strings|missing") as caught:
             pk.onnx.load(proto, device=dev)
         assert caught.value.operator == f"{DOMAIN}.{op}"
