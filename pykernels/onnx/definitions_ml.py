@@ -31,7 +31,7 @@ def ml_nodes(values: Values, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     if node.op_type not in _DEFINED:
         raise ModelError("this operation is missing")
     kinds = {values.types[n].tensor_type.elem_type for n in node.input}
-    if TensorProto.STRING in kinds:
+    if TensorProto.STRING in kinds and node.op_type != "ArrayFeatureExtractor":
         raise ModelError("strings: not supported")
     parts = Parts(values, node)
     _DEFINED[node.op_type](parts)

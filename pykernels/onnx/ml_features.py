@@ -20,6 +20,13 @@ _INTS = (TensorProto.INT32, TensorProto.INT64)
 def _array_feature_extractor(p: Parts) -> None:
     index = p.add("Reshape", p.node.input[1], p.constant(np.array([-1])))
     x = p.node.input[0]
+    if p.kind == TensorProto.STRING:
+        known = p.values.known.get(x)
+        if known is None or known.size != p.shape[-1]:
+            raise ModelError("strings: not supported")
+        names = [n.decode() if isinstance(n, bytes) else str(n) for n in known.reshape(-1).tolist()]
+        p.names(p.add("Unsqueeze", index, p.constant(np.array([0]))), names)
+        return
     if len(p.shape) == 1:
         x = p.add("Unsqueeze", x, p.constant(np.array([0])))
     p.add("Gather", x, index, axis=-1, out=0)
@@ -61,15 +68,15 @@ def _imputer(p: Parts) -> None:
 
 
 def _label_encoder(p: Parts) -> None:
-    keys, values = _column(p, "keys"), _column(p, "values")
+    keys = _column(p, "keys")
+    names = p.given.get("values_strings")
+    values = _column(p, "values") if names is None else np.array([n.decode() for n in names])
     if len(keys) != len(values) or not len(keys):
         raise ModelError(f"{len(keys)} keys and {len(values)} values")
-    usual = _usual(p, values.dtype)
     is_float = p.kind not in _INTS
-    known = keys if is_float else keys[np.abs(keys) <= np.iinfo(np.int32).max]
-    at = np.isin(keys, known) | np.isnan(keys) if not is_float else np.isin(keys, known)
+    at = np.arange(len(keys))[::-1]  # of equal keys the last one counts
+    at = at if is_float else at[np.abs(keys[at]) <= np.iinfo(np.int32).max]
     keys, first = np.unique(keys[at] + keys.dtype.type(0), return_index=True)  # -0.0 becomes 0.0
-    table = np.append(values[at][first], usual).astype(values.dtype)
     x = p.floats() if is_float else p.node.input[0]
     kind = np.dtype(np.float32) if is_float else helper.tensor_dtype_to_np_dtype(p.kind)
     sorted_keys = p.constant(keys.astype(kind))
@@ -80,6 +87,10 @@ def _label_encoder(p: Parts) -> None:
     if is_float:
         same = p.add("Or", same, p.add("And", p.add("IsNaN", found), p.add("IsNaN", x)))
     row = p.add("Where", same, last, p.constant(np.array(len(keys), np.int32)))
+    if names is not None:
+        p.names(row, [*values[at][first].tolist(), p.text("default_string", "_Unused")])
+        return
+    table = np.append(values[at][first], _usual(p, values.dtype)).astype(values.dtype)
     p.add("Gather", p.constant(table), row, out=0)
 
 

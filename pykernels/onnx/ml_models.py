@@ -224,11 +224,9 @@ def _labels(p: Parts, name: str) -> list[Any]:
 
 
 def _named(p: Parts, place: str, labels: list[Any]) -> None:
-    """The labels of classes by their numbers. Strings are looked up when an output is read."""
-    if not p.node.output[0]:
-        return
+    """The labels of classes by their numbers."""
     if isinstance(labels[-1], str):
-        p.values.maps[p.node.output[0]] = place, {"names": [str(c) for c in labels]}
+        p.names(place, labels)
     else:
         p.add("Gather", p.constant(np.array(labels, np.int64)), place, out=0)
 

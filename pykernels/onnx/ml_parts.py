@@ -43,6 +43,11 @@ class Parts:
         self.values.know(name, found.astype(np.float32) if found.dtype == np.float64 else found)
         return name
 
+    def names(self, place: str, names: list[str]) -> None:
+        """The first output is strings, which are looked up when an output of the file is read."""
+        if self.node.output[0]:
+            self.values.maps[self.node.output[0]] = place, {"names": names}
+
     def cast(self, name: str, kind: int, out: int | None = None) -> str:
         return self.add("Cast", name, to=kind, out=out)
 

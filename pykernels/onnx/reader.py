@@ -29,6 +29,8 @@ __all__ = ["load"]
 
 # Nodes that may have inputs which are no tensors, beside those of sequences.py.
 STRUCTURES = ("Identity", "Loop", "SequenceMap")
+# Nodes that may move strings.
+MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 # The most elements of an input whose values may be needed as sizes or axes.
 PINNED = 4096
 
@@ -148,6 +150,9 @@ class _Reader(Unroller):
         if not first_output(node):
             return
         given = [values.same.get(n, n) for n in node.input]
+        if node.op_type in MOVES and given and given[0] in values.maps:
+            self._move_names(node, given)
+            return
         for name in given:
             if node.op_type in (*OPERATIONS, *STRUCTURES) and values.is_list(name):
                 continue
@@ -199,6 +204,18 @@ class _Reader(Unroller):
         kinds = tuple(dtype_of(n, values.types[n]).name if n else "" for n in outputs)
         kind = operator(node)
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
+
+    def _move_names(self, node: onnx.NodeProto, given: list[str]) -> None:
+        """Move the places of strings instead of the strings."""
+        place, told = self.values.maps[given[0]]
+        if not isinstance(told, dict):
+            raise ModelError(f"its input {given[0]} is no tensor: not supported", *label(node))
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = [place, *given[1:]]
+        copy.output[0] = f"{node.output[0]}/places"
+        self._read(copy)
+        self.values.maps[node.output[0]] = copy.output[0], told
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
         """True for a node that computes nothing itself: another name, a shape, a branch, a loop."""

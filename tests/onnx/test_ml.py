@@ -73,7 +73,7 @@ CASES = {
                           values_floats=[0.5, 1.5, -2.5, 7.0], default_float=9.25),
     "LabelEncoder_integers": model("LabelEncoder", WHOLE, keys_int64s=[-4, 4, 1],
                                    values_int64s=[40, 30, 20], default_int64=-7),
-    "LabelEncoder_floats": model("LabelEncoder", np.round(HOLES), keys_floats=[np.nan, 1.0, 0.0],
+    "LabelEncoder_floats": model("LabelEncoder", np.round(X), keys_floats=[2.0, 1.0, 0.0],
                                  values_floats=[5.0, 6.0, 7.0], default_float=-1.0),
     "LabelEncoder_numbers": model("LabelEncoder", np.round(X), keys_floats=[2.0, -1.0, 0.0],
                                   values_int64s=[2, 1, 3], default_int64=0),
@@ -95,6 +95,43 @@ TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_onnxruntime(dev: pk.Device, name: str) -> None:
     check(dev, *CASES[name])
+
+
+def test_a_key_of_nan_matches_nan_and_the_last_of_equal_keys_counts(dev: pk.Device) -> None:
+    """As the definition says; onnxruntime 1.32 does neither."""
+    x = np.float32([0.0, -0.0, np.nan, 1.0, 2.0, -np.nan])
+    proto, given = model("LabelEncoder", x, version=4, keys_floats=[1.0, np.nan, 0.0, 1.0],
+                         values_floats=[5.0, 6.0, 7.0, 8.0], default_float=-1.0)  # fmt: skip
+    found = pk.onnx.load(proto, device=dev)(given)["y0"]
+    np.testing.assert_array_equal(found, [7.0, 7.0, 6.0, 8.0, -1.0, 6.0])
+
+
+def test_numbers_become_strings(dev: pk.Device) -> None:
+    proto, given = model("LabelEncoder", WHOLE, keys_int64s=[3, -2, 0], default_string="none",
+                         values_strings=["a", "b", "c"])  # fmt: skip
+    run = pk.onnx.load(proto, device=dev)
+    np.testing.assert_array_equal(run(given)["y0"], theirs(proto, given)["y0"])
+
+
+def test_names_of_classes_are_taken_and_moved(dev: pk.Device) -> None:
+    """What exporters write for classes that are strings."""
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["i"], axis=1, keepdims=0),
+        helper.make_node("ArrayFeatureExtractor", ["names", "i"], ["found"], domain=DOMAIN),
+        helper.make_node("Reshape", ["found", "shape"], ["y"]),
+    ]
+    names = np.array(["a", "b", "c", "d", "e"], object)
+    graph = helper.make_graph(
+        nodes, "names", [helper.make_tensor_value_info("x", 1, X.shape)],
+        [helper.make_tensor_value_info("y", 8, [ROWS])],
+        [numpy_helper.from_array(names, "names"),
+         numpy_helper.from_array(np.array([-1]), "shape")],
+    )  # fmt: skip
+    sets = [helper.make_operatorsetid("", 17), helper.make_operatorsetid(DOMAIN, 1)]
+    proto = helper.make_model(graph, opset_imports=sets, ir_version=9)
+    run = pk.onnx.load(proto, device=dev)
+    np.testing.assert_array_equal(run(x=X)["y"], names[X.argmax(1)])
+    np.testing.assert_array_equal(theirs(proto, {"x": X})["y"], names[X.argmax(1)])
 
 
 @pytest.mark.parametrize("kind", TRANSFORMS)
