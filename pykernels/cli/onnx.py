@@ -84,6 +84,10 @@ class _Session:
         click.echo("{} nodes, {} steps; compiling".format(*counts), err=True)
         program.run(self.inputs)
         click.echo(f"first call: {time.perf_counter() - start:.2f} s", err=True)
+        if program.captured is not None:
+            memory = program.captured.memory()
+            told = f"{memory.nbytes:,} bytes for values, {memory.ratio:.2f} of those in use at once"
+            click.echo(f"memory: {told}", err=True)
 
 
 @command.command("run")

@@ -11,7 +11,6 @@ from onnx.backend.base import BackendRep
 
 from pykernels.device import Device
 
-from .graph import Array
 from .model import Model, load
 
 __all__ = ["Backend", "Prepared"]
@@ -23,7 +22,7 @@ class Prepared(BackendRep):
     def __init__(self, model: Model) -> None:
         self.model = model
 
-    def run(self, inputs: Any, **options: Any) -> tuple[Array, ...]:
+    def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
         """The outputs in the order of the file. Inputs come in the order of the file, or by
         name."""
         if not isinstance(inputs, Mapping):
@@ -47,7 +46,7 @@ class Backend(_Backend):
     @classmethod
     def run_model(
         cls, model: onnx.ModelProto, inputs: Sequence[Any], device: str = "CPU", **options: Any
-    ) -> tuple[Array, ...]:
+    ) -> tuple[Any, ...]:
         """The outputs of a network."""
         return cls.prepare(model, device).run(inputs)
 

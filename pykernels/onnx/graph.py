@@ -10,15 +10,21 @@ import onnx
 
 Array = np.ndarray[Any, Any]
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+# Floats of few bits, with the number of their bits.
+SMALL_FLOATS = {
+    "float8_e4m3fn": 8, "float8_e4m3fnuz": 8, "float8_e5m2": 8, "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8, "float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4,
+}  # fmt: skip
 # For dtypes that kernels do not have, the dtypes that replace them on a device.
 _STORED = {
     "int64": "int32", "uint64": "uint32", "float64": "float32", "int4": "int8", "uint4": "uint8",
-    "int2": "int8", "uint2": "uint8",
+    "int2": "int8", "uint2": "uint8", **dict.fromkeys(SMALL_FLOATS, "float32"),
 }  # fmt: skip
 
 
 def stored_name(name: str) -> Any:
-    """The dtype of values on a device: 64 bits become 32 bits, 2 and 4 bits become 8."""
+    """The dtype of values on a device: 64 bits become 32 bits, integers of 2 and 4
+    bits become 8, floats of 4 to 8 bits become 32."""
     return _STORED.get(name, name)
 
 
@@ -68,6 +74,7 @@ class Graph:
     dtypes: dict[str, np.dtype[Any]]
     versions: dict[str, int]  # versions of the operator sets
     pinned: tuple[str, ...] = ()  # inputs whose values this graph contains as constants
+    lists: dict[str, Any] = field(default_factory=dict)  # outputs that are no tensors: lists.py
 
     def uses(self) -> dict[str, int]:
         """For each value, how often it is an input of a node or an output of the graph."""

@@ -19,6 +19,7 @@ from .errors import ModelError, NeedsValues, blamed
 from .files import open_file
 from .fusion import fuse
 from .graph import Array, Graph
+from .lists import gathered, list_inputs, opened, spread
 from .plans import Saved, read_plan, write_plan
 from .program import Constants, Program
 from .shapes import Value, described, graph_inputs, input_shapes
@@ -77,10 +78,12 @@ class Model:
         self.metadata = {p.key: p.value for p in proto.metadata_props}
         self._shapes = {n: tuple(int(i) for i in s) for n, s in shapes.items()}
         self._dtypes = {v.name: v.dtype for v in self.inputs}
+        self._lists = list_inputs(self.inputs)
         self._constants: Constants = Constants(device) if whole is None else whole._constants
         self._files: dict[str, Array] = {} if whole is None else whole._files
         self._programs: OrderedDict[tuple[Any, ...], Program | Stages] = OrderedDict()
         self._pinned: frozenset[str] = frozenset()
+        self._absent: set[str] = set()  # names of optional inputs that a call may leave out
         self._lock = RLock()
         for name in self._shapes:
             self._known(name)
@@ -97,13 +100,12 @@ class Model:
         Raises:
             ModelError: An input is missing or does not fit, or a node cannot be run.
         """
-        given = {**(inputs or {}), **named}
         with self._lock:
-            program, values = self._prepared(given)
+            program, values = self._prepared({**(inputs or {}), **named})
             try:
-                if any(isinstance(v, Tensor) for v in given.values()):
-                    return dict(program.run_on_device(values))
-                return dict(program.run(values))
+                on_device = any(isinstance(v, Tensor) for v in values.values())
+                found = program.run_on_device(values) if on_device else program.run(values)
+                return gathered((v.name for v in self.outputs), program.lists, found)
             finally:
                 self.forget()
 
@@ -170,13 +172,13 @@ class Model:
         found: dict[str, Given] = {}
         for name, value in given.items():
             self._known(name)
-            wanted = self._dtypes[name]
-            if isinstance(value, Tensor):
-                found[name] = value
-                continue
-            found[name] = _as_file(name, value, wanted)
+            if name not in self._lists:
+                found[name] = _one(name, value, self._dtypes[name])
+        for name, dtype in self._lists.items():
+            for part, value, kind in spread(name, dtype, given.get(name)):
+                found[part] = _one(part, value, kind)
         for name in self._dtypes:
-            if name not in found:
+            if name not in found and name not in self._lists:
                 raise ModelError(f"input {name} is missing")
         return found
 
@@ -189,7 +191,7 @@ class Model:
             key = self._key(values)  # now the key has the inputs whose values the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
-        return program, values
+        return program, {n: v for n, v in values.items() if n not in self._absent}
 
     def _key(self, values: Mapping[str, Given]) -> tuple[Any, ...]:
         """The key of a program: the shapes of inputs, and the values of inputs such as axes and
@@ -199,15 +201,18 @@ class Model:
         return shapes, told
 
     def _made(self, values: Mapping[str, Given]) -> Program | Stages:
+        proto, none = opened(self.proto, {n: tuple(v.shape) for n, v in values.items()})
+        self._absent |= none
+        values = {n: v for n, v in values.items() if n not in none}
         shapes = {n: tuple(v.shape) for n, v in values.items()}
         known = {n: v for n, v in values.items() if not isinstance(v, Tensor)}
         left: tuple[str, ...] = READ
         while True:
             try:
-                graph = reader.load(self.proto, shapes, known, self._files, left)
+                graph = reader.load(proto, shapes, known, self._files, left)
                 break
             except NeedsValues as e:
-                parts = split(self.proto, e)
+                parts = split(proto, e)
                 if parts is not None:
                     return Stages(parts, self)
                 new = {n: _array(values[n]) for n in e.inputs if n in values and n not in known}
@@ -259,6 +264,7 @@ class _Planned(Model):
         self._saved = saved
         self.inputs, self.outputs, self.metadata = saved.inputs, saved.outputs, saved.metadata
         self._dtypes = {v.name: v.dtype for v in self.inputs}
+        self._lists = list_inputs(self.inputs)
         self._pinned = frozenset(n for _, told in saved.graphs for n, _ in told)
 
     def _check_file(self) -> None:
@@ -274,6 +280,10 @@ class _Planned(Model):
 
 def _is_closed(value: Value) -> bool:
     return value.shape is not None and all(isinstance(d, int) for d in value.shape)
+
+
+def _one(name: str, value: Any, wanted: str) -> Given:
+    return value if isinstance(value, Tensor) else _as_file(name, value, wanted)
 
 
 def _as_file(name: str, value: Any, wanted: str) -> Array:

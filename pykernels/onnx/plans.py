@@ -21,7 +21,7 @@ from .shapes import Value
 
 __all__ = ["Saved", "read_plan", "write_plan"]
 
-FORMAT = "pykernels.onnx plan 1"
+FORMAT = "pykernels.onnx plan 2"
 Key = tuple[Any, ...]
 
 
@@ -72,7 +72,7 @@ def _written(key: Key, graph: Graph, stored: Any) -> dict[str, Any]:
         "inputs": graph.inputs, "outputs": graph.outputs, "versions": graph.versions,
         "shapes": graph.shapes, "dtypes": {n: d.name for n, d in graph.dtypes.items()},
         "constants": {n: stored(a) for n, a in graph.constants.items() if n in used},
-        "pinned": graph.pinned,
+        "pinned": graph.pinned, "lists": graph.lists,
     }  # fmt: skip
 
 
@@ -140,6 +140,7 @@ def _graph(
         nodes, row["inputs"], row["outputs"], constants,
         {n: tuple(s) for n, s in row["shapes"].items()},
         {n: _dtype(d) for n, d in row["dtypes"].items()}, row["versions"], tuple(row["pinned"]),
+        row["lists"],
     )  # fmt: skip
     return key, graph
 

@@ -17,6 +17,7 @@ from pykernels.runtime.program import Program as Captured
 
 from .errors import ModelError, blamed
 from .graph import Array, Graph, Node, stored
+from .lists import Lists
 from .operators import EITHER, ENTRIES, HOST
 
 __all__ = ["Constants", "Program", "missing", "to_device"]
@@ -83,6 +84,11 @@ class Program:
     def steps(self) -> int:
         """The number of nodes of the graph."""
         return len(self.graph.nodes)
+
+    @property
+    def lists(self) -> Lists:
+        """The outputs that are no tensors."""
+        return self.graph.lists
 
     @property
     def on_host(self) -> bool:
@@ -194,7 +200,7 @@ class Program:
         for node in self.graph.nodes:
             node.later = later
         try:
-            with self.device.capture() as captured:
+            with blamed(), self.device.capture() as captured:
                 outputs = self._walk()
         finally:
             for node in self.graph.nodes:

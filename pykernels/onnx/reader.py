@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
-from .control import ALIVE, LONGEST, attribute_graph, inlined, stacked
 from .definitions import body_nodes, definition
 from .definitions_contrib import DEFINED, contrib_nodes
+from .definitions_ml import DOMAIN as ML
+from .definitions_ml import VERSION, map_labels, ml_nodes
 from .errors import ModelError, NeedsValues, blamed
 from .files import open_file
 from .graph import Array, Graph, Node
+from .lists import ABSENT, Lists, element
 from .operators import ENTRIES, HOST, RULES
 from .operators.contrib import DOMAIN
 from .order import first_output, sorted_nodes
 from .sequences import OPERATIONS, sequence
 from .shapes import graph_inputs, input_shapes
+from .unroll import Unroller, dtype_of, label
 from .values import Values, operator
 
 __all__ = ["load"]
 
-# The most nodes in branches and rounds of loops that run although results may be dropped.
-LONGEST_BRANCHES = 512
+# Nodes that may have inputs which are no tensors, beside those of sequences.py.
+STRUCTURES = ("Identity", "Loop", "SequenceMap")
+# Nodes that may move strings.
+MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 # The most elements of an input whose values may be needed as sizes or axes.
 PINNED = 4096
 
@@ -73,7 +76,7 @@ def load(
                 pinned |= new
 
 
-class _Reader:
+class _Reader(Unroller):
     """Reads the nodes of a file once: it folds each node, or infers its shapes."""
 
     def __init__(
@@ -98,17 +101,34 @@ class _Reader:
                 values.know(value.name, pinned[value.name].astype(dtype))
         for node in sorted_nodes(proto.graph.node):
             self._read(node)
-        outputs = {v.name: values.same.get(v.name, v.name) for v in proto.graph.output}
-        for name, value in outputs.items():
-            if value in values.sequences:
-                raise ModelError(f"the output {name} is a sequence: not supported")
-            if value not in values.types:
+        self.lists: Lists = {}
+        outputs = dict(pair for v in proto.graph.output for pair in self._output(v.name))
+        for name, found in outputs.items():
+            if found not in values.types:
                 raise ModelError(f"nothing computes the output {name}")
         self.graph = Graph(
             self._needed(outputs.values()), [v.name for v in inputs if v.name not in values.known],
             outputs, values.known, {n: values.shape(n) for n in values.types},
-            {n: _dtype(n, t) for n, t in values.types.items()}, values.versions, tuple(pinned),
+            {n: dtype_of(n, t) for n, t in values.types.items()}, values.versions, tuple(pinned),
+            self.lists,
         )  # fmt: skip
+
+    def _output(self, name: str) -> Iterator[tuple[str, str]]:
+        """The tensors of an output, each with its value."""
+        values = self.values
+        value = values.same.get(name, name)
+        if value in values.absent:
+            self.lists[name] = ABSENT
+        elif value in values.maps:
+            tensor, self.lists[name] = values.maps[value]
+            yield name, values.same.get(tensor, tensor)
+        elif value in values.sequences:
+            rows = values.sequences[value]
+            self.lists[name] = len(rows)
+            for i, row in enumerate(rows):
+                yield element(name, i), values.same.get(row, row)
+        else:
+            yield name, value
 
     def _read_constants(self, tensors: Iterable[onnx.TensorProto]) -> None:
         for tensor in tensors:
@@ -130,11 +150,16 @@ class _Reader:
         if not first_output(node):
             return
         given = [values.same.get(n, n) for n in node.input]
+        if node.op_type in MOVES and given and given[0] in values.maps:
+            self._move_names(node, given)
+            return
         for name in given:
-            if name in values.sequences and node.op_type not in (*OPERATIONS, "Identity"):
-                raise ModelError(f"its input {name} is a sequence: not supported", *_label(node))
-            if name and name not in values.types and name not in values.sequences:
-                raise ModelError(f"nothing computes its input {name}", *_label(node))
+            if node.op_type in (*OPERATIONS, *STRUCTURES) and values.is_list(name):
+                continue
+            if values.is_list(name):
+                raise ModelError(f"its input {name} is no tensor: not supported", *label(node))
+            if name and name not in values.types:
+                raise ModelError(f"nothing computes its input {name}", *label(node))
         if node.domain in ("", "ai.onnx") and self._is_structure(node, given):
             return
         copy = onnx.NodeProto()
@@ -146,6 +171,20 @@ class _Reader:
         if node.domain == DOMAIN and node.op_type in DEFINED:
             for inner in contrib_nodes(copy):
                 self._read(inner)
+            return
+        if node.domain == ML and node.op_type == "ZipMap":
+            labels = map_labels(copy)
+            if values.shape(given[0])[-1:] != (len(labels),):
+                reason = f"{len(labels)} labels for scores of shape {values.shape(given[0])}"
+                raise ModelError(reason, *label(node))
+            values.maps[node.output[0]] = given[0], labels
+            return
+        if node.domain == ML:
+            versions = values.versions
+            values.versions = versions | {"": VERSION}
+            for inner in ml_nodes(values, copy):
+                self._read(inner)
+            values.versions = versions
             return
         body = None
         if operator(node) not in ENTRIES and node.op_type not in RULES:
@@ -162,9 +201,21 @@ class _Reader:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         version = values.versions.get(node.domain, 1)
         outputs = list(copy.output)
-        kinds = tuple(_dtype(n, values.types[n]).name if n else "" for n in outputs)
+        kinds = tuple(dtype_of(n, values.types[n]).name if n else "" for n in outputs)
         kind = operator(node)
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
+
+    def _move_names(self, node: onnx.NodeProto, given: list[str]) -> None:
+        """Move the places of strings instead of the strings."""
+        place, told = self.values.maps[given[0]]
+        if not isinstance(told, dict):
+            raise ModelError(f"its input {given[0]} is no tensor: not supported", *label(node))
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = [place, *given[1:]]
+        copy.output[0] = f"{node.output[0]}/places"
+        self._read(copy)
+        self.values.maps[node.output[0]] = copy.output[0], told
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
         """True for a node that computes nothing itself: it gives another name, reads a shape,
@@ -178,8 +229,12 @@ class _Reader:
             self._branch(node, given[0])
         elif node.op_type == "Loop":
             self._loop(node, given)
-        elif node.op_type == "Scan" and values.versions.get("", 1) >= 9:
+        elif node.op_type == "Scan" and values.versions.get("", 1) < 9:
+            self._scan_of_batches(node, given)
+        elif node.op_type == "Scan":
             self._scan(node, given)
+        elif node.op_type == "SequenceMap":
+            self._map(node, given)
         elif node.op_type in OPERATIONS:
             for inner in sequence(values, node, given):
                 self._read(inner)
@@ -205,148 +260,6 @@ class _Reader:
         mode, known = inputs[2] if len(inputs) > 2 else "", self.values.known
         return bool(mode) and not (mode in known and not known[mode].item())
 
-    def _inline(self, graph: onnx.GraphProto, prefix: str, given: Mapping[str, str]) -> list[str]:
-        """Read a graph inside a node. Returns the names of its outputs."""
-        constants, nodes, outputs = inlined(graph, prefix, given)
-        self._read_constants(constants)
-        for inner in nodes:
-            self._read(inner)
-        return [self.values.same.get(n, n) for n in outputs]
-
-    def _branch(self, node: onnx.NodeProto, condition: str) -> None:
-        """Replace an If by the nodes of the branch that is taken, or of both branches if the device
-        computes the condition."""
-        values, first = self.values, first_output(node)
-        if condition in values.known:
-            taken = "then_branch" if values.known[condition].item() else "else_branch"
-            found = self._inline(attribute_graph(node, taken), f"{first}/", {})
-            for old, new in zip(found, node.output, strict=True):
-                values.rename(old, new)
-            return
-        branches = [attribute_graph(node, f"{side}_branch") for side in ("then", "else")]
-        reason = "control flow that depends on values of the run"
-        few = sum(len(b.node) for b in branches) <= LONGEST_BRANCHES
-        if not few or self._is_option(condition):
-            raise values.needs(reason, node, [condition])
-        try:
-            pairs = [self._inline(b, f"{first}/{i}/", {}) for i, b in enumerate(branches)]
-            for one, other, new in zip(*pairs, node.output, strict=True):
-                self._select(condition, one, other, new)
-        except ModelError as e:
-            raise values.needs(f"{reason}: {e}", node, [condition]) from e
-
-    def _is_option(self, name: str) -> bool:
-        """True if a value depends only on a few integers or truth values among the inputs."""
-        types = self.values.types
-        return all(
-            math.prod(self.values.shape(n)) <= 8 and _dtype(n, types[n]).kind in "iub"
-            for n in self.values.came_from([name])
-        )
-
-    def _select(self, condition: str, one: str, other: str, new: str) -> None:
-        """One of two values of the same shape, chosen by a condition that the device computes."""
-        values = self.values
-        for name in (one, other):
-            if name not in values.types:
-                raise ModelError(f"{name or new} is no tensor")
-        if values.shape(one) != values.shape(other):
-            raise ModelError(f"results of shapes {values.shape(one)} and {values.shape(other)}")
-        if values.shape(condition) != ():
-            flat = f"{new}/condition"
-            values.know(f"{flat}/shape", np.zeros(0, np.int64))
-            self._read(helper.make_node("Reshape", [condition, f"{flat}/shape"], [flat]))
-            condition = flat
-        self._read(helper.make_node("Where", [condition, one, other], [new]))
-
-    def _loop(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Unroll a loop."""
-        values, body = self.values, attribute_graph(node, "body")
-        first = first_output(node)
-        unknown = [n for n in given[:2] if n and n not in values.known]
-        if unknown:
-            raise values.needs("a loop whose end depends on values of the run", node, unknown)
-        most = int(values.known[given[0]].item()) if given[0] else LONGEST + 1
-        going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
-        states, rounds = list(given[2:]), 0
-        rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
-        alive = ""  # the condition is computed by the device: states change only while it is true
-        # True for loops of `with_all_rows`
-        cut = bool(node.output) and node.output[-1].endswith(ALIVE)
-        while going and rounds < most:
-            if rounds == LONGEST:
-                raise ModelError(f"a loop of more than {LONGEST} rounds", *_label(node))
-            prefix = f"{first}/{rounds}/"
-            values.know(f"{prefix}round", np.array(rounds, np.int64))
-            values.know(f"{prefix}going", np.array(True))
-            names = [f"{prefix}round", alive if cut and alive else f"{prefix}going", *states]
-            pairs = dict(zip((v.name for v in body.input), names, strict=True))
-            end, *found = self._inline(body, prefix, pairs)
-            if alive:
-                for k, new in enumerate(found[: len(states)]):
-                    found[k] = f"{prefix}state{k}"
-                    self._select(alive, new, states[k], found[k])
-            rounds += 1
-            if end in values.known:
-                going = bool(values.known[end].item())
-            elif (rows and not cut) or not given[0] or most * len(body.node) > LONGEST_BRANCHES:
-                raise values.needs("a loop whose end depends on values of the run", node, [end])
-            elif alive:
-                self._read(helper.make_node("And", [alive, end], [f"{prefix}alive"]))
-                alive = f"{prefix}alive"
-            else:
-                alive = end
-            states = found[: len(states)]
-            for row, part in zip(rows, found[len(states) :], strict=True):
-                row.append(part)
-        for old, new in zip(states, node.output, strict=False):
-            if new:
-                values.rename(old, new)
-        for row, new in zip(rows, node.output[len(states) :], strict=True):
-            if new and not row:
-                raise ModelError("a loop without rounds, whose result has no shape", *_label(node))
-            for inner in stacked(row, new, values.versions.get("", 1)) if new else ():
-                self._read(inner)
-
-    def _scan(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Unroll a scan: each iteration reads slices of its last inputs and writes rows of its last
-        outputs."""
-        told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        body, count = attribute_graph(node, "body"), told["num_scan_inputs"]
-        states, xs = given[: len(given) - count], given[len(given) - count :]
-        shapes = [self.values.shape(n) for n in xs]
-        axes = [a % len(s) for a, s in zip(told.get("scan_input_axes", [0] * count), shapes,
-                                           strict=True)]  # fmt: skip
-        back = told.get("scan_input_directions", [0] * count)
-        rounds = shapes[0][axes[0]]
-        if not 0 < rounds <= LONGEST:
-            raise ModelError(f"a scan of {rounds} rounds, not 1 to {LONGEST}", *_label(node))
-        outputs = len(node.output) - len(states)
-        rows: list[list[str]] = [[] for _ in range(outputs)]
-        for i in range(rounds):
-            prefix, parts = f"{first_output(node)}/{i}/", []
-            for k, (name, axis) in enumerate(zip(xs, axes, strict=True)):
-                place = rounds - 1 - i if back[k] else i
-                self.values.know(f"{prefix}at{k}", np.array(place, np.int64))
-                parts.append(f"{prefix}slice{k}")
-                self._read(
-                    helper.make_node("Gather", [name, f"{prefix}at{k}"], [parts[-1]], axis=axis)
-                )
-            pairs = zip((v.name for v in body.input), [*states, *parts], strict=True)
-            found = self._inline(body, prefix, dict(pairs))
-            states = found[: len(states)]
-            for row, part in zip(rows, found[len(states) :], strict=True):
-                row.append(part)
-        for old, new in zip(states, node.output, strict=False):
-            if new:
-                self.values.rename(old, new)
-        axes = told.get("scan_output_axes", [0] * outputs)
-        back = told.get("scan_output_directions", [0] * outputs)
-        for k, new in enumerate(node.output[len(states) :]):
-            row = rows[k][::-1] if back[k] else rows[k]
-            axis = axes[k] % (len(self.values.shape(row[0])) + 1)
-            for inner in stacked(row, new, self.values.versions.get("", 1), axis) if new else ():
-                self._read(inner)
-
     def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:
         """Replace an operation by the nodes of its definition."""
         nodes, versions = body_nodes(self.values, node, body), self.values.versions
@@ -364,16 +277,6 @@ class _Reader:
                 wanted.update(node.inputs)
                 kept.append(node)
         return kept[::-1]
-
-
-def _label(node: onnx.NodeProto) -> tuple[str, str]:
-    return operator(node), node.name or first_output(node)
-
-
-def _dtype(name: str, kind: onnx.TypeProto) -> np.dtype[Any]:
-    if not kind.tensor_type.elem_type:
-        raise ModelError(f"{name} has no dtype")
-    return np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
 
 
 def _is_random(node: onnx.NodeProto) -> bool:

@@ -56,8 +56,10 @@ def sequence(values: Values, node: onnx.NodeProto, given: list[str]) -> Iterator
     elif kind == "SplitToSequence":
         yield from _split(values, node, given, told)
     elif kind == "OptionalHasElement":
-        values.know(out, np.array(bool(given and given[0])))
-    elif not given or not given[0]:
+        values.know(out, np.array(bool(given and given[0]) and given[0] not in values.absent))
+    elif kind == "Optional" and (not given or not given[0]):
+        values.absent.add(out)
+    elif not given or not given[0] or given[0] in values.absent:
         raise ModelError("an optional value that is not there", kind, node.name or out)
     else:  # the optional value is present, so take its element
         values.rename(given[0], out)

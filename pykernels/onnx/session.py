@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,6 @@ import onnx
 from pykernels.device import Device
 
 from .errors import ModelError, blamed
-from .graph import Array
 from .model import load
 from .shapes import Value
 
@@ -55,7 +55,7 @@ class InferenceSession:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
         run_options: Any = None,
-    ) -> list[Array]:  # fmt: skip
+    ) -> list[Any]:  # fmt: skip
         """The outputs of these names, in this order; with None, all outputs."""
         names = [v.name for v in self.model.outputs] if output_names is None else output_names
         known = {v.name for v in self.model.outputs}
@@ -79,5 +79,7 @@ class InferenceSession:
 
 
 def _arg(value: Value) -> NodeArg:
-    kind = _TYPES.get(value.dtype, value.dtype)
-    return NodeArg(value.name, list(value.shape or ()), f"tensor({kind})")
+    kind = re.sub(r"\w+(?=\)*$)", lambda m: f"tensor({_TYPES.get(m[0], m[0])})", value.dtype)
+    for ours, its in (("sequence(", "seq("), ("str, ", "string,"), (", ", ",")):
+        kind = kind.replace(ours, its)
+    return NodeArg(value.name, list(value.shape or ()), kind)

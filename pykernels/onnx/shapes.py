@@ -14,7 +14,9 @@ __all__ = ["Value", "described", "graph_inputs", "input_shapes"]
 
 
 class Value(NamedTuple):
-    """An input or output of a file. A dimension that the file leaves open is its name, or None."""
+    """An input or output of a file. A dimension that the file leaves open is its name, or None. A
+    value that is no tensor has no shape, and its dtype is "sequence(float32)",
+    "optional(float32)", "optional(sequence(float32))" or "sequence(map(int64, float32))"."""
 
     name: str
     shape: tuple[int | str | None, ...] | None
@@ -29,20 +31,40 @@ def described(values: Iterable[onnx.ValueInfoProto]) -> tuple[Value, ...]:
 def _described(value: onnx.ValueInfoProto) -> Value:
     kind = value.type.tensor_type
     if value.type.WhichOneof("value") not in ("tensor_type", None):
-        return Value(value.name, None, str(value.type.WhichOneof("value")).removesuffix("_type"))
+        return Value(value.name, None, _kind(value.name, value.type))
     shape = None
     if kind.HasField("shape"):
         shape = tuple(
             d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
             for d in kind.shape.dim
         )
-    dtype = "unknown"
-    if kind.elem_type:
-        try:
-            dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name
-        except KeyError:
-            raise ModelError(f"{value.name} has an unknown dtype: {kind.elem_type}") from None
-    return Value(value.name, shape, dtype)
+    return Value(value.name, shape, _dtype(value.name, kind.elem_type))
+
+
+def _kind(name: str, kind: onnx.TypeProto) -> str:
+    """The dtype of a value that may be no tensor."""
+    which = kind.WhichOneof("value")
+    if which == "sequence_type":
+        return f"sequence({_kind(name, kind.sequence_type.elem_type)})"
+    if which == "optional_type":
+        return f"optional({_kind(name, kind.optional_type.elem_type)})"
+    if which == "map_type":
+        key = "str" if kind.map_type.key_type == onnx.TensorProto.STRING else \
+            _dtype(name, kind.map_type.key_type)  # fmt: skip
+        return f"map({key}, {_kind(name, kind.map_type.value_type)})"
+    if which == "tensor_type":
+        return _dtype(name, kind.tensor_type.elem_type)
+    return str(which).removesuffix("_type")
+
+
+def _dtype(name: str, number: int) -> str:
+    if not number:
+        return "unknown"
+    try:
+        found: str = helper.tensor_dtype_to_np_dtype(number).name
+    except KeyError:
+        raise ModelError(f"{name} has an unknown dtype: {number}") from None
+    return found
 
 
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -68,7 +90,7 @@ def input_shapes(
     }
     found: dict[str, tuple[int, ...]] = {}
     for v in values:
-        if v.dtype in ("sequence", "optional", "map", "sparse_tensor", "opaque"):
+        if "(" in v.dtype or v.dtype in ("sparse_tensor", "opaque"):
             raise ModelError(f"input {v.name} is no tensor but of type {v.dtype}")
         if v.shape is None:
             if v.name not in given:

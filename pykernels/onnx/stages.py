@@ -19,6 +19,7 @@ from .boxes import selected_boxes
 from .control import with_all_rows
 from .errors import NeedsValues, blamed
 from .graph import Array
+from .lists import Lists
 from .order import first_output, sorted_nodes, used
 from .program import Program
 from .shapes import graph_inputs
@@ -137,6 +138,11 @@ class Stages:
     def captured(self) -> None:
         """None, because no capture contains both parts."""
         return None
+
+    @property
+    def lists(self) -> Lists:
+        """The outputs of the last run that are no tensors."""
+        return {} if self._last is None else self._last.lists
 
     @property
     def on_host(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from .errors import ModelError, NeedsValues
 from .graph import Array
 from .operators import HOST
 from .operators.contrib import DOMAIN, EXTENSIONS, SHAPES
+from .operators.inner import INNER
 from .order import first_output
 
 __all__ = ["Values", "operator"]
@@ -45,6 +47,9 @@ class Values:
         self.same: dict[str, str] = {}
         self.sources: dict[str, frozenset[str]] = {}
         self.sequences: dict[str, list[str]] = {}  # the names of each sequence's elements
+        self.absent: set[str] = set()  # optional values that are not there
+        # maps and strings: the name of a tensor, and what its elements stand for, as in Lists
+        self.maps: dict[str, tuple[str, Any]] = {}
 
     def know(self, name: str, array: Array) -> None:
         """Note that a value is a constant."""
@@ -60,6 +65,10 @@ class Values:
             self.know(new, self.known[old])
         else:
             self.same[new] = old
+
+    def is_list(self, name: str) -> bool:
+        """True for a sequence, a map, strings, and an optional value that is not there."""
+        return name in self.sequences or name in self.maps or name in self.absent
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(d.dim_value for d in self.types[name].tensor_type.shape.dim)
@@ -85,7 +94,7 @@ class Values:
 
     def inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types of the outputs, as onnx infers them."""
-        if node.domain == DOMAIN or node.op_type in EXTENSIONS:
+        if node.domain in (DOMAIN, INNER) or node.op_type in EXTENSIONS:
             return self._contrib(node)
         schema = self.schema(node)
         with np.errstate(all="ignore"):
@@ -120,6 +129,10 @@ class Values:
         found = self.inferred(_explicit(node))
         if node.op_type in _LIKE_INPUT:
             found = {node.output[0]: self.types[node.input[0]]}
+        if node.op_type == "MaxUnpool" and len(node.input) > 2 and node.input[2] in self.known:
+            kind = self.types[node.input[0]].tensor_type.elem_type
+            shape = self.known[node.input[2]].tolist()
+            found = {node.output[0]: helper.make_tensor_type_proto(kind, shape)}
         for name in node.output:
             if name and not _is_known(found.get(name)):
                 every = tuple(range(len(node.input)))
@@ -134,7 +147,7 @@ class Values:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             self.know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
             return True
-        if node.domain == DOMAIN or node.op_type in EXTENSIONS:
+        if node.domain in (DOMAIN, INNER) or node.op_type in EXTENSIONS:
             return False
         self._refuse_large(node)
         names = [n for n in node.input if n]

@@ -50,12 +50,17 @@ class ProgramMemory:
         """The bytes of the program."""
         return self.kept + sum(self.shared)
 
+    @property
+    def ratio(self) -> float:
+        """The bytes of the program, relative to `bound`."""
+        return self.nbytes / self.bound if self.bound else 1.0
+
     def __str__(self) -> str:
         found = ", ".join(f"{n:,} by {name}" for name, n in self.methods.items())
         lines = [
             f"{self.nbytes:,} bytes: {self.kept:,} of tensors that are kept, "
             f"{sum(self.shared):,} in {len(self.shared)} shared buffers ({found})",
-            f"{self.bound:,} bytes in use at once",
+            f"{self.bound:,} bytes in use at once; {self.ratio:.2f} of them are taken",
             "",
             f"{'call':>6} {'bytes in use':>16}  kernel",
         ]

@@ -18,6 +18,7 @@ import time
 import tomllib
 import traceback
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +103,7 @@ def verdict(case: Any, dev: pk.Device) -> Found:
         for inputs, outputs in sets:
             prepared = Backend.prepare(model)
             got = prepared.run(inputs)
-            Runner.assert_similar_outputs(outputs, got, case.rtol, case.atol)
+            Runner.assert_similar_outputs(*_paired(outputs, got), case.rtol, case.atol)
             (program,) = prepared.model._programs.values()
             host |= program.on_host
     except ModelError as e:
@@ -112,6 +113,19 @@ def verdict(case: Any, dev: pk.Device) -> Found:
     except Exception as e:
         return Found(case.name, op, "crashed", traceback.format_exc(limit=-2) + repr(e))
     return Found(case.name, op, "host" if host else "passed", "")
+
+
+def _paired(wanted: Sequence[Any], got: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Both sides with the elements of sequences in the places of the sequences. The suite's runner
+    compares no lengths of sequences, and no elements without axes."""
+    assert len(wanted) == len(got), f"{len(got)} values, not {len(wanted)}"
+    pairs: tuple[list[Any], list[Any]] = ([], [])
+    for w, g in zip(wanted, got, strict=True):
+        assert isinstance(g, list) == isinstance(w, list), f"{type(g)}, not {type(w)}"
+        found = _paired(w, g) if isinstance(w, list) else ([w], [g])
+        for side, more in zip(pairs, found, strict=True):
+            side.extend(more)
+    return pairs
 
 
 def table(found: list[Found]) -> str:

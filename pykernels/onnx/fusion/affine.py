@@ -24,17 +24,17 @@ class Weights:
                 continue
             weight, bias = self._parameters(node)
             axis = self._axis(node)
-            found = False
+            factors: Array | None = None
             while (after := self._after(node)) is not None:
                 pair = self._affine(after, node.outputs[0], axis)
                 if pair is None:
                     break
                 scale, shift = pair
-                weight, bias = self._scaled(node, weight, scale), bias * scale + shift
+                factors, bias = scale if factors is None else factors * scale, bias * scale + shift
                 node.outputs = after.outputs[:1]
                 gone.add(id(after))
-                found = True
-            if found or node.op == "BatchNormalization":
+            if factors is not None or node.op == "BatchNormalization":
+                weight = weight if factors is None else self._scaled(node, weight, factors)
                 self._write(node, weight, bias)
         self.graph.nodes = [n for n in self.graph.nodes if id(n) not in gone]
 
@@ -63,15 +63,14 @@ class Weights:
         return self.users.get(name) if self.uses[name] == 1 else None
 
     def _parameters(self, node: Node) -> tuple[Array, Array]:
-        """The weights and the bias of a node in float64; for a batch norm, its factors and
-        summands."""
-        given = [self.graph.constants[n].astype(np.float64) for n in node.inputs[1:] if n]
+        """The weights, and the bias in float64; for a batch norm, its factors and summands."""
+        given = [self.graph.constants[n] for n in node.inputs[1:] if n]
         if node.op == "BatchNormalization":
-            scale, bias, mean, variance = given
+            scale, bias, mean, variance = (a.astype(np.float64) for a in given)
             scale = scale / np.sqrt(variance + node.attributes.get("epsilon", 1e-5))
             return scale, bias - mean * scale
         channels = self.graph.shapes[node.outputs[0]][self._axis(node)]
-        return given[0], given[1] if len(given) > 1 else np.zeros(channels)
+        return given[0], given[1].astype(np.float64) if len(given) > 1 else np.zeros(channels)
 
     def _affine(self, node: Node, source: str, axis: int) -> tuple[Array, Array] | None:
         """The factors and summands by channel that a node stands for; None if the node does
@@ -99,7 +98,8 @@ class Weights:
         return {"Add": (one, values), "Sub": (one, -values), "Mul": (values, zero)}[node.op]
 
     def _scaled(self, node: Node, weight: Array, scale: Array) -> Array:
-        """The weights of a node after its channels are multiplied by `scale`."""
+        """The weights of a node after its channels are multiplied by `scale`: each product is
+        rounded once, and there is no copy of the weights in float64."""
         factors = scale
         if node.op == "Gemm" and node.attributes.get("transB", 0):
             factors = scale[:, None]
@@ -110,7 +110,8 @@ class Weights:
             groups = node.attributes.get("group", 1)
             by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
             factors = by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))
-        found: Array = weight * factors
+        found = np.empty(weight.shape, self.graph.dtypes[node.inputs[0]])
+        np.multiply(weight, factors, out=found, dtype=np.float64, casting="unsafe")
         return found
 
     def _write(self, node: Node, weight: Array, bias: Array) -> None:
@@ -123,6 +124,6 @@ class Weights:
             node.op, node.attributes = "Affine", {}
         names = [f"{out}/weight", f"{out}/bias"]
         for name, array in zip(names, (weight, bias), strict=True):
-            graph.constants[name] = array.astype(kind)
+            graph.constants[name] = array.astype(kind, copy=False)
             graph.shapes[name], graph.dtypes[name] = array.shape, kind
         node.inputs = [node.inputs[0], *names]

@@ -10,6 +10,7 @@ from ..operators.expressions import TENSORS, expression, is_elementwise, scalar
 __all__ = ["as_expression", "is_part", "join"]
 
 LONGEST = 600  # most characters of an expression
+NUMBERS = 20  # most numbers of an expression: with 7 tensors, a launch holds 24
 
 
 def is_part(graph: Graph, node: Node) -> bool:
@@ -71,7 +72,8 @@ def _inserted(outer: Node, name: str, inner: Node) -> Node | None:
     place = f"x{outer.inputs.index(name)}"
     parts = re.split(rf"\b{place}\b", outer.attributes["text"])
     joined = text.join(_renumbered(p, outer.inputs, tensors) for p in parts)
-    if len(tensors) > TENSORS or len(joined) > LONGEST:
+    numbers = len(re.findall(r"(?<![\w.])\d", joined))
+    if len(tensors) > TENSORS or len(joined) > LONGEST or numbers > NUMBERS:
         return None
     return Node("Elementwise", tensors, outer.outputs, {"text": joined}, name=outer.name)
 

@@ -5,6 +5,7 @@ from . import (
     contrib_attention,
     contrib_bits,
     indexing,
+    inner,
     moves,
     norms,
     pools,
@@ -23,6 +24,6 @@ __all__ = ["EITHER", "ENTRIES", "HOST", "RULES"]
 
 # Importing these modules adds their entries to the table.
 _ENTERED = (
-    contrib, contrib_attention, contrib_bits, indexing, moves, norms, pools, products, quantized,
-    recurrent, reductions, resize, spectra, windows,
+    contrib, contrib_attention, contrib_bits, indexing, inner, moves, norms, pools, products,
+    quantized, recurrent, reductions, resize, spectra, windows,
 )  # fmt: skip

@@ -79,6 +79,8 @@ def _grouped(
     count, groups = given["num_heads"], given["kv_num_heads"]
     if len(q) != 3:
         raise ModelError(f"the query has {len(q)} axes, not 3")
+    if kinds[3] is not None and kinds[3][1] != kind:
+        raise ModelError(f"a cache of dtype {kinds[3][1]} for a query of dtype {kind}")
     wide = q[2] if kinds[1] is not None else q[2] * count // (count + 2 * groups)
     total = known[6] if len(known) > 6 else None
     if total is None:

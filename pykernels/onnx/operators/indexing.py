@@ -18,7 +18,7 @@ def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
     size = x.shape[axis]
     if isinstance(index, np.ndarray):
         return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
-    return pk.where(index < 0, index + size, index)
+    return pk.elementwise("i + n if i < 0 else i", i=index, n=size)
 
 
 @op("Gather", either=(1,))

@@ -12,7 +12,8 @@ from pykernels.device import Device
 from pykernels.dtypes import DTYPES
 from pykernels.tensors.layout import contiguous_layout
 
-from ..graph import Array, Node, stored, stored_name
+from ..graph import SMALL_FLOATS, Array, Node, stored, stored_name
+from .small_floats import as_small
 from .table import kept, numbers, op, refuse, text
 
 
@@ -153,6 +154,8 @@ def space_to_depth(node: Node, x: Any) -> Any:
 @op("Cast", "CastLike")
 def cast(node: Node, x: Any, like: Any = None) -> Any:
     kind = node.dtypes[0]
+    if kind in SMALL_FLOATS:
+        return as_small(node, x, kind)
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(kind)
     if bits is None or x.dtype == "bool":
         return x.astype(stored_name(kind))

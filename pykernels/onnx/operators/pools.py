@@ -193,12 +193,16 @@ def max_unpool(node: Node, x: Any, index: Any, shape: Any = None) -> Any:
     top, left, bottom, right = pads(node, (h, w), kernel)
     rows = (h - 1) * steps[0] - top - bottom + kernel[0]
     cols = (w - 1) * steps[1] - left - right + kernel[1]
-    if shape is not None:
-        rows, cols = (int(v) for v in shape[-2:])
-    # Positions count in the whole tensor.
+    # Positions count in the whole tensor of this shape; a larger result has zeros behind it.
     zeros = kept(node, "zeros", x.device, np.zeros(n * c * rows * cols, x.dtype))
     flat = pk.scatter(zeros, 0, index.reshape(-1), x.reshape(-1))
-    return flat.reshape(n, c, rows, cols)
+    y = flat.reshape(n, c, rows, cols)
+    if shape is None:
+        return y
+    more = int(shape[-2]) - rows, int(shape[-1]) - cols
+    if min(more) < 0:
+        raise refuse(node, f"a result of shape {shape.tolist()}")
+    return pk.pad(y, [(0, 0), (0, 0), (0, more[0]), (0, more[1])])
 
 
 @op("Col2Im", host=(1, 2))

@@ -10,7 +10,8 @@ import numpy as np
 import pykernels as pk
 from pykernels import kernels
 
-from ..graph import Node, stored_name
+from ..graph import SMALL_FLOATS, Node, stored_name
+from .small_floats import as_small
 from .table import kept, op, refuse
 from .windows import doubled, edges, pads, spaced
 
@@ -58,14 +59,21 @@ def rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
 @op("QuantizeLinear")
 def quantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
+    if node.dtypes[0] in SMALL_FLOATS:
+        y = pk.elementwise("float32(x) / float32(s)", x=x, s=scale)
+        y = y if zero is None else pk.elementwise("y + z", y=y, z=zero)
+        return as_small(node, y, node.dtypes[0])
     return rounded(node, "float32(x) / float32(s)", zero, x=x, s=scale)
 
 
 @op("DequantizeLinear")
 def dequantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
-    if x.dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
+    if x.dtype not in ("int8", "uint8", "int16", "uint16", "int32", "float32"):
         raise refuse(node, f"dtype {x.dtype}")
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
+    if x.dtype == "float32":  # a float of few bits
+        x = x if zero is None else pk.elementwise("x - z", x=x, z=zero)
+        return pk.elementwise("x * float32(s)", x=x, s=scale)
     if zero is None:
         return pk.elementwise("float32(x) * float32(s)", x=x, s=scale)
     return pk.elementwise("float32(int32(x) - int32(z)) * float32(s)", x=x, z=zero, s=scale)

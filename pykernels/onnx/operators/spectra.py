@@ -48,16 +48,34 @@ def _multiplied(node: Node, x: Any, length: int, inverse: bool, onesided: bool) 
     return pk.stack([up + pk.matmul(imaginary, sin), pk.matmul(imaginary, cos) - across], -1)
 
 
+def _real(node: Node, x: Any, length: int) -> Any:
+    """The real signal of which x (..., n, 2) is one side of the transform: (..., length, 1)."""
+    count = length // 2 + 1
+    if x.shape[-1] != 2:
+        raise refuse(node, "one side of a transform as real numbers")
+    if length > SHORT:
+        return pk.fft.irfft(pk.view_as_complex(x.astype("float32")), length)[..., None]
+    x = x[..., :count, :]
+    k = np.arange(x.shape[-2])
+    turns = np.outer(k, np.arange(length)) % length * (2 * np.pi / length)
+    both = np.where((k == 0) | (2 * k == length), 1, 2)[:, None] / length  # this side, or both
+    cos = kept(node, "cos", x.device, (np.cos(turns) * both).astype(np.float32))
+    sin = kept(node, "sin", x.device, (np.sin(turns) * both).astype(np.float32))
+    real, imaginary = x[..., 0].astype("float32"), x[..., 1].astype("float32")
+    return (pk.matmul(real, cos) - pk.matmul(imaginary, sin))[..., None]
+
+
 @op("DFT", host=(1, 2))
 def dft(node: Node, x: Any, length: Array | None = None, axis: Array | None = None) -> Any:
     given = node.attributes
     at = int(axis.item()) if axis is not None else given.get("axis", 1 if node.version < 20 else -2)
     at %= x.ndim
     inverse, onesided = bool(given.get("inverse", 0)), bool(given.get("onesided", 0))
-    if inverse and onesided:
-        raise refuse(node, "an inverse transform of one side")
-    count = x.shape[at] if length is None else int(length.item())
-    y = _transformed(node, pk.moveaxis(x, at, -2), count, inverse, onesided)
+    half = inverse and onesided
+    usual = 2 * (x.shape[at] - 1) if half else x.shape[at]
+    count = usual if length is None else int(length.item())
+    x = pk.moveaxis(x, at, -2)
+    y = _real(node, x, count) if half else _transformed(node, x, count, inverse, onesided)
     return pk.moveaxis(y, -2, at)
 
 

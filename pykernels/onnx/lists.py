@@ -1,0 +1,123 @@
+"""Sequences, optional values and maps at the border of a network, which computes tensors only.
+
+The element i of an input or output `x` is a tensor with the name `x[i]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .errors import ModelError
+from .graph import Array
+from .shapes import Value, graph_inputs
+
+__all__ = ["ABSENT", "Lists", "element", "gathered", "list_inputs", "opened", "spread"]
+
+ABSENT = -1  # elements of an optional value that is not there
+# For each output that is no tensor of numbers: how many elements it has, the labels of a map, or
+# names whose places are computed, as {"names": [...]}.
+Lists = dict[str, int | list[int] | list[str] | dict[str, list[str]]]
+
+
+def element(name: str, i: int) -> str:
+    """The name of an element; ABSENT stands for an optional value that is not there."""
+    return f"{name}[{'none' if i == ABSENT else i}]"
+
+
+def _parts(kind: onnx.TypeProto) -> tuple[bool, int]:
+    """Is a type a sequence, and the dtype of its tensors."""
+    optional = kind.WhichOneof("value") == "optional_type"
+    inner = kind.optional_type.elem_type if optional else kind
+    sequence = inner.WhichOneof("value") == "sequence_type"
+    inner = inner.sequence_type.elem_type if sequence else inner
+    if inner.WhichOneof("value") != "tensor_type":
+        raise ModelError(f"a value of type {inner.WhichOneof('value')}: not supported")
+    return sequence, inner.tensor_type.elem_type
+
+
+def list_inputs(inputs: Iterable[Value]) -> dict[str, str]:
+    """The dtypes of the inputs that are sequences or optional."""
+    return {v.name: v.dtype for v in inputs if v.dtype.startswith(("sequence(", "optional("))}
+
+
+def spread(name: str, dtype: str, value: Any) -> Iterator[tuple[str, Any, str]]:
+    """The tensors of an input of such a dtype, with their names and dtypes."""
+    inner = dtype.removeprefix("optional(").rstrip(")")
+    if value is None:
+        if inner == dtype.rstrip(")"):
+            raise ModelError(f"input {name} is missing")
+        yield element(name, ABSENT), np.zeros(0, bool), "bool"
+        return
+    kind = inner.removeprefix("sequence(")
+    if kind != inner and not isinstance(value, (list, tuple)):
+        raise ModelError(f"input {name} is a {type(value).__name__}, not a list of arrays")
+    for i, one in enumerate(value if kind != inner else [value]):
+        yield element(name, i), one, kind
+
+
+def opened(
+    proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[onnx.ModelProto, set[str]]:
+    """The file with a tensor for each element of an input, and nodes that make the sequences and
+    the optional values of them; and the names that stand for values that are not there."""
+    kinds = ("sequence_type", "optional_type")
+    lists = {v.name: v for v in graph_inputs(proto) if v.type.WhichOneof("value") in kinds}
+    none = set[str]()
+    if not lists:
+        return proto, none
+    changed = onnx.ModelProto()
+    changed.CopyFrom(proto)
+    inputs = [v for v in proto.graph.input if v.name not in lists]
+    nodes: list[onnx.NodeProto] = []
+    for name, info in lists.items():
+        sequence, kind = _parts(info.type)
+        if element(name, ABSENT) in shapes:
+            none.add(element(name, ABSENT))
+            nodes.append(
+                helper.make_node("Optional", [], [name], type=info.type.optional_type.elem_type)
+            )
+            continue
+        rows: list[str] = []
+        while element(name, len(rows)) in shapes:
+            rows.append(element(name, len(rows)))
+        inputs += [helper.make_tensor_value_info(r, kind, shapes[r]) for r in rows]
+        if sequence:
+            op = "SequenceConstruct" if rows else "SequenceEmpty"
+            nodes.append(helper.make_node(op, rows, [name]))
+        else:
+            nodes.append(helper.make_node("Optional", rows, [name]))
+    nodes += proto.graph.node
+    for field, found in ((changed.graph.input, inputs), (changed.graph.node, nodes)):
+        del field[:]
+        field.extend(found)
+    return changed, none
+
+
+def gathered(names: Iterable[str], lists: Lists, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of these names: lists of their elements, None, dicts by label, strings, or as
+    found. Tensors in the place of maps and strings stay tensors."""
+    results: dict[str, Any] = {}
+    for name in names:
+        told = lists.get(name)
+        if told is None:
+            results[name] = found[name]
+        elif isinstance(told, int):
+            rows = None if told == ABSENT else [found[element(name, i)] for i in range(told)]
+            results[name] = rows
+        elif not isinstance(found[name], np.ndarray):
+            results[name] = found[name]
+        elif isinstance(told, dict):
+            results[name] = np.array(told["names"], object)[found[name]]
+        else:
+            results[name] = _mapped(told, found[name])
+    return results
+
+
+def _mapped(labels: list[int] | list[str], scores: Array) -> list[dict[Any, float]]:
+    rows = scores.reshape(-1, len(labels)).tolist()
+    return [dict(zip(labels, row, strict=True)) for row in rows]
