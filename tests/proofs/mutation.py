@@ -29,7 +29,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -39,13 +39,14 @@ from codegen.build import variants_of
 from codegen.errors import BuildError
 from codegen.sources import GENERATED, kernel_files
 from codegen.store import Entry, pack_texts
-from pykernels.wgsl.texts import read
+from pykernels.wgsl.texts import read, read_manifest
 from tests.kernels.test_surplus_groups import ALONE
 from tests.proofs.mutation_operators import Mutation, mutations
 from tests.proofs.test_instrumented import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ("kernels", "codegen", "pykernels", "tests", "bench", "ci", "examples", "docs")
+COMPILED = ("pykernels", "codegen", "tests", "bench")
 STILLBORN = ("ShaderError", "error: ", "SyntaxError", "IndentationError", "KernelError: [")
 KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15, "recorder": 0.1}
 PASSED = re.compile(r"^[.s]+(?=\s*\[|$)", re.MULTILINE)
@@ -138,10 +139,25 @@ def kernels_of(family: str) -> list[str]:
     return [n for n in ALL if known[n]["family"] == family]
 
 
-def surplus_groups(family: str) -> list[str]:
-    """The tests that bodies of a family have a guard for workgroups beyond those of a call."""
+def near(path: Path, mutation: Mutation) -> Callable[[str], int]:
+    """How near the name of a kernel or of a test file is to a change, the nearest below the rest:
+    by the kernels that run the body, and by the words of the file's and the function's name."""
+    functions = re.findall(r"^def (\w+)", path.read_text()[: mutation.start], re.MULTILINE)
+    words = {*path.stem.split("_"), *(functions[-1].split("_") if functions else ())}
+    kernels = read_manifest()["kernels"]
+    running = [k for k, facts in kernels.items() if path.stem in (k, *facts["bodies"])]
+
+    def distance(name: str) -> int:
+        runs = any(f"{name}_".startswith(f"{k}_") for k in running)
+        return -4 * runs - len(words & set(name.split("_")))
+
+    return distance
+
+
+def surplus_groups(kernels: Iterable[str]) -> list[str]:
+    """The tests that bodies have a guard for workgroups beyond those of a call."""
     test = "tests/kernels/test_surplus_groups.py::test_workgroups_beyond_the_call_do_nothing"
-    return [f"{test}[{name}]" for name in kernels_of(family) if name not in ALONE]
+    return [f"{test}[{name}]" for name in kernels if name not in ALONE]
 
 
 class Tree:
@@ -159,6 +175,13 @@ class Tree:
             )
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md"):
             shutil.copy(ROOT / name, root / name)
+        # Compiled once. What Python compiles is known by its content, so that a change is seen at
+        # once; the tests, which pytest compiles, are never changed.
+        compiled = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", *COMPILED)
+        self.run(*compiled, timeout=600)
+        tests = ("tests/kernels", "tests/runtime", "tests/proofs")
+        collected = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *tests)
+        self.run(*collected, timeout=600, PYTHONDONTWRITEBYTECODE="")
 
     def run(self, *command: str, timeout: float, **more: str) -> tuple[int, str]:
         env = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
@@ -177,27 +200,41 @@ class Tree:
 
     def build(self, path: Path) -> str:
         """Render the texts of the bodies that a file of kernels/ takes part in; what failed."""
-        name = path.relative_to(ROOT / "kernels").with_suffix("")
-        own = ROOT / "kernels" / name.parts[0]
         try:
-            for body in bodies(own) if "lib" in name.parts else [name.name]:
+            for body in self._bodies(path):
                 texts = [v for v in variants_of(self.root, body) if v.shipped]
                 entries = (Entry(v.key, v.text, v.head_lines, v.features) for v in texts)
-                target = self.root / GENERATED / "wgsl" / f"{body}.json"
+                target = self.root / self._texts(body)
                 target.write_text(pack_texts(entries), encoding="utf-8")
         except BuildError as e:
             return str(e)
         return ""
 
-    def test(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
+    def restore(self, path: Path) -> None:
+        """The file and its texts are as in the sources again."""
+        bodies = self._bodies(path) if path.suffix == ".wgsl" else ()
+        for place in (path.relative_to(ROOT), *map(self._texts, bodies)):
+            shutil.copyfile(ROOT / place, self.root / place)
+
+    def _bodies(self, path: Path) -> list[str]:
+        name = path.relative_to(ROOT / "kernels").with_suffix("")
+        return bodies(ROOT / "kernels" / name.parts[0]) if "lib" in name.parts else [name.name]
+
+    def _texts(self, body: str) -> Path:
+        return Path(GENERATED) / "wgsl" / f"{body}.json"
+
+    def test(
+        self, family: str, path: Path, distance: Callable[[str], int], seconds: float
+    ) -> tuple[str, str]:
         """The outcome, and the test that failed."""
-        outcome = self._tests(family, path, seconds)
+        kernels = sorted(kernels_of(family), key=distance)
+        outcome = self._tests(family, kernels, distance, seconds)
         if outcome[0] != "survived" or path.suffix != ".wgsl":
             return outcome
         test = "tests/proofs/test_instrumented.py::test_a_kernel_is_silent"
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=line",
-            *(f"{test}[{name}]" for name in kernels_of(family)), timeout=seconds,
+            *(f"{test}[{name}]" for name in kernels), timeout=seconds,
             PYKERNELS_TEST_FULL="1",
         )  # fmt: skip
         told = [line for line in out.splitlines() if line.startswith("E ")]
@@ -205,14 +242,21 @@ class Tree:
             return "killed", f"instrumented: {told[-1][:140] if told else out[-140:]}"
         return outcome
 
-    def _tests(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
-        tests = tests_of(self.root, family)
-        words = set(path.stem.split("_"))
-        # What has the file's words in its name comes first.
-        tests.sort(key=lambda t: -len(words & set(t.stem.split("_")[1:])))
+    def _tests(
+        self, family: str, kernels: list[str], distance: Callable[[str], int], seconds: float
+    ) -> tuple[str, str]:
+        # What is near to the change comes first.
+        def of_file(test: Path) -> int:
+            return distance(test.stem.removeprefix("test_"))
+
+        tests = sorted(tests_of(self.root, family), key=of_file)
+        first = [k for k in kernels if distance(k) < 0]
+        named = [str(t.relative_to(self.root)) for t in tests]
+        apart = sum(of_file(t) < 0 for t in tests)
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
-            *surplus_groups(family), *(str(t.relative_to(self.root)) for t in tests),
+            *surplus_groups(first), *named[:apart],
+            *surplus_groups(k for k in kernels if k not in first), *named[apart:],
             timeout=seconds,
         )  # fmt: skip
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
@@ -237,11 +281,9 @@ def evaluate(tree: Tree, seed: int, number: int, attempt: int, seconds: float) -
         by = tree.build(path) if kind == "body" else ""
         outcome = "stillborn"
         if not by:
-            outcome, by = tree.test(family, path, seconds)
+            outcome, by = tree.test(family, path, near(path, mutation), seconds)
     finally:
-        target.write_text(text)
-        if kind == "body":
-            tree.build(path)
+        tree.restore(path)
     took = round(time.perf_counter() - began, 1)
     change = mutation.describe(text)
     return Mutant(number, attempt, family, kind, place, change, outcome, by[:160], took)
