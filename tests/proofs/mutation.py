@@ -130,7 +130,7 @@ def in_budget(text: str, at: int) -> bool:
     """True inside of a function that gives a tolerance: a smaller one is no wrong kernel, and a
     larger one is found by planted errors alone."""
     functions = re.findall(r"^def (\w+)", text[:at], re.MULTILINE)
-    return bool(functions) and "budget" in functions[-1]
+    return bool(functions) and functions[-1].endswith(("budget", "errors"))
 
 
 def kernels_of(family: str) -> list[str]:
