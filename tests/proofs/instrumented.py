@@ -1,11 +1,12 @@
 """Calls with instrumented texts: what WGSL forbids is an error of the call.
 
-    python -m tests.proofs.instrumented [--only TEXT] [--all] [--barriers]
+    python -m tests.proofs.instrumented [KERNEL ...] [--all] [--barriers]
 
-Runs the cases of `pykernels/export/cases` on PYKERNELS_TEST_COLUMN (the first of each kernel;
---all: every one) and prints what it found; --barriers runs them without one barrier after the
-other. `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch of a test run. See `instrument`
-for what is checked. Not checked: loads and stores of matrix units, and races between workgroups.
+Runs the cases of `pykernels/export/cases` on PYKERNELS_TEST_COLUMN (of all kernels or of those
+that are named; the first of each; --all: every one) and prints what it found; --barriers runs them
+without one barrier after the other. `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch
+of a test run. See `instrument` for what is checked. Not checked: loads and stores of matrix units,
+and races between workgroups.
 """
 
 from __future__ import annotations
@@ -261,10 +262,10 @@ def dropped(dev: pk.Device, request: Request) -> Iterator[tuple[str, bool]]:
 
 
 @click.command(help=__doc__)
-@click.option("--only", default="", help="kernels with this in their name")
+@click.argument("names", nargs=-1, type=click.Choice(list(FACTS)))
 @click.option("--all", "everything", is_flag=True, help="every case of each kernel")
 @click.option("--barriers", is_flag=True, help="drop each barrier in turn: a race must be told")
-def main(only: str, everything: bool, barriers: bool) -> None:
+def main(names: tuple[str, ...], everything: bool, barriers: bool) -> None:
     engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
     tuning = "nvidia-h200" if driver == "lavapipe" else None
     with (
@@ -273,8 +274,7 @@ def main(only: str, everything: bool, barriers: bool) -> None:
     ):
         chosen = [
             request
-            for kernel in FACTS
-            if only in kernel
+            for kernel in names or FACTS
             for request in requests(kernel)[: None if everything else 1]
         ]
         sys.exit(_drop(dev, chosen) if barriers else _check(dev, chosen))

@@ -296,15 +296,15 @@ def told(mutant: Mutant, into: Path) -> None:
     click.echo(f"{line}  {mutant.by.splitlines()[-1] if mutant.by else ''}")
 
 
-def recorded(paths: Sequence[Path]) -> list[Mutant]:
-    """The last word on each mutant, without the stillborn ones."""
-    found: dict[int, Mutant] = {}
+def recorded(paths: Sequence[Path], *, first: bool = False) -> list[Mutant]:
+    """The last word on each mutant, or the first one, without the stillborn ones."""
+    found: dict[tuple[Path, int], Mutant] = {}
     for path in paths:
         for line in path.read_text().splitlines() if path.exists() else []:
             mutant = Mutant(**json.loads(line))
-            if mutant.outcome != "stillborn":
-                found[mutant.number] = mutant
-    return [found[number] for number in sorted(found)]
+            if mutant.outcome != "stillborn" and not (first and (path, mutant.number) in found):
+                found[path, mutant.number] = mutant
+    return [found[key] for key in sorted(found)]
 
 
 def interval(killed: int, of: int) -> tuple[float, float]:
@@ -361,27 +361,43 @@ def again(seed: int, into: Path, seconds: float, tree: Path) -> None:
 
 
 @main.command()
+@click.option("--into", type=click.Path(path_type=Path), required=True)
+@click.argument("number", type=int)
+@click.argument("outcome", type=click.Choice(["killed", "equivalent"]))
+@click.argument("why")
+def note(into: Path, number: int, outcome: str, why: str) -> None:
+    """Note by hand which test kills a survivor, or why it changes no number."""
+    [mutant] = [m for m in recorded([into]) if m.number == number]
+    told(replace(mutant, outcome=outcome, by=why), into)
+
+
+@main.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def table(paths: tuple[Path, ...]) -> None:
     """Print the score by family, by kind of file and by kind of change."""
-    every = recorded(paths)
-    mutants = [m for m in every if m.outcome != "equivalent"]
+    soon = [m.outcome == "killed" for m in recorded(paths, first=True)]
+    every = list(zip(recorded(paths), soon, strict=True))
     for title, key in (
         ("family", lambda m: m.family),
         ("kind of file", lambda m: m.kind),
         ("change", lambda m: m.change.split(": ")[1]),
     ):
-        counts: Counter[tuple[str, str]] = Counter((key(m), m.outcome) for m in mutants)
-        print(f"\n| {title} | mutants | killed | score | 95 % interval |\n|---|--:|--:|--:|---|")
-        for name in [*sorted({key(m) for m in mutants}), "all"]:
-            killed = sum(n for (k, o), n in counts.items() if o == "killed" and name in (k, "all"))
-            of = sum(n for (k, _), n in counts.items() if name in (k, "all"))
-            low, high = interval(killed, of)
-            print(f"| {name} | {of} | {killed} | {killed / of:.1%} | {low:.1%} to {high:.1%} |")
-    print("\nSurvivors, and what changes no number:")
-    for m in every:
-        if m.outcome != "killed":
-            print(f"- {m.path}:{m.change} ({m.by or 'all tests passed'})")
+        columns = "mutants | killed in 20 s | killed | no other numbers | open"
+        print(f"\n| {title} | {columns} | score in 20 s, 95 % |\n|---|--:|--:|--:|--:|--:|---|")
+        for name in [*sorted({key(m) for m, _ in every}), "all"]:
+            own = [(m.outcome, soon) for m, soon in every if name in (key(m), "all")]
+            of = Counter(outcome for outcome, _ in own)
+            at_once = sum(soon for _, soon in own)
+            low, high = interval(at_once, len(own) - of["equivalent"])
+            score = f"{low:.0%} to {high:.0%}"
+            print(
+                f"| {name} | {len(own)} | {at_once} | {of['killed']} | {of['equivalent']} "
+                f"| {of['survived']} | {score} |"
+            )
+    print("\nWhat survived 20 s, and what changes no number:")
+    for m, soon in every:
+        if not soon:
+            print(f"- {m.path}:{m.change}: {m.outcome} ({m.by or 'all tests passed'})")
 
 
 if __name__ == "__main__":
