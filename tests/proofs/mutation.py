@@ -29,7 +29,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -139,19 +139,28 @@ def kernels_of(family: str) -> list[str]:
     return [n for n in ALL if known[n]["family"] == family]
 
 
-def near(path: Path, mutation: Mutation) -> Callable[[str], int]:
-    """How near the name of a kernel or of a test file is to a change, the nearest below the rest:
-    by the kernels that run the body, and by the words of the file's and the function's name."""
-    functions = re.findall(r"^def (\w+)", path.read_text()[: mutation.start], re.MULTILINE)
-    words = {*path.stem.split("_"), *(functions[-1].split("_") if functions else ())}
-    kernels = read_manifest()["kernels"]
-    running = [k for k, facts in kernels.items() if path.stem in (k, *facts["bodies"])]
+@dataclass(frozen=True)
+class Near:
+    """What is near to a change: a distance of kernels and test files, the nearest below the rest,
+    by the kernels that run the body and by the words of the file's and the function's name."""
 
-    def distance(name: str) -> int:
-        runs = any(f"{name}_".startswith(f"{k}_") for k in running)
+    names: tuple[str, ...]  # of the file and the function
+    running: frozenset[str]
+
+    @classmethod
+    def to(cls, path: Path, mutation: Mutation) -> Near:
+        functions = re.findall(r"^def (\w+)", path.read_text()[: mutation.start], re.MULTILINE)
+        kernels = read_manifest()["kernels"]
+        running = (k for k, facts in kernels.items() if path.stem in (k, *facts["bodies"]))
+        return cls((path.stem, *functions[-1:]), frozenset(running))
+
+    def distance(self, name: str) -> int:
+        runs = any(f"{name}_".startswith(f"{k}_") for k in self.running)
+        words = {word for own in self.names for word in own.split("_")}
         return -4 * runs - len(words & set(name.split("_")))
 
-    return distance
+    def file(self, test: Path) -> int:
+        return self.distance(test.stem.removeprefix("test_"))
 
 
 def surplus_groups(kernels: Iterable[str]) -> list[str]:
@@ -223,12 +232,10 @@ class Tree:
     def _texts(self, body: str) -> Path:
         return Path(GENERATED) / "wgsl" / f"{body}.json"
 
-    def test(
-        self, family: str, path: Path, distance: Callable[[str], int], seconds: float
-    ) -> tuple[str, str]:
+    def test(self, family: str, path: Path, near: Near, seconds: float) -> tuple[str, str]:
         """The outcome, and the test that failed."""
-        kernels = sorted(kernels_of(family), key=distance)
-        outcome = self._tests(family, kernels, distance, seconds)
+        kernels = sorted(kernels_of(family), key=near.distance)
+        outcome = self._tests(family, kernels, near, seconds)
         if outcome[0] != "survived" or path.suffix != ".wgsl":
             return outcome
         test = "tests/proofs/test_instrumented.py::test_a_kernel_is_silent"
@@ -243,21 +250,18 @@ class Tree:
         return outcome
 
     def _tests(
-        self, family: str, kernels: list[str], distance: Callable[[str], int], seconds: float
+        self, family: str, kernels: list[str], near: Near, seconds: float
     ) -> tuple[str, str]:
         # What is near to the change comes first.
-        def of_file(test: Path) -> int:
-            return distance(test.stem.removeprefix("test_"))
-
-        tests = sorted(tests_of(self.root, family), key=of_file)
-        first = [k for k in kernels if distance(k) < 0]
+        tests = sorted(tests_of(self.root, family), key=near.file)
+        first = [k for k in kernels if near.distance(k) < 0]
         named = [str(t.relative_to(self.root)) for t in tests]
-        apart = sum(of_file(t) < 0 for t in tests)
+        apart = sum(near.file(t) < 0 for t in tests)
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
-            *surplus_groups(first), *named[:apart],
+            "-p", "tests.proofs.mutation_order", *surplus_groups(first), *named[:apart],
             *surplus_groups(k for k in kernels if k not in first), *named[apart:],
-            timeout=seconds,
+            timeout=seconds, MUTATION_NAMES=" ".join(near.names),
         )  # fmt: skip
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
             return "survived", f"time after {len(''.join(PASSED.findall(out)))} tests"
@@ -281,7 +285,7 @@ def evaluate(tree: Tree, seed: int, number: int, attempt: int, seconds: float) -
         by = tree.build(path) if kind == "body" else ""
         outcome = "stillborn"
         if not by:
-            outcome, by = tree.test(family, path, near(path, mutation), seconds)
+            outcome, by = tree.test(family, path, Near.to(path, mutation), seconds)
     finally:
         tree.restore(path)
     took = round(time.perf_counter() - began, 1)
