@@ -1,4 +1,5 @@
-"""Workgroups beyond those of a call do nothing, in every body.
+"""Workgroups beyond those of a call do nothing, in every body; one invocation of a launch says that
+it ran.
 
 A grid of many workgroups is folded into rows, and its last row has some too many. Only calls with
 32,768 workgroups and more have such a grid, so here each grid gets three more.
@@ -7,17 +8,25 @@ A grid of many workgroups is folded into rows, and its last row has some too man
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
 from pykernels.runtime import lower
+from pykernels.runtime.faults import Snapshot
+from pykernels.wgsl.texts import read_manifest
 from tests.proofs.instrumented import FACTS, call, requests
 
 ALONE = {"nonzero_offsets"}  # always one workgroup
 # Rows of a body have the same guard: one of each kind stands for all.
 KERNELS = [n for n, f in FACTS.items() if not f["row"] and n not in ALONE] + ["add", "exp", "where"]
+# Those with launches that look for wrong indices; a page of their findings may be read once all of
+# its launches have begun.
+MANIFEST = read_manifest()
+FAULTS = {n.split()[0] for n, v in MANIFEST["variants"].items() if "faults" in v["bindings"]}
+CHECKING = [n for n in KERNELS if FAULTS & set(MANIFEST["kernels"][n]["bodies"])]
 Fold = Callable[[str, int, int], tuple[int, int]]
 
 
@@ -75,3 +84,28 @@ def test_one_that_writes_is_found(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
         assert not (dst.numpy() == 2).all()
     finally:
         dev._context.forget_calls()
+
+
+@pytest.mark.gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("kernel", CHECKING)
+def test_a_launch_that_checks_counts_itself_once(
+    dev: pk.Device, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, seen = Snapshot.news, []
+
+    def news(self: Snapshot, data: Any) -> Any:
+        found = read(self, data)
+        seen.append((self.launches, found[2]))
+        return found
+
+    dev.sync()
+    faults = dev._context.faults
+    monkeypatch.setattr(faults, "current", None)
+    monkeypatch.setattr(faults, "_spare", [])
+    monkeypatch.setattr(Snapshot, "news", news)
+    for request in requests(kernel)[:1]:
+        call(dev, request)
+    dev.sync()
+    [(launches, begun)] = seen
+    assert launches == begun > 0

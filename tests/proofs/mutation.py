@@ -29,7 +29,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from codegen.errors import BuildError
 from codegen.sources import GENERATED, kernel_files
 from codegen.store import Entry, pack_texts
 from pykernels.wgsl.texts import read, read_manifest
-from tests.kernels.test_surplus_groups import ALONE
+from tests.kernels.test_surplus_groups import ALONE, CHECKING
 from tests.proofs.mutation_operators import Mutation, mutations
 from tests.proofs.test_instrumented import ALL
 
@@ -163,10 +163,16 @@ class Near:
         return self.distance(test.stem.removeprefix("test_"))
 
 
-def surplus_groups(kernels: Iterable[str]) -> list[str]:
-    """The tests that bodies have a guard for workgroups beyond those of a call."""
-    test = "tests/kernels/test_surplus_groups.py::test_workgroups_beyond_the_call_do_nothing"
-    return [f"{test}[{name}]" for name in kernels if name not in ALONE]
+def of_every_body(kernels: Sequence[str]) -> list[str]:
+    """The tests that bodies of a family have a guard for workgroups beyond those of a call, and
+    that launches which look for wrong indices count themselves."""
+    file = "tests/kernels/test_surplus_groups.py"
+    guards = [n for n in kernels if n not in ALONE]
+    return [
+        *(f"{file}::test_workgroups_beyond_the_call_do_nothing[{n}]" for n in guards),
+        *(f"{file}::test_a_launch_that_checks_counts_itself_once[{n}]"
+          for n in kernels if n in CHECKING),
+    ]  # fmt: skip
 
 
 class Tree:
@@ -259,8 +265,8 @@ class Tree:
         apart = sum(near.file(t) < 0 for t in tests)
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
-            "-p", "tests.proofs.mutation_order", *surplus_groups(first), *named[:apart],
-            *surplus_groups(k for k in kernels if k not in first), *named[apart:],
+            "-p", "tests.proofs.mutation_order", *of_every_body(first), *named[:apart],
+            *of_every_body([k for k in kernels if k not in first]), *named[apart:],
             timeout=seconds, MUTATION_NAMES=" ".join(near.names),
         )  # fmt: skip
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
