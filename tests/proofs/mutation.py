@@ -108,6 +108,18 @@ def bodies(family: Path) -> list[str]:
     return [name for name in found if (ROOT / GENERATED / "wgsl" / f"{name}.json").is_file()]
 
 
+def bodies_with(path: Path) -> list[str]:
+    """The bodies that a file of kernels/ takes part in, of a library perhaps some more."""
+    if path.suffix != ".wgsl":
+        return []
+    family, *folders, name = path.relative_to(ROOT / "kernels").with_suffix("").parts
+    if "lib" not in folders:
+        return [name]
+    used = re.compile(rf'^// uses = .*"((.*/)?{name}|{"/".join(folders[1:])}/\$)', re.MULTILINE)
+    sources = {p.stem: p.read_text() for p in kernel_files(ROOT)}
+    return [b for b in bodies(ROOT / "kernels" / family) if used.search(sources[b])]
+
+
 def draw(seed: int, number: int, attempt: int) -> tuple[str, str, Path, Mutation]:
     """The place of a mutant. The same numbers give the same place in the same tree."""
     rng = random.Random(f"{seed}/{number}/{attempt}")
@@ -151,7 +163,8 @@ class Near:
     def to(cls, path: Path, mutation: Mutation) -> Near:
         functions = re.findall(r"^def (\w+)", path.read_text()[: mutation.start], re.MULTILINE)
         kernels = read_manifest()["kernels"]
-        running = (k for k, facts in kernels.items() if path.stem in (k, *facts["bodies"]))
+        changed = {path.stem, *bodies_with(path)}
+        running = (k for k, facts in kernels.items() if changed & {k, *facts["bodies"]})
         return cls((path.stem, *functions[-1:]), frozenset(running))
 
     def distance(self, name: str) -> int:
@@ -216,7 +229,7 @@ class Tree:
     def build(self, path: Path) -> str:
         """Render the texts of the bodies that a file of kernels/ takes part in; what failed."""
         try:
-            for body in self._bodies(path):
+            for body in bodies_with(path):
                 texts = [v for v in variants_of(self.root, body) if v.shipped]
                 entries = (Entry(v.key, v.text, v.head_lines, v.features) for v in texts)
                 target = self.root / self._texts(body)
@@ -227,13 +240,8 @@ class Tree:
 
     def restore(self, path: Path) -> None:
         """The file and its texts are as in the sources again."""
-        bodies = self._bodies(path) if path.suffix == ".wgsl" else ()
-        for place in (path.relative_to(ROOT), *map(self._texts, bodies)):
+        for place in (path.relative_to(ROOT), *map(self._texts, bodies_with(path))):
             shutil.copyfile(ROOT / place, self.root / place)
-
-    def _bodies(self, path: Path) -> list[str]:
-        name = path.relative_to(ROOT / "kernels").with_suffix("")
-        return bodies(ROOT / "kernels" / name.parts[0]) if "lib" in name.parts else [name.name]
 
     def _texts(self, body: str) -> Path:
         return Path(GENERATED) / "wgsl" / f"{body}.json"
