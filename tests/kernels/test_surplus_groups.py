@@ -17,7 +17,7 @@ import pykernels as pk
 from pykernels.runtime import lower
 from pykernels.runtime.faults import Snapshot
 from pykernels.wgsl.texts import read_manifest
-from tests.proofs.instrumented import FACTS, call, requests
+from tests.proofs.instrumented import FACTS, OTHERS, call, requests
 
 ALONE = {"nonzero_offsets"}  # always one workgroup
 # Rows of a body have the same guard: one of each kind stands for all.
@@ -27,15 +27,16 @@ KERNELS = [n for n, f in FACTS.items() if not f["row"] and n not in ALONE] + ["a
 MANIFEST = read_manifest()
 FAULTS = {n.split()[0] for n, v in MANIFEST["variants"].items() if "faults" in v["bindings"]}
 CHECKING = [n for n in KERNELS if FAULTS & set(MANIFEST["kernels"][n]["bodies"])]
+CASES = [
+    *(pytest.param(n, 0, id=n) for n in KERNELS),
+    *(pytest.param(n, case, id=f"{n}-{case}") for n, cases in OTHERS.items() for case in cases),
+]
 Fold = Callable[[str, int, int], tuple[int, int]]
 
 
-def outputs(dev: pk.Device, kernel: str) -> list[bytes]:
-    found = []
-    for request in requests(kernel)[:1]:
-        tensors = call(dev, request)
-        found += [tensors[name].numpy().tobytes() for name in sorted(tensors)]
-    return found
+def outputs(dev: pk.Device, kernel: str, case: int) -> list[bytes]:
+    tensors = call(dev, requests(kernel)[case])
+    return [tensors[name].numpy().tobytes() for name in sorted(tensors)]
 
 
 def more(fold: Fold) -> Fold:
@@ -50,19 +51,19 @@ def more(fold: Fold) -> Fold:
 
 @pytest.mark.gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("kernel", "case"), CASES)
 def test_workgroups_beyond_the_call_do_nothing(
-    dev: pk.Device, kernel: str, monkeypatch: pytest.MonkeyPatch
+    dev: pk.Device, kernel: str, case: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = dev._context
     try:
-        want = outputs(dev, kernel)
+        want = outputs(dev, kernel, case)
     except pk.LimitError as e:
         pytest.skip(str(e))
     context.forget_calls()
     monkeypatch.setattr(lower, "fold", more(lower.fold))
     try:
-        got = outputs(dev, kernel)
+        got = outputs(dev, kernel, case)
     finally:
         context.forget_calls()
     assert got == want
