@@ -7,7 +7,9 @@ A grid of many workgroups is folded into rows, and its last row has some too man
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from pykernels.runtime.faults import Snapshot
 from pykernels.wgsl.texts import read_manifest
 from tests.proofs.instrumented import FACTS, OTHERS, call, requests
 
+ROOT = Path(__file__).resolve().parents[2]
 ALONE = {"nonzero_offsets"}  # always one workgroup
 # Rows of a body have the same guard: one of each kind stands for all.
 KERNELS = [n for n, f in FACTS.items() if not f["row"] and n not in ALONE] + ["add", "exp", "where"]
@@ -31,6 +34,12 @@ CASES = [
     *(pytest.param(n, 0, id=n) for n in KERNELS),
     *(pytest.param(n, case, id=f"{n}-{case}") for n, cases in OTHERS.items() for case in cases),
 ]
+GUARD = re.compile(r"\bif \([^{}]* (?:>=|==|>) [^{}]*\) \{ return; \}")
+CONDITIONS = {
+    "arange", "bernoulli", "bincount", "bincount_clear", "cpy", "csr_matmul", "fill_where",
+    "gather", "nonzero_scan", "rand", "randint", "randn", "rope", "rope_append", "scan_rows",
+    "scatter", "scatter_integers", "scatter_keys",
+}  # fmt: skip
 Fold = Callable[[str, int, int], tuple[int, int]]
 
 
@@ -67,6 +76,14 @@ def test_workgroups_beyond_the_call_do_nothing(
     finally:
         context.forget_calls()
     assert got == want
+
+
+def test_every_body_has_a_guard() -> None:
+    """Each entry point leaves where its number is beyond the call, or all that it does is inside of
+    a condition. Drivers hide what a missing guard does: they drop stores out of range."""
+    files = [p for p in (ROOT / "kernels").rglob("*.wgsl") if "lib" not in p.parts]
+    bodies = {p.stem: text for p in files if "fn main(" in (text := p.read_text(encoding="utf-8"))}
+    assert {name for name, text in bodies.items() if not GUARD.search(text)} == CONDITIONS
 
 
 @pytest.mark.gpu

@@ -183,6 +183,7 @@ def of_every_body(kernels: Sequence[str]) -> list[str]:
     others = [f"{n}-{case}" for n in kernels for case in OTHERS.get(n, ())]
     guards = [n for n in (*kernels, *others) if n not in ALONE]
     return [
+        f"{file}::test_every_body_has_a_guard",
         *(f"{file}::test_workgroups_beyond_the_call_do_nothing[{n}]" for n in guards),
         *(f"{file}::test_a_launch_that_checks_counts_itself_once[{n}]"
           for n in kernels if n in CHECKING),
