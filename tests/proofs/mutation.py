@@ -387,7 +387,10 @@ def again(seed: int, into: Path, seconds: float, tree: Path) -> None:
 @click.argument("why")
 def note(into: Path, number: int, outcome: str, why: str) -> None:
     """Note by hand which test kills a survivor, or why it changes no number."""
-    [mutant] = [m for m in recorded([into]) if m.number == number]
+    found = [m for m in recorded([into]) if m.number == number and m.outcome == "survived"]
+    if not found:
+        raise click.ClickException(f"mutant {number} did not survive")
+    [mutant] = found
     told(replace(mutant, outcome=outcome, by=why), into)
 
 
