@@ -1,4 +1,5 @@
-"""Workgroups beyond those of a call do nothing, in every body.
+"""Workgroups beyond those of a call do nothing, in every body; one invocation of a launch says that
+it ran.
 
 A grid of many workgroups is folded into rows, and its last row has some too many. Only calls with
 32,768 workgroups and more have such a grid, so here each grid gets three more.
@@ -6,27 +7,45 @@ A grid of many workgroups is folded into rows, and its last row has some too man
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
 from pykernels.runtime import lower
-from tests.proofs.instrumented import FACTS, call, requests
+from pykernels.runtime.faults import Snapshot
+from pykernels.wgsl.texts import read_manifest
+from tests.proofs.instrumented import FACTS, OTHERS, call, requests
 
+ROOT = Path(__file__).resolve().parents[2]
 ALONE = {"nonzero_offsets"}  # always one workgroup
 # Rows of a body have the same guard: one of each kind stands for all.
 KERNELS = [n for n, f in FACTS.items() if not f["row"] and n not in ALONE] + ["add", "exp", "where"]
+# Those with launches that look for wrong indices; a page of their findings may be read once all of
+# its launches have begun.
+MANIFEST = read_manifest()
+FAULTS = {n.split()[0] for n, v in MANIFEST["variants"].items() if "faults" in v["bindings"]}
+CHECKING = [n for n in KERNELS if FAULTS & set(MANIFEST["kernels"][n]["bodies"])]
+CASES = [
+    *(pytest.param(n, 0, id=n) for n in KERNELS),
+    *(pytest.param(n, case, id=f"{n}-{case}") for n, cases in OTHERS.items() for case in cases),
+]
+GUARD = re.compile(r"\bif \([^{}]* (?:>=|==|>) [^{}]*\) \{ return; \}")
+CONDITIONS = {
+    "arange", "bernoulli", "bincount", "bincount_clear", "cpy", "csr_matmul", "fill_where",
+    "gather", "nonzero_scan", "rand", "randint", "randn", "rope", "rope_append", "scan_rows",
+    "scatter", "scatter_integers", "scatter_keys",
+}  # fmt: skip
 Fold = Callable[[str, int, int], tuple[int, int]]
 
 
-def outputs(dev: pk.Device, kernel: str) -> list[bytes]:
-    found = []
-    for request in requests(kernel)[:1]:
-        tensors = call(dev, request)
-        found += [tensors[name].numpy().tobytes() for name in sorted(tensors)]
-    return found
+def outputs(dev: pk.Device, kernel: str, case: int) -> list[bytes]:
+    tensors = call(dev, requests(kernel)[case])
+    return [tensors[name].numpy().tobytes() for name in sorted(tensors)]
 
 
 def more(fold: Fold) -> Fold:
@@ -41,22 +60,30 @@ def more(fold: Fold) -> Fold:
 
 @pytest.mark.gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("kernel", "case"), CASES)
 def test_workgroups_beyond_the_call_do_nothing(
-    dev: pk.Device, kernel: str, monkeypatch: pytest.MonkeyPatch
+    dev: pk.Device, kernel: str, case: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = dev._context
     try:
-        want = outputs(dev, kernel)
+        want = outputs(dev, kernel, case)
     except pk.LimitError as e:
         pytest.skip(str(e))
     context.forget_calls()
     monkeypatch.setattr(lower, "fold", more(lower.fold))
     try:
-        got = outputs(dev, kernel)
+        got = outputs(dev, kernel, case)
     finally:
         context.forget_calls()
     assert got == want
+
+
+def test_every_body_has_a_guard() -> None:
+    """Each entry point leaves where its number is beyond the call, or all that it does is inside of
+    a condition. Drivers hide what a missing guard does: they drop stores out of range."""
+    files = [p for p in (ROOT / "kernels").rglob("*.wgsl") if "lib" not in p.parts]
+    bodies = {p.stem: text for p in files if "fn main(" in (text := p.read_text(encoding="utf-8"))}
+    assert {name for name, text in bodies.items() if not GUARD.search(text)} == CONDITIONS
 
 
 @pytest.mark.gpu
@@ -75,3 +102,28 @@ def test_one_that_writes_is_found(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
         assert not (dst.numpy() == 2).all()
     finally:
         dev._context.forget_calls()
+
+
+@pytest.mark.gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("kernel", CHECKING)
+def test_a_launch_that_checks_counts_itself_once(
+    dev: pk.Device, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, seen = Snapshot.news, []
+
+    def news(self: Snapshot, data: Any) -> Any:
+        found = read(self, data)
+        seen.append((self.launches, found[2]))
+        return found
+
+    dev.sync()
+    faults = dev._context.faults
+    monkeypatch.setattr(faults, "current", None)
+    monkeypatch.setattr(faults, "_spare", [])
+    monkeypatch.setattr(Snapshot, "news", news)
+    for request in requests(kernel)[:1]:
+        call(dev, request)
+    dev.sync()
+    [(launches, begun)] = seen
+    assert launches == begun > 0

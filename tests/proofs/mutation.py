@@ -27,7 +27,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -39,13 +38,15 @@ from codegen.build import variants_of
 from codegen.errors import BuildError
 from codegen.sources import GENERATED, kernel_files
 from codegen.store import Entry, pack_texts
-from pykernels.wgsl.texts import read
-from tests.kernels.test_surplus_groups import ALONE
+from pykernels.wgsl.texts import read, read_manifest
+from tests.kernels.test_surplus_groups import ALONE, CHECKING
+from tests.proofs.instrumented import OTHERS
 from tests.proofs.mutation_operators import Mutation, mutations
 from tests.proofs.test_instrumented import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ("kernels", "codegen", "pykernels", "tests", "bench", "ci", "examples", "docs")
+COMPILED = ("pykernels", "codegen", "tests", "bench")
 STILLBORN = ("ShaderError", "error: ", "SyntaxError", "IndentationError", "KernelError: [")
 KINDS = {"body": 0.6, "plan": 0.25, "reference": 0.15, "recorder": 0.1}
 PASSED = re.compile(r"^[.s]+(?=\s*\[|$)", re.MULTILINE)
@@ -66,7 +67,7 @@ class Mutant:
     change: str
     outcome: str  # killed, stillborn, survived; equivalent, by hand: it changes no number
     by: str = ""  # the test that failed
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the processor; of the clock for the first 129 mutants of seed 1
 
 
 def _limit(seconds: int) -> None:
@@ -107,6 +108,18 @@ def bodies(family: Path) -> list[str]:
     return [name for name in found if (ROOT / GENERATED / "wgsl" / f"{name}.json").is_file()]
 
 
+def bodies_with(path: Path) -> list[str]:
+    """The bodies that a file of kernels/ takes part in, of a library perhaps some more."""
+    if path.suffix != ".wgsl":
+        return []
+    family, *folders, name = path.relative_to(ROOT / "kernels").with_suffix("").parts
+    if "lib" not in folders:
+        return [name]
+    used = re.compile(rf'^// uses = .*"((.*/)?{name}|{"/".join(folders[1:])}/\$)', re.MULTILINE)
+    sources = {p.stem: p.read_text() for p in kernel_files(ROOT)}
+    return [b for b in bodies(ROOT / "kernels" / family) if used.search(sources[b])]
+
+
 def draw(seed: int, number: int, attempt: int) -> tuple[str, str, Path, Mutation]:
     """The place of a mutant. The same numbers give the same place in the same tree."""
     rng = random.Random(f"{seed}/{number}/{attempt}")
@@ -129,7 +142,7 @@ def in_budget(text: str, at: int) -> bool:
     """True inside of a function that gives a tolerance: a smaller one is no wrong kernel, and a
     larger one is found by planted errors alone."""
     functions = re.findall(r"^def (\w+)", text[:at], re.MULTILINE)
-    return bool(functions) and "budget" in functions[-1]
+    return bool(functions) and functions[-1].endswith(("budget", "errors"))
 
 
 def kernels_of(family: str) -> list[str]:
@@ -138,10 +151,43 @@ def kernels_of(family: str) -> list[str]:
     return [n for n in ALL if known[n]["family"] == family]
 
 
-def surplus_groups(family: str) -> list[str]:
-    """The tests that bodies of a family have a guard for workgroups beyond those of a call."""
-    test = "tests/kernels/test_surplus_groups.py::test_workgroups_beyond_the_call_do_nothing"
-    return [f"{test}[{name}]" for name in kernels_of(family) if name not in ALONE]
+@dataclass(frozen=True)
+class Near:
+    """What is near to a change: a distance of kernels and test files, the nearest below the rest,
+    by the kernels that run the body and by the words of the file's and the function's name."""
+
+    names: tuple[str, ...]  # of the file and the function
+    running: frozenset[str]
+
+    @classmethod
+    def to(cls, path: Path, mutation: Mutation) -> Near:
+        functions = re.findall(r"^def (\w+)", path.read_text()[: mutation.start], re.MULTILINE)
+        kernels = read_manifest()["kernels"]
+        changed = {path.stem, *bodies_with(path)}
+        running = (k for k, facts in kernels.items() if changed & {k, *facts["bodies"]})
+        return cls((path.stem, *functions[-1:]), frozenset(running))
+
+    def distance(self, name: str) -> int:
+        runs = any(f"{name}_".startswith(f"{k}_") for k in self.running)
+        words = {word for own in self.names for word in own.split("_")}
+        return -4 * runs - len(words & set(name.split("_")))
+
+    def file(self, test: Path) -> int:
+        return self.distance(test.stem.removeprefix("test_"))
+
+
+def of_every_body(kernels: Sequence[str]) -> list[str]:
+    """The tests that bodies of a family have a guard for workgroups beyond those of a call, and
+    that launches which look for wrong indices count themselves."""
+    file = "tests/kernels/test_surplus_groups.py"
+    others = [f"{n}-{case}" for n in kernels for case in OTHERS.get(n, ())]
+    guards = [n for n in (*kernels, *others) if n not in ALONE]
+    return [
+        f"{file}::test_every_body_has_a_guard",
+        *(f"{file}::test_workgroups_beyond_the_call_do_nothing[{n}]" for n in guards),
+        *(f"{file}::test_a_launch_that_checks_counts_itself_once[{n}]"
+          for n in kernels if n in CHECKING),
+    ]  # fmt: skip
 
 
 class Tree:
@@ -159,6 +205,13 @@ class Tree:
             )
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md"):
             shutil.copy(ROOT / name, root / name)
+        # Compiled once. What Python compiles is known by its content, so that a change is seen at
+        # once; the tests, which pytest compiles, are never changed.
+        compiled = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", *COMPILED)
+        self.run(*compiled, timeout=600)
+        tests = ("tests/kernels", "tests/runtime", "tests/proofs")
+        collected = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *tests)
+        self.run(*collected, timeout=600, PYTHONDONTWRITEBYTECODE="")
 
     def run(self, *command: str, timeout: float, **more: str) -> tuple[int, str]:
         env = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
@@ -177,27 +230,34 @@ class Tree:
 
     def build(self, path: Path) -> str:
         """Render the texts of the bodies that a file of kernels/ takes part in; what failed."""
-        name = path.relative_to(ROOT / "kernels").with_suffix("")
-        own = ROOT / "kernels" / name.parts[0]
         try:
-            for body in bodies(own) if "lib" in name.parts else [name.name]:
+            for body in bodies_with(path):
                 texts = [v for v in variants_of(self.root, body) if v.shipped]
                 entries = (Entry(v.key, v.text, v.head_lines, v.features) for v in texts)
-                target = self.root / GENERATED / "wgsl" / f"{body}.json"
+                target = self.root / self._texts(body)
                 target.write_text(pack_texts(entries), encoding="utf-8")
         except BuildError as e:
             return str(e)
         return ""
 
-    def test(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
+    def restore(self, path: Path) -> None:
+        """The file and its texts are as in the sources again."""
+        for place in (path.relative_to(ROOT), *map(self._texts, bodies_with(path))):
+            shutil.copyfile(ROOT / place, self.root / place)
+
+    def _texts(self, body: str) -> Path:
+        return Path(GENERATED) / "wgsl" / f"{body}.json"
+
+    def test(self, family: str, path: Path, near: Near, seconds: float) -> tuple[str, str]:
         """The outcome, and the test that failed."""
-        outcome = self._tests(family, path, seconds)
+        kernels = sorted(kernels_of(family), key=near.distance)
+        outcome = self._tests(family, kernels, near, seconds)
         if outcome[0] != "survived" or path.suffix != ".wgsl":
             return outcome
         test = "tests/proofs/test_instrumented.py::test_a_kernel_is_silent"
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=line",
-            *(f"{test}[{name}]" for name in kernels_of(family)), timeout=seconds,
+            *(f"{test}[{name}]" for name in kernels), timeout=seconds,
             PYKERNELS_TEST_FULL="1",
         )  # fmt: skip
         told = [line for line in out.splitlines() if line.startswith("E ")]
@@ -205,15 +265,19 @@ class Tree:
             return "killed", f"instrumented: {told[-1][:140] if told else out[-140:]}"
         return outcome
 
-    def _tests(self, family: str, path: Path, seconds: float) -> tuple[str, str]:
-        tests = tests_of(self.root, family)
-        words = set(path.stem.split("_"))
-        # What has the file's words in its name comes first.
-        tests.sort(key=lambda t: -len(words & set(t.stem.split("_")[1:])))
+    def _tests(
+        self, family: str, kernels: list[str], near: Near, seconds: float
+    ) -> tuple[str, str]:
+        # What is near to the change comes first.
+        tests = sorted(tests_of(self.root, family), key=near.file)
+        first = [k for k in kernels if near.distance(k) < 0]
+        named = [str(t.relative_to(self.root)) for t in tests]
+        apart = sum(near.file(t) < 0 for t in tests)
         code, out = self.run(
             "-m", "pytest", "-xq", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rN",
-            *surplus_groups(family), *(str(t.relative_to(self.root)) for t in tests),
-            timeout=seconds,
+            "-p", "tests.proofs.mutation_order", *of_every_body(first), *named[:apart],
+            *of_every_body([k for k in kernels if k not in first]), *named[apart:],
+            timeout=seconds, MUTATION_NAMES=" ".join(near.names),
         )  # fmt: skip
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
             return "survived", f"time after {len(''.join(PASSED.findall(out)))} tests"
@@ -231,18 +295,16 @@ def evaluate(tree: Tree, seed: int, number: int, attempt: int, seconds: float) -
     target = tree.root / path.relative_to(ROOT)
     text = path.read_text()
     place = str(path.relative_to(ROOT))
-    began = time.perf_counter()
+    began = sum(os.times()[:4])
     target.write_text(mutation.apply(text))
     try:
         by = tree.build(path) if kind == "body" else ""
         outcome = "stillborn"
         if not by:
-            outcome, by = tree.test(family, path, seconds)
+            outcome, by = tree.test(family, path, Near.to(path, mutation), seconds)
     finally:
-        target.write_text(text)
-        if kind == "body":
-            tree.build(path)
-    took = round(time.perf_counter() - began, 1)
+        tree.restore(path)
+    took = round(sum(os.times()[:4]) - began, 1)
     change = mutation.describe(text)
     return Mutant(number, attempt, family, kind, place, change, outcome, by[:160], took)
 
@@ -254,15 +316,15 @@ def told(mutant: Mutant, into: Path) -> None:
     click.echo(f"{line}  {mutant.by.splitlines()[-1] if mutant.by else ''}")
 
 
-def recorded(paths: Sequence[Path]) -> list[Mutant]:
-    """The last word on each mutant, without the stillborn ones."""
-    found: dict[int, Mutant] = {}
+def recorded(paths: Sequence[Path], *, first: bool = False) -> list[Mutant]:
+    """The last word on each mutant, or the first one, without the stillborn ones."""
+    found: dict[tuple[Path, int], Mutant] = {}
     for path in paths:
         for line in path.read_text().splitlines() if path.exists() else []:
             mutant = Mutant(**json.loads(line))
-            if mutant.outcome != "stillborn":
-                found[mutant.number] = mutant
-    return [found[number] for number in sorted(found)]
+            if mutant.outcome != "stillborn" and not (first and (path, mutant.number) in found):
+                found[path, mutant.number] = mutant
+    return [found[key] for key in sorted(found)]
 
 
 def interval(killed: int, of: int) -> tuple[float, float]:
@@ -319,27 +381,46 @@ def again(seed: int, into: Path, seconds: float, tree: Path) -> None:
 
 
 @main.command()
+@click.option("--into", type=click.Path(path_type=Path), required=True)
+@click.argument("number", type=int)
+@click.argument("outcome", type=click.Choice(["killed", "equivalent"]))
+@click.argument("why")
+def note(into: Path, number: int, outcome: str, why: str) -> None:
+    """Note by hand which test kills a survivor, or why it changes no number."""
+    found = [m for m in recorded([into]) if m.number == number and m.outcome == "survived"]
+    if not found:
+        raise click.ClickException(f"mutant {number} did not survive")
+    [mutant] = found
+    told(replace(mutant, outcome=outcome, by=why), into)
+
+
+@main.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def table(paths: tuple[Path, ...]) -> None:
     """Print the score by family, by kind of file and by kind of change."""
-    every = recorded(paths)
-    mutants = [m for m in every if m.outcome != "equivalent"]
+    soon = [m.outcome == "killed" for m in recorded(paths, first=True)]
+    every = list(zip(recorded(paths), soon, strict=True))
     for title, key in (
         ("family", lambda m: m.family),
         ("kind of file", lambda m: m.kind),
         ("change", lambda m: m.change.split(": ")[1]),
     ):
-        counts: Counter[tuple[str, str]] = Counter((key(m), m.outcome) for m in mutants)
-        print(f"\n| {title} | mutants | killed | score | 95 % interval |\n|---|--:|--:|--:|---|")
-        for name in [*sorted({key(m) for m in mutants}), "all"]:
-            killed = sum(n for (k, o), n in counts.items() if o == "killed" and name in (k, "all"))
-            of = sum(n for (k, _), n in counts.items() if name in (k, "all"))
-            low, high = interval(killed, of)
-            print(f"| {name} | {of} | {killed} | {killed / of:.1%} | {low:.1%} to {high:.1%} |")
-    print("\nSurvivors, and what changes no number:")
-    for m in every:
-        if m.outcome != "killed":
-            print(f"- {m.path}:{m.change} ({m.by or 'all tests passed'})")
+        columns = "mutants | killed in 20 s | killed | no other numbers | open"
+        print(f"\n| {title} | {columns} | score in 20 s, 95 % |\n|---|--:|--:|--:|--:|--:|---|")
+        for name in [*sorted({key(m) for m, _ in every}), "all"]:
+            own = [(m.outcome, soon) for m, soon in every if name in (key(m), "all")]
+            of = Counter(outcome for outcome, _ in own)
+            at_once = sum(soon for _, soon in own)
+            low, high = interval(at_once, len(own) - of["equivalent"])
+            score = f"{low:.0%} to {high:.0%}"
+            print(
+                f"| {name} | {len(own)} | {at_once} | {of['killed']} | {of['equivalent']} "
+                f"| {of['survived']} | {score} |"
+            )
+    print("\nWhat survived 20 s, and what changes no number:")
+    for m, soon in every:
+        if not soon:
+            print(f"- {m.path}:{m.change}: {m.outcome} ({m.by or 'all tests passed'})")
 
 
 if __name__ == "__main__":

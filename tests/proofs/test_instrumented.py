@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.export._record import record
 from pykernels.runtime import lower
+from pykernels.tuning import named
 from pykernels.validate import Source, find_naga, find_tint, validate
 from pykernels.wgsl.texts import of_body, read_manifest
 from tests.conftest import FULL
@@ -19,6 +21,7 @@ from tests.kernels.test_surplus_groups import ALONE, more
 from tests.proofs.instrument import Instrument
 from tests.proofs.instrumented import (
     FACTS,
+    OTHERS,
     Report,
     call,
     instrumented,
@@ -55,6 +58,20 @@ def test_instrumented_texts_are_valid() -> None:
         sources.append(Source(f"{body} {key}", wgsl, features=text.features))
     errors = [f for f in validate(sources, validators) if f.severity == "error"]
     assert not errors, errors
+
+
+def test_each_body_of_a_case_has_a_call() -> None:
+    """The first cases and OTHERS run all bodies that any case runs."""
+    chosen: set[str] = set()
+    every: set[str] = set()
+    for kernel in ALL:
+        for number, request in enumerate(requests(kernel)):
+            steps = record(request, FACTS[kernel], named("nvidia-h200"))["steps"]
+            bodies = {step["body"] for step in steps}
+            every |= bodies
+            if number in (0, *OTHERS.get(kernel, ())):
+                chosen |= bodies
+    assert every == chosen and len(every) >= 128
 
 
 @pytest.mark.gpu

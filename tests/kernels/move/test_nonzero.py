@@ -60,6 +60,14 @@ def test_nonzero_through_strides(dev: pk.Device) -> None:
     assert [a.tolist() for a in found] == [a.tolist() for a in np.nonzero(x)]
 
 
+def test_nonzero_of_complex_numbers(dev: pk.Device) -> None:
+    """The sign of a zero does not count, the lowest bit does, in both parts."""
+    parts = np.float32([0.0, -0.0, 1e-45, -1e-45, 2.0, np.nan, -np.inf])
+    x = np.array([complex(re, im) for re in parts for im in parts], np.complex64)
+    assert np.count_nonzero(x) == len(x) - 4
+    assert pk.nonzero(dev.tensor(x))[0].numpy().tolist() == np.nonzero(x)[0].tolist()
+
+
 def test_nonzero_of_a_size(dev: pk.Device) -> None:
     """More places than there are indices, as many, and fewer; nothing is read."""
     x = (np.random.default_rng(4).random((70, 90)) < 0.3).astype("f4")

@@ -135,6 +135,21 @@ def test_scatter_add_of_halves_and_arrays(dev: pk.Device) -> None:
 
 
 @pytest.mark.crowd
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_scatter_add_of_far_rows_in_parts(dev: pk.Device, dtype: str) -> None:
+    """The rows of dst are farther apart than a binding reaches, and more than one holds."""
+    rng = np.random.default_rng(11)
+    base = rng.integers(99, 999, (8, 1024)).astype(dtype)
+    src = rng.integers(0, 9, (5, 1000)).astype(dtype)
+    index = rng.integers(0, 8, src.shape).astype("i4")
+    want = base.copy()
+    np.add.at(want[:, :1000], (index, np.arange(1000)), src)
+    dst, given = dev.tensor(base), (dev.tensor(src), dev.tensor(index))
+    with caps(dev, max_binding=4096):
+        kernels.scatter_add(*given, dst[:, :1000], axis=0)
+    assert (dst.numpy() == want).all()
+
+
 def test_scatter_add_over_a_long_grid(dev: pk.Device) -> None:
     rng = np.random.default_rng(3)
     index, src = rng.integers(0, 9, (300, 40)), rng.integers(0, 9, (300, 40)).astype("f4")

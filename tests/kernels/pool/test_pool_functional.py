@@ -188,3 +188,14 @@ def test_pools_reject(dev: pk.Device) -> None:
     for call, error, text in calls:
         with pytest.raises(error, match=text):
             call()
+
+
+def test_the_largest_window(dev: pk.Device) -> None:
+    """30,000 elements are one window, and not one more."""
+    x = np.arange(150 * 201, dtype=np.float32).reshape(1, 1, 150, 201)
+    got = pk.max_pool2d(dev.tensor(x), (150, 200), stride=1).numpy()
+    assert got.tolist() == [[[[x[..., :200].max(), x.max()]]]]
+    with pytest.raises(pk.LimitError, match="windows of 30001 x 1 are too large"):
+        pk.max_pool2d(dev.zeros((1, 1, 30002, 1)), (30001, 1), stride=1)
+    with pytest.raises(pk.LimitError, match="windows of 150 x 201 are too large"):
+        pk.max_pool2d(dev.zeros((1, 1, 150, 202)), (150, 201), stride=1)

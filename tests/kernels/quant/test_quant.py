@@ -178,6 +178,8 @@ def test_rows_of_an_index(dev: pk.Device, name: str) -> None:
         places = dev.tensor(index.astype(kind))
         assert same(pk.embedding(q, places).numpy(), table[index])
         assert same(pk.get_rows(q, places[0]).numpy(), table[index[0]])
+    one = dev.tensor(index.astype("i4"))[2, 1, 3]  # without axes
+    assert same(pk.embedding(q, one).numpy(), table[index[2, 1, 3]])
     out = dev.zeros((512, 3, 2, 7), "float16").transpose(1, 2, 3, 0)
     assert pk.embedding(q, dev.tensor(index), out=out) is out
     with np.errstate(all="ignore"):

@@ -49,6 +49,16 @@ def test_top_k_matches_reference(dev: pk.Device, dtype: str) -> None:
             assert_same_bits(got, right, f"{dtype} {x.shape} {dst.shape} {largest}")
 
 
+@pytest.mark.parametrize("dtype", ("float32", "float16", "int8"))
+def test_top_k_of_rows_by_a_whole_sort(dev: pk.Device, dtype: str) -> None:
+    """Each row has its own positions."""
+    x = rows(np.random.default_rng(7), (3, 33_000), dtype)
+    values, index = pk.top_k(dev.tensor(x), 1030)
+    want = np.zeros((3, 1030), x.dtype)
+    for got, right in zip((values, index), reference.top_k(x, dst=want), strict=True):
+        assert_same_bits(got.numpy(), right)
+
+
 def test_top_k_axes(dev: pk.Device) -> None:
     x = np.random.default_rng(0).integers(0, 50, (4, 30, 5)).astype(np.int32)
     for axis in (0, 1, 2, -1, -3):
