@@ -109,7 +109,7 @@ class Drawn(NamedTuple):
     after: Array
 
 
-def draw(dev: pk.Device, kernel: Any = blur) -> Drawn:
+def draw(dev: pk.Device) -> Drawn:
     """Both passes, without the filter and with it between them."""
     gpu = dev.wgpu_device
 
@@ -128,7 +128,7 @@ def draw(dev: pk.Device, kernel: Any = blur) -> Drawn:
     before = pk.Tensor.from_texture(picture, device=dev)
 
     light = pk.Tensor.from_texture(lit, device=dev)
-    made = glow(light, dev.tensor(weights()), kernel) * STRENGTH
+    made = glow(light, dev.tensor(weights())) * STRENGTH
     made.to_texture(blurred)
     compose.draw(*views)
     after = pk.Tensor.from_texture(picture, device=dev)

@@ -19,8 +19,8 @@ import wgpu
 from pictures import write_png
 
 try:
-    import pygfx as gfx  # type: ignore[import-untyped]
-    from rendercanvas.offscreen import OffscreenRenderCanvas  # type: ignore[import-untyped]
+    import pygfx as gfx
+    from rendercanvas.offscreen import OffscreenRenderCanvas
 except ModuleNotFoundError as e:
     raise SystemExit(f"{e.name} is missing: pip install pygfx") from e
 
@@ -108,11 +108,11 @@ def stirred(start: Array, steps: int) -> Array:
 
 
 def discs(positions: Array, radius: float) -> Array:
-    """The pixels whose centre is nearer to a particle than the radius, which is below 2 pixels."""
+    """The pixels whose centre is nearer to a particle than the radius (at most 1.5 pixels)."""
     centre = positions[:, :2] * (SCALE, -SCALE) + (WIDTH / 2, HEIGHT / 2)
     mask = np.zeros((HEIGHT, WIDTH), bool)
-    for offset in np.ndindex(5, 5):
-        pixel = np.floor(centre).astype(int) + offset - 2
+    for offset in np.ndindex(3, 3):
+        pixel = np.floor(centre).astype(int) + offset - 1
         near = ((pixel + 0.5 - centre) ** 2).sum(1) < radius**2
         x, y = pixel[near & (pixel >= 0).all(1) & (pixel < (WIDTH, HEIGHT)).all(1)].T
         mask[y, x] = True

@@ -42,6 +42,9 @@ NEEDS = {
     # hatchling: its hook; setuptools: the example's setup.py
     "build": ["click", "hatchling", "jinja2", "numpy", "setuptools", "wgpu", "wgpudawn"],
 }
+# An environment with what an example draws with, beside the wheel.
+PYGFX = "pygfx"
+NEEDS[PYGFX] = [*NEEDS[""], "pygfx", "rendercanvas"]
 
 
 def run(*args: object, cwd: Path = ROOT, **env: str) -> str:
@@ -115,7 +118,7 @@ def environment(wheel: Path, extra: str) -> Path:
             raise
         pytest.skip(f"pip installs nothing here: {str(e).splitlines()[-1]}")
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", wheel)
-    asked = f"pykernels[{extra}]" if extra else "pykernels"
+    asked = f"pykernels[{extra}]" if extra not in ("", PYGFX) else "pykernels"
     run(*pip, "install", "--quiet", "--no-index", asked)  # fails if the wheel asks for more
     return python.parent
 
@@ -159,14 +162,28 @@ def test_wgsl_needs_no_device(wheel: Path, tmp_path: Path) -> None:
     spend("wgsl_user.py", wheel, tmp_path, "validate")
 
 
+def started(folder: Path, *programs: str) -> str:
+    """A script that runs programs of the folder, which import each other."""
+    lines = ["import runpy, sys", "sys.path.insert(0, '.')", "del sys.argv[1:]"]
+    lines += [f"runpy.run_path({name!r}, run_name='__main__')" for name in programs]
+    script = f"start_{Path(programs[0]).stem}.py"
+    (folder / script).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return script
+
+
 @pytest.mark.gpu
 def test_a_folder_of_kernels(wheel: Path, tmp_path: Path) -> None:
-    """Loaded, checked, timed, drawn; and validated by the command."""
+    """Loaded, checked, timed; beside render passes; with pygfx; validated by the command; typed."""
     on_lavapipe()
     shutil.copytree(ROOT / "examples" / "own_kernels", tmp_path, dirs_exist_ok=True)
-    tools = spend("own_kernels.py", wheel, tmp_path, "validate")
+    programs = ("own_kernels.py", "neon.py", "particles.py")
+    tools = spend(started(tmp_path, *programs[:2]), wheel, tmp_path, "validate")
     found = run(tools / "pykernels", "validate", "--strict", "--with", "tint,lint", tmp_path)
-    assert "All 8 shaders valid" in found
+    assert "All 11 shaders valid" in found
+    tools = spend(started(tmp_path, programs[2]), wheel, tmp_path, PYGFX)
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
+    said = run(*mypy, "--disable-error-code=import-untyped", *programs, cwd=tmp_path)
+    assert "no issues found in 3 source files" in said  # wgpu and pygfx have no types
 
 
 def kernels_in(wheel: Path) -> set[str]:
