@@ -10,6 +10,7 @@ import runpy
 import shlex
 import shutil
 import signal
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -284,6 +285,8 @@ def _own(names: Collection[str], options: dict[str, Any]) -> list[Loadable]:
         return []
     from pykernels.bench.own import suites
 
+    # Modules beside the file. Behind the installed ones, which --against compares.
+    sys.path.append(str(path.resolve().parent))
     found = suites(runpy.run_path(str(path)))
     if not found:
         raise Missing(f"{path} has no pykernels.bench.Suite with cases")
