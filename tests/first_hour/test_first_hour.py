@@ -191,11 +191,28 @@ def kernels_in(wheel: Path) -> set[str]:
         return {n for n in files.namelist() if n.startswith("five/_kernels/")}
 
 
+def by_setuptools(folder: Path, tools: Path) -> Path:
+    """A wheel of the folder's sdist, made with the lines of setup.py in pyproject.toml; offline."""
+    setup = (folder / "setup.py").read_text(encoding="utf-8")
+    [lines] = re.findall(r"^\[build-system\]\n.*?(?=\"\"\")", setup, re.DOTALL | re.MULTILINE)
+    toml = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    toml = lines + toml[toml.index("\n[project]") : toml.index("\n[tool.hatch")] + "\n"
+    (folder / "pyproject.toml").write_text(toml, encoding="utf-8")
+    make = "from setuptools import build_meta; build_meta.build_sdist('by_setuptools')"
+    run(tools / "python", "-c", make, cwd=folder)
+    (sdist,) = (folder / "by_setuptools").glob("five-*.tar.gz")
+    pip = (*offline(), sys.executable, "-m", "pip", "--python", tools / "python", "wheel")
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", "by_setuptools")
+    run(*pip, *options, sdist, cwd=folder)
+    (wheel,) = (folder / "by_setuptools").glob("five-*.whl")
+    return wheel
+
+
 @pytest.mark.gpu
 @pytest.mark.timeout(600)  # two builds, mypy, a bench
 def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
-    """Built and validated by the command, the same by hatchling's hook; typed; checked at every
-    offset where only the wheel is; a table of times."""
+    """Built and validated by the command, the same by hatchling's hook and by setuptools; typed;
+    checked at every offset where only the wheels are; a table of times."""
     on_lavapipe()
     example = ROOT / "examples" / "own_package"
     shutil.copytree(
@@ -219,28 +236,27 @@ def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
     (theirs,) = (tmp_path / "dist").glob("five-*.whl")
     assert kernels_in(theirs) == {f"five/_kernels/{name.as_posix()}" for name in names}
 
-    # The same with setuptools: with its lines in pyproject.toml, as setup.py says.
-    setup = (tmp_path / "setup.py").read_text(encoding="utf-8")
-    [lines] = re.findall(r"^\[build-system\]\n.*?(?=\"\"\")", setup, re.DOTALL | re.MULTILINE)
-    toml = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
-    toml = lines + toml[toml.index("\n[project]") : toml.index("\n[tool.hatch")] + "\n"
-    (tmp_path / "pyproject.toml").write_text(toml, encoding="utf-8")
-    shutil.rmtree(tmp_path / "five" / "_kernels")
-    make = "from setuptools import build_meta; build_meta.build_wheel('by_setuptools')"
-    run(tools / "python", "-c", make, cwd=tmp_path, **env)
-    (theirs,) = (tmp_path / "by_setuptools").glob("five-*.whl")
+    theirs = by_setuptools(tmp_path, tools)
     assert kernels_in(theirs) == {f"five/_kernels/{name.as_posix()}" for name in names}
-    for name in names:
-        made = (tmp_path / "five" / "_kernels" / name).read_bytes()
-        assert made == (tmp_path / "here" / name).read_bytes(), name
-    shutil.rmtree(tmp_path / "build")
+    with zipfile.ZipFile(theirs) as files:
+        for name in names:
+            made = files.read(f"five/_kernels/{name.as_posix()}")
+            assert made == (tmp_path / "here" / name).read_bytes(), name
 
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
     said = run(*mypy, "five", "bench.py", "check.py", cwd=tmp_path)
     assert "Success: no issues found in 27 source files" in said
-    start = "import sys; sys.path.insert(0, '.'); import check; check.main()\n"
-    (tmp_path / "start.py").write_text(start, encoding="utf-8")
-    spend("start.py", wheel, tmp_path)  # in an environment without Jinja2
+    # The wheel in an environment without Jinja2, in a folder without the sources.
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(example / "check.py", empty)
+    pip = (sys.executable, "-m", "pip", "--python", environment(wheel, "") / "python")
+    run(*pip, "install", "--no-index", "--force-reinstall", "--no-deps", theirs)
+    try:
+        run(*pip, "check")
+        spend(started(empty, "check.py"), wheel, empty)
+    finally:
+        run(*pip, "uninstall", "--yes", "five")
     bench = (tools / "pykernels", "bench", "--module", "bench.py", "--warmup", 0, "--rounds", 1)
     env |= {"PYKERNELS_BENCH_CEILINGS": "0"}
     table = run(*bench, cwd=tmp_path, **env)
