@@ -103,6 +103,7 @@ ONCE = frozenset(
         "onnx/test_quantized_networks",
         "own/test_load",
         "proofs/test_device_losses",
+        "proofs/test_fourier",
         "proofs/test_grid",
         "proofs/test_instrumented",
         "proofs/test_laws",
