@@ -6,6 +6,7 @@
 #   allocations  a driver without memory at each allocation
 #   losses       a device that is lost at each command encoder
 #   files        5,000 broken files of each format that is read
+#   fourier      500 Fourier transforms of random lengths, axes, strides and dtypes, beside numpy
 #   exhaustive   every float16 and pairs of them, a million float32, through each operation
 #   torch        20 calls of each function that torch has; needs torch in the environment
 #   soak         an hour of requests of all kinds, a tenth of them wrong
@@ -40,6 +41,7 @@ for part in "${@:-laws grid allocations losses files exhaustive}"; do
         allocations) "$python" -m tests.proofs.allocation_faults ;;
         losses) "$python" -m tests.proofs.device_losses ;;
         files) "$python" -m tests.proofs.file_fuzz --count 5000 ;;
+        fourier) "$python" -m tests.proofs.fourier ;;
         exhaustive) "$python" -m tests.proofs.exhaustive ;;
         torch) "$python" -m tests.proofs.torch_view ;;
         soak) "$python" -m tests.runtime.soak --minutes 60 ;;

@@ -107,6 +107,7 @@ ONCE = frozenset(
         "own/test_debug",
         "own/test_load",
         "proofs/test_device_losses",
+        "proofs/test_fourier",
         "proofs/test_grid",
         "proofs/test_instrumented",
         "proofs/test_laws",

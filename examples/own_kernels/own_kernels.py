@@ -11,14 +11,13 @@ a histogram.
 from __future__ import annotations
 
 import argparse
-import struct
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pictures import write_png
 
 import pykernels as pk
 from pykernels import bench
@@ -206,24 +205,6 @@ def measured(dev: pk.Device, case: Case) -> bench.Measurement:
     """The time of a case, by the statistics of `pykernels bench`."""
     tensors = [dev.tensor(a) for a in (*case.inputs, *case.outputs)]
     return bench.measure(case.call, *tensors, check=lambda *_: case.want, atol=case.atol)
-
-
-def write_png(path: Path, picture: Array) -> None:
-    """A picture of bytes, height x width, as PNG."""
-    height, width = picture.shape
-    # Each row starts with the number 1: its bytes are differences from their left neighbours.
-    rows = np.diff(picture, axis=1, prepend=np.uint8(0))
-    rows = np.concatenate([np.full((height, 1), 1, np.uint8), rows], 1)
-    chunks = (
-        (b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
-        (b"IEND", b""),
-    )
-    with path.open("wb") as file:
-        file.write(b"\x89PNG\r\n\x1a\n")
-        for kind, data in chunks:
-            file.write(struct.pack(">I", len(data)) + kind + data)
-            file.write(struct.pack(">I", zlib.crc32(kind + data)))
 
 
 def draw(dev: pk.Device, width: int = 240, height: int = 180) -> Array:

@@ -1,4 +1,5 @@
-"""Builds the package with setuptools: with this file, and these lines in pyproject.toml
+"""Builds the package with setuptools: with this file, MANIFEST.in, which puts the sources into an
+sdist, and these lines in pyproject.toml
 
 [build-system]
 requires = ["setuptools", "pykernels[build]"]

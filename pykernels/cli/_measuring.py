@@ -9,6 +9,7 @@ import re
 import runpy
 import shlex
 import signal
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -74,6 +75,9 @@ def own_cases(names: Collection[str], options: dict[str, Any]) -> list[Loadable]
         return []
     from pykernels.bench.own import suites
 
+    # The file may import modules beside it. Their folder comes last, because --against compares
+    # installed packages.
+    sys.path.append(str(path.resolve().parent))
     found = suites(runpy.run_path(str(path)))
     if not found:
         raise Missing(f"{path} has no pykernels.bench.Suite with cases")

@@ -48,14 +48,14 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
     [
         ("digits.py", "matplotlib"), ("lenet.py", "matplotlib"), ("transformer.py", "matplotlib"),
         ("many_gpus/many_gpus.py", "distributed"), ("ocr.py", "onnx"), ("onnx_model.py", "onnx"),
-        ("pygfx_points.py", "pygfx"),
+        ("pygfx_points.py", "pygfx"), ("own_kernels/particles.py", "pygfx"),
     ],
 )  # fmt: skip
 def test_an_example_says_which_package_is_missing(name: str, package: str) -> None:
     code = (
         "import runpy, sys\n"
         f"sys.modules[{package!r}] = None\n"
-        f"sys.path.insert(0, {str(EXAMPLES)!r})\n"
+        f"sys.path[:0] = [{str((EXAMPLES / name).parent)!r}, {str(EXAMPLES)!r}]\n"
         f"runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -174,6 +174,20 @@ def test_a_suite_runs_from_the_command_line(
     assert "has no pykernels.bench.Suite" in command("--module", str(tmp_path / "empty.py"), code=2)
 
 
+def test_a_suite_imports_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any folder; of two modules of a name it gets the installed one, as --against needs."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    module = tmp_path / "mine.py"
+    module.write_text(
+        f"import beside_the_suite\nimport colorsys\nassert colorsys.rgb_to_hsv\n{SUITE}"
+    )
+    (tmp_path / "beside_the_suite.py").touch()
+    (tmp_path / "colorsys.py").touch()
+    assert command("--module", str(module), "--list") == "mine double\nmine wrong\n"
+
+
 def test_the_fixture_is_an_entry_point_of_pytest() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert '[project.entry-points.pytest11]\npykernels = "pykernels.bench.plugin"' in text

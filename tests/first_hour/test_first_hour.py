@@ -42,6 +42,9 @@ NEEDS = {
     # hatchling: its hook; setuptools: the example's setup.py
     "build": ["click", "hatchling", "jinja2", "numpy", "setuptools", "wgpu", "wgpudawn"],
 }
+# An environment with what an example draws with, beside the wheel.
+PYGFX = "pygfx"
+NEEDS[PYGFX] = [*NEEDS[""], "pygfx", "rendercanvas"]
 
 
 def run(*args: object, cwd: Path = ROOT, **env: str) -> str:
@@ -115,7 +118,7 @@ def environment(wheel: Path, extra: str) -> Path:
             raise
         pytest.skip(f"pip installs nothing here: {str(e).splitlines()[-1]}")
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", wheel)
-    asked = f"pykernels[{extra}]" if extra else "pykernels"
+    asked = f"pykernels[{extra}]" if extra not in ("", PYGFX) else "pykernels"
     run(*pip, "install", "--quiet", "--no-index", asked)  # fails if the wheel asks for more
     return python.parent
 
@@ -159,14 +162,28 @@ def test_wgsl_needs_no_device(wheel: Path, tmp_path: Path) -> None:
     spend("wgsl_user.py", wheel, tmp_path, "validate")
 
 
+def started(folder: Path, *programs: str) -> str:
+    """A script that runs programs of the folder, which import each other."""
+    lines = ["import runpy, sys", "sys.path.insert(0, '.')", "del sys.argv[1:]"]
+    lines += [f"runpy.run_path({name!r}, run_name='__main__')" for name in programs]
+    script = f"start_{Path(programs[0]).stem}.py"
+    (folder / script).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return script
+
+
 @pytest.mark.gpu
 def test_a_folder_of_kernels(wheel: Path, tmp_path: Path) -> None:
-    """Loaded, checked, timed, drawn; and validated by the command."""
+    """Loaded, checked, timed; beside render passes; with pygfx; validated by the command; typed."""
     on_lavapipe()
     shutil.copytree(ROOT / "examples" / "own_kernels", tmp_path, dirs_exist_ok=True)
-    tools = spend("own_kernels.py", wheel, tmp_path, "validate")
+    programs = ("own_kernels.py", "neon.py", "particles.py")
+    tools = spend(started(tmp_path, *programs[:2]), wheel, tmp_path, "validate")
     found = run(tools / "pykernels", "validate", "--strict", "--with", "tint,lint", tmp_path)
-    assert "All 8 shaders valid" in found
+    assert "All 11 shaders valid" in found
+    tools = spend(started(tmp_path, programs[2]), wheel, tmp_path, PYGFX)
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
+    said = run(*mypy, "--disable-error-code=import-untyped", *programs, cwd=tmp_path)
+    assert "no issues found in 3 source files" in said  # wgpu and pygfx have no types
 
 
 def kernels_in(wheel: Path) -> set[str]:
@@ -174,11 +191,28 @@ def kernels_in(wheel: Path) -> set[str]:
         return {n for n in files.namelist() if n.startswith("five/_kernels/")}
 
 
+def by_setuptools(folder: Path, tools: Path) -> Path:
+    """A wheel of the folder's sdist, made with the lines of setup.py in pyproject.toml; offline."""
+    setup = (folder / "setup.py").read_text(encoding="utf-8")
+    [lines] = re.findall(r"^\[build-system\]\n.*?(?=\"\"\")", setup, re.DOTALL | re.MULTILINE)
+    toml = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    toml = lines + toml[toml.index("\n[project]") : toml.index("\n[tool.hatch")] + "\n"
+    (folder / "pyproject.toml").write_text(toml, encoding="utf-8")
+    make = "from setuptools import build_meta; build_meta.build_sdist('by_setuptools')"
+    run(tools / "python", "-c", make, cwd=folder)
+    (sdist,) = (folder / "by_setuptools").glob("five-*.tar.gz")
+    pip = (*offline(), sys.executable, "-m", "pip", "--python", tools / "python", "wheel")
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", "by_setuptools")
+    run(*pip, *options, sdist, cwd=folder)
+    (wheel,) = (folder / "by_setuptools").glob("five-*.whl")
+    return wheel
+
+
 @pytest.mark.gpu
 @pytest.mark.timeout(600)  # two builds, mypy, a bench
 def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
-    """Built and validated by the command, the same by hatchling's hook; typed; checked at every
-    offset where only the wheel is; a table of times."""
+    """Built and validated by the command, the same by hatchling's hook and by setuptools; typed;
+    checked at every offset where only the wheels are; a table of times."""
     on_lavapipe()
     example = ROOT / "examples" / "own_package"
     shutil.copytree(
@@ -202,30 +236,29 @@ def test_a_package_of_kernels(wheel: Path, tmp_path: Path) -> None:
     (theirs,) = (tmp_path / "dist").glob("five-*.whl")
     assert kernels_in(theirs) == {f"five/_kernels/{name.as_posix()}" for name in names}
 
-    # The same with setuptools: with its lines in pyproject.toml, as setup.py says.
-    setup = (tmp_path / "setup.py").read_text(encoding="utf-8")
-    [lines] = re.findall(r"^\[build-system\]\n.*?(?=\"\"\")", setup, re.DOTALL | re.MULTILINE)
-    toml = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
-    toml = lines + toml[toml.index("\n[project]") : toml.index("\n[tool.hatch")] + "\n"
-    (tmp_path / "pyproject.toml").write_text(toml, encoding="utf-8")
-    shutil.rmtree(tmp_path / "five" / "_kernels")
-    make = "from setuptools import build_meta; build_meta.build_wheel('by_setuptools')"
-    run(tools / "python", "-c", make, cwd=tmp_path, **env)
-    (theirs,) = (tmp_path / "by_setuptools").glob("five-*.whl")
+    theirs = by_setuptools(tmp_path, tools)
     assert kernels_in(theirs) == {f"five/_kernels/{name.as_posix()}" for name in names}
-    for name in names:
-        made = (tmp_path / "five" / "_kernels" / name).read_bytes()
-        assert made == (tmp_path / "here" / name).read_bytes(), name
-    shutil.rmtree(tmp_path / "build")
+    with zipfile.ZipFile(theirs) as files:
+        for name in names:
+            made = files.read(f"five/_kernels/{name.as_posix()}")
+            assert made == (tmp_path / "here" / name).read_bytes(), name
 
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
     said = run(*mypy, "five", "bench.py", "check.py", cwd=tmp_path)
     assert "Success: no issues found in 27 source files" in said
-    start = "import sys; sys.path.insert(0, '.'); import check; check.main()\n"
-    (tmp_path / "start.py").write_text(start, encoding="utf-8")
-    spend("start.py", wheel, tmp_path)  # in an environment without Jinja2
+    # The wheel in an environment without Jinja2, in a folder without the sources.
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(example / "check.py", empty)
+    pip = (sys.executable, "-m", "pip", "--python", environment(wheel, "") / "python")
+    run(*pip, "install", "--no-index", "--force-reinstall", "--no-deps", theirs)
+    try:
+        run(*pip, "check")
+        spend(started(empty, "check.py"), wheel, empty)
+    finally:
+        run(*pip, "uninstall", "--yes", "five")
     bench = (tools / "pykernels", "bench", "--module", "bench.py", "--warmup", 0, "--rounds", 1)
-    env |= {"PYKERNELS_BENCH_CEILINGS": "0", "PYTHONPATH": str(tmp_path)}
+    env |= {"PYKERNELS_BENCH_CEILINGS": "0"}
     table = run(*bench, cwd=tmp_path, **env)
     measured = sorted(re.findall(r"^five +(\w+)", table, re.MULTILINE))
     assert measured == ["blend", "blend_masked", "norm", "normals", "peaks", "soft_clip"]
