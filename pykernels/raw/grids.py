@@ -36,6 +36,8 @@ def given(op: str, grid: Any) -> Groups:
 def covering(op: str, workgroup: Sequence[int], name: str, extents: Sequence[int]) -> Groups:
     """The workgroups that give one invocation for each element of an output, `extents` along x, y
     and z."""
+    if not all(workgroup):
+        raise ArgumentError(f"[{op}] grid must be given: the text does not show the workgroup size")
     counts = [cdiv(n, size) for n, size in zip(extents, workgroup, strict=True)]
     for axis, n, size, count in zip("xyz", extents, workgroup, counts, strict=True):
         if count > GRID_MAX:
@@ -55,10 +57,8 @@ def elements(
     A workgroup along x alone counts all elements; one along x and y, or x, y and z, counts along
     the last axes, x along the last one. The tensor must have as many axes.
     """
-    x, y, z = workgroup
+    _, y, z = workgroup
     axes = 3 if z > 1 else 2 if y > 1 else 1
-    if not x * y * z:
-        raise ArgumentError(f"[{op}] grid must be given: the text does not show the workgroup size")
     if axes == 1:
         return view.nbytes // stride, 1, 1
     shape = list(view.shape)

@@ -335,6 +335,37 @@ def test_looking_inside_texts_with_textures(
 
 
 @gpu
+def test_programs_on_other_inputs_and_faults(dev: pk.Device) -> None:
+    """An input of a program is replaced beside its texture; a wrong index of an input is told."""
+    values = noise(4, 4)
+    t, nearest = picture(dev, values), dev.wgpu_device.create_sampler()
+    kernel = pk.raw_kernel(SAMPLED, name="sampled")
+    y, other = dev.zeros((4, 4)), dev.zeros((4, 4))
+    with dev.capture(y=y) as program:
+        kernel(t=t, nearest=nearest, y=y, width=4, height=4, shift=0.0)
+    program(y=other)
+    assert np.allclose(other.numpy(), values[..., 0] / 255) and not y.numpy().any()
+    store = pk.raw_kernel("""
+    @group(0) @binding(0) var<storage, read> x: array<f32>;
+    @group(0) @binding(1) var t: texture_storage_2d<rgba8unorm, write>;
+    @compute @workgroup_size(4, 4) fn main(@builtin(global_invocation_id) i: vec3u) {
+      textureStore(t, i.xy, vec4f(x[4u * i.y + i.x]));
+    }""")
+    with pytest.raises(pk.IndexRangeError, match="is 9"):
+        store(dev.ones(4)[dev.tensor(np.array([0, 9, 1, 2] * 4, np.int32))], t)
+        dev.sync()
+    store(np.ones(16, np.float32), t)  # the device is that of the texture
+    assert (texels(t) == 255).all()
+
+
+@gpu
+def test_a_text_without_a_workgroup_size(dev: pk.Device) -> None:
+    kernel = pk.raw_kernel(NEGATIVE.replace("@workgroup_size(8, 8)", ""), name="sizeless")
+    with pytest.raises(pk.ArgumentError, match=r"\[sizeless\] grid must be given"):
+        kernel(texture(dev, (8, 8)), texture(dev, (8, 8)))
+
+
+@gpu
 def test_tapes_and_questions(dev: pk.Device) -> None:
     kernel, values = pk.raw_kernel(NEGATIVE, name="negative"), noise()
     a, b = picture(dev, values), texture(dev, (33, 17))

@@ -30,6 +30,7 @@ from pykernels.export._cases import arrays, cases, fills
 from pykernels.export._layouts import Request, parse
 from pykernels.forcing import force
 from pykernels.raw import checking
+from pykernels.raw.telling import NAME
 from pykernels.runtime.launch import launch
 from pykernels.steps import Body, Kernel
 from pykernels.validate._instrument import Site, bind_memory
@@ -156,7 +157,7 @@ def instrumented(
         context: Any, key: tuple[Any, ...], tensors: Sequence[Any], scalars: tuple[float, ...]
     ) -> bool:
         kernel: Kernel = key[0]
-        if kernel.family == "raw" or kernel.args[0].name == checking._NAME:
+        if kernel.family == "raw" or kernel.args[0].name == NAME:
             return False
         if context is not dev._context:
             return False
