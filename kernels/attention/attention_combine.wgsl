@@ -25,8 +25,8 @@
 // One workgroup per row and COLS = 32 of its columns. ACROSS = 8 invocations take four columns each,
 // and DOWN = 32 invocations of the same columns share the splits. Each invocation finds the maximum of
 // its own values; then four of the 32 combine eight values each, and one invocation combines these
-// four. The text is short and has few barriers, because at this size latency and the first fetch of
-// instructions take most of the time.
+// four. The text is short and has few barriers, because in so small a dispatch latency and the
+// first fetch of instructions take most of the time.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}
@@ -47,7 +47,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((block != 0u) & (block * ${ACROSS}u >= columns)) { return; }
   let column = block * ${ACROSS}u + (li & ${ACROSS - 1}u);
   let column_near = min(column, max(columns, 1u) - 1u);
-  // If rows of dst lie row_step apart, their position needs no division. Otherwise row_step is 0.
+  // If rows of dst lie at one distance, row_step is this distance, and the position of a row needs
+  // no division. Otherwise row_step is 0.
   var to = p.dst_off + row * p.row_step;
   var lse_at = p.lse_off + row;
   var head = 0u;
@@ -61,7 +62,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     lse_at = p.lse_off + batch * p.lse_bs + head * p.lse_hs + query * p.lse_ss;
     step = p.dst_ds;
   }
-  // lse is -inf (LOWEST from here on) where the split has no key; NaN and +inf make the row NaN.
+  // lse is -inf if the split has no key (from here on it is LOWEST); NaN and +inf make the row NaN.
   var m = LOWEST;
   var o = vec4<f32>();
   var l = 0.0f;
@@ -90,7 +91,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   row_max[li] = m;
   row_out[li] = o;
-  row_sum[li] = select(l, -1.0f, nan_seen > 0.0f);  // -1: the row is NaN
+  row_sum[li] = select(l, -1.0f, nan_seen > 0.0f);  // -1 means that the row is NaN
   workgroupBarrier();
 //% for n, step in ((8, WG // 8), (4, ACROSS))
   if (li < ${step}u) {

@@ -19,9 +19,10 @@
 // grid = "cdiv(rows, WG // 32)"
 // ///
 
-// 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
-// take neighbouring columns. Each invocation loads four columns, 32 apart, at a time, so that the
-// loads overlap. Memory bounds the time: one read of the partials and one write of the rows.
+// 32 invocations take a row; rows are counted over batches, heads and queries from `first_row` on.
+// Neighbouring invocations take neighbouring columns. Each invocation loads four columns, 32 apart,
+// at a time, so that the loads overlap. Memory bounds the time: one read of the partials and one
+// write of the rows.
 ${combine.functions()}
 
 @compute @workgroup_size(WG)
@@ -36,7 +37,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let batch = of_batch / p.heads;
   let head = of_batch - batch * p.heads;
 
-  // lse is -inf where the split has no key; NaN and +inf make the row NaN.
+  // lse is -inf if the split has no key; NaN and +inf make the row NaN.
   var m = LOWEST;
   var lost = false;
   for (var s = 0u; s < p.splits; s += 1u) {

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "flash_attn of a few rows, heads up to 256 deep: split-KV; groups of lanes read keys in one pass."
+// doc = "flash_attn of a few rows and heads of depth up to 256, with split-KV; lane groups read keys in one pass."
 // part_of = "flash_attn"
 // configs.lanes8 = { LANES = 8, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
 // configs.lanes16 = { LANES = 16, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
@@ -43,12 +43,13 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// Decoding: a few query rows against all keys. One workgroup takes up to ROWS rows of one KV head and
-// one split of the keys, so that k and v are read once. A lane group of LANES lanes reads a key
-// together, DEPTHS depths each. A group takes KEYS keys at a time and has its own running maximum. It
-// adds the products of its keys and rows across its lanes, so that each lane ends with one logit. The
-// lane turns the logit into a weight and sends it to all lanes. No barrier is needed until the groups
-// are combined, unless subgroups are smaller than a group: then lanes exchange by workgroup memory.
+// Decoding means few query rows and all keys. One workgroup takes up to ROWS rows of one KV head
+// and one split of the keys, so that k and v are read once. A lane group of LANES lanes reads a key
+// together; each lane reads DEPTHS depths. A group takes KEYS keys at a time and has its own
+// running maximum. It adds the products of its keys and rows across its lanes, so that each lane
+// ends with one logit. The lane turns the logit into a weight and sends it to all lanes. No barrier
+// is needed until the groups are combined. But if subgroups are smaller than a group, lanes
+// exchange values through workgroup memory.
 //
 // Bounds, for unchecked compilation: keys and depths are clamped to their counts, rows to the last
 // row; stores are guarded.

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "attention_decode with keys and values in blocks, without a mask."
+// doc = "attention_decode for keys and values in blocks, without a mask."
 // part_of = "flash_attn_quant"
 // configs.lanes8 = { LANES = 8, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
 // configs.lanes16 = { LANES = 16, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
@@ -36,9 +36,9 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// How the work is split: attention_decode.wgsl. A lane reads its own 8 numbers of a block (one word of
-// numbers of 4 bits, or two words of numbers of 8 bits) and the scale that it shares with its
-// neighbours.
+// The work is split as in attention_decode.wgsl. A lane reads its own 8 numbers of a block (one
+// word of numbers of 4 bits, or two words of numbers of 8 bits) and the scale that it shares with
+// its neighbours.
 ${decode_split.functions(decode_layout)}
 
 ${decode_split.main(decode_layout)}

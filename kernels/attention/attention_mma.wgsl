@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Attention of blocks of query rows on matrix units: halves, f32 sums, an online softmax."
+// doc = "Attention of blocks of query rows on matrix units, with halves, f32 sums and an online softmax."
 // part_of = "flash_attn"
 // configs.d64 = { BR = 64, BC = 32, DEPTH = 64, ACROSS = 1, threads = 128 }
 // configs.d128 = { BR = 128, BC = 64, DEPTH = 128, ACROSS = 2, threads = 256 }
@@ -64,8 +64,8 @@ ${mask.functions(4)}
 //% else
 ${mask.band(4)}
 //% endif
-// By how many powers of two a logit may exceed its row's maximum (SLACK), and the power of two that
-// is the maximum's weight (LIFT): weights down to 2^-21 of the maximum are then normal halves.
+// SLACK: by how many powers of two a logit may exceed its row's maximum. LIFT: the power of two
+// that is the maximum's weight, so that weights down to 2^-21 of the maximum are normal halves.
 const SLACK = 8.0f;
 const LIFT = 7.0f;
 
@@ -124,8 +124,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       var s${n} = ${mma.result_unit("own + %du" % L.AT[n])} * factor;
 //% endfor
 
-      // A row's first maximum is that of its first tile; later it changes only if a logit is far
-      // above it.
+      // A row's maximum is set by its first tile; later it changes only if a logit is far above it.
       var top4 = s0;
 //% for n in range(1, L.UNITS)
       top4 = max(top4, s${n});
@@ -152,9 +151,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for n in range(0, L.UNITS, 2)
       ${mma.store_unit("own + %du" % L.P_AT[n // 2], "vec4<u32>(pack2x16float(s%d.xy), pack2x16float(s%d.zw), pack2x16float(s%d.xy), pack2x16float(s%d.zw))" % (n, n, n + 1, n + 1))}
 //% endfor
-      let flags = workgroupUniformLoad(&raised);  // and all weights are there
+      let flags = workgroupUniformLoad(&raised);  // and all weights are stored
       if (${L.any_flag("flags")}) {
-        // The sums start again with this tile, whose keys are still in registers.
+        // The sums restart with this tile; its keys are still in registers.
         next_m = new_max;
         break;
       }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "From scores of queries and keys to the weights of the keys: the softmax between two products."
+// doc = "Computes the weights of keys from scores of queries and keys: the softmax between two products."
 // part_of = "flash_attn"
 // configs.row64 = { threads = 64 }
 // configs.row128 = { threads = 128 }
@@ -22,10 +22,11 @@
 // grid = "scores.shape[0] * heads * queries"
 // ///
 
-// One workgroup takes one row of scores: it reads the row for the maximum and the sum of its weights
-// together, and again, from the cache, to store the weights over their sum. Weights in halves are
-// multiplied by 2^15, so that those from 2^-29 on are normal numbers; the product with the values
-// divides by it. Keys that the query may not see, and those that fill up the last vector, get 0.
+// One workgroup takes one row of scores. It reads the row once for the maximum and the sum of the
+// weights. Then it reads the row again, from the cache, and stores the weights divided by their
+// sum. Weights in halves are multiplied by 2^15, so that those from 2^-29 on are normal numbers;
+// the product with the values divides by it. Keys that the query may not see get 0, and so do the
+// columns that fill up the last vector.
 //
 // Bounds, for unchecked compilation: vectors are clamped to the last one of the row; stores are
 // guarded.
@@ -34,10 +35,10 @@ ${online_softmax.functions(4)}
 ${mask.capped()}
 ${reduce.memory(LANES, LANES)}
 
-// exp2_shifted of one number.
+// exp2_shifted for one number.
 fn weight(d: f32) -> f32 { return select(exp2(d), 0.0f, d < -126.0f); }
 
-// The logits of vector c of the row that begins at `start`, of which keys low .. high - 1 count.
+// The logits of vector c of the row that begins at `start`; only the keys low .. high - 1 count.
 fn logits_at(start: u32, c: u32, low: u32, high: u32) -> vec4<f32> {
   var s = scores_mem[start + min(c, p.vectors - 1u)] * p.scale;
   if (p.softcap != 0.0f) { s = capped(s); }

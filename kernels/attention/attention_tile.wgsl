@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Attention of blocks of query rows: two register-tiled products and an online softmax."
+// doc = "Attention of blocks of query rows: two products with tiles in registers, and an online softmax."
 // part_of = "flash_attn"
 // configs.small64 = { BR = 32, BC = 32, TR = 4, PK = 32, DVP = 64, threads = 64, workgroup_bytes = 16384 }
 // configs.small128 = { BR = 32, BC = 32, TR = 4, PK = 32, DVP = 128, threads = 64, workgroup_bytes = 16384 }
@@ -12,7 +12,7 @@
 // axes.VEC = { values = [4], pick = "4" }
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
-// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
+// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "The values of the KV heads of q and k: of whole batches, or of some heads of one batch" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
@@ -46,9 +46,9 @@
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next chunk is stored and the chunk after it is loaded.
 //
-// The number of instructions in the loops besides multiply-adds, and the size of the text, decide
-// the speed. So the vectors of one invocation lie in an axis with a literal index, and one index
-// into workgroup memory, which is clamped once, serves all of them (for k and for v).
+// The speed depends on the number of instructions in the loops that are not multiply-adds, and on
+// the size of the text. So the vectors of one invocation lie in an axis with a literal index, and
+// one index into workgroup memory, which is clamped once, serves all of them (for k and for v).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
 // and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;
@@ -75,8 +75,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (tile_from < tile_to) { ${loader.load_next_qk(L, 0)} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${L.BC}u;
-    // The number of chunks of v: only the chunks with the first keys of each lane, if no row sees
-    // the other keys.
+    // The number of chunks of v. If no row sees the other keys, these are only the chunks with the
+    // first keys of each lane.
     let chunks = select(${L.PARTS * L.WN}u, ${L.PARTS * L.WN // L.CV}u, key0 + ${L.BC // L.CV}u >= seen_to);
 
     // s = q k^T, two chunks a round.

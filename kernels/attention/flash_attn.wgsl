@@ -3,12 +3,13 @@
 // Attention: dst = softmax(cap(scale * q k^T) + slope * mask) v, without the whole matrix of scores in memory.
 //
 // q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv), any strides; each KV head serves H / Hkv
-// neighbouring query heads; D up to 576, Dv up to 512. Sums are f32. Query i stands at key
-// p = i + T - S: `causal` hides the keys behind p, `window` the keys outside of p - left .. p + right.
-// cap(s) is softcap * tanh(s / softcap). A key is masked if it is hidden or its logit is -inf; its
-// values do not matter. A row without a key is 0, and its lse is -inf; a logit of NaN or +inf makes
-// its row NaN. Rows are computed in blocks. The value of a key that no row of a block sees counts as 0;
-// if some rows of a block see a value that is not finite, it may also reach the block's other rows."""
+// neighbouring query heads; D up to 576, Dv up to 512. Sums are f32. Query i has the position p = i
+// + T - S among the keys: `causal` hides the keys behind p, `window` the keys outside of p - left
+// .. p + right. cap(s) is softcap * tanh(s / softcap). A key is masked if it is hidden or its logit
+// is -inf; its values do not matter. A row without a key is 0, and its lse is -inf; a logit of NaN
+// or +inf makes its row NaN. Rows are computed in blocks. The value of a key that no row of a block
+// sees counts as 0; if some rows of a block see a value that is not finite, it may also reach the
+// block's other rows."""
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
 // configs.keys128 = { ROWS = 4, KEYS = 128, LANES = 8, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(k)" }
@@ -21,14 +22,14 @@
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t", doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b", doc = "(B,): the number of keys of each batch that count, as if k, v and mask ended after these keys; clamped to 0 .. T, and read on the device." }
-// outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): logarithm of the sum of exp(logit), the sink's included." }
+// outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): the logarithm of the sum of exp(logit), including the sink." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, H, S, Dv)" }
 // options.scale = { type = "float | None", doc = "Factor of q k^T; None is 1 / sqrt(D)." }
-// options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "True or 'bottom-right': query i sees the keys up to i + T - S; 'top-left': up to i (torch)." }
-// options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): keys before and after p; None is open." }
-// options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: the factor of the mask by head; 8 is usual, 0 is no ALiBi (slope 1)." }
-// options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is no bound." }
-// options.precision = { type = "Literal['fast', 'high'] | None", doc = "On matrix units: 'fast' sums float16 values in one piece; 'high' and None keep the bound of float32 sums." }
+// options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "With True or 'bottom-right', query i sees the keys up to i + T - S; with 'top-left', the keys up to i (torch)." }
+// options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): the numbers of keys that count before and after p; None is no limit." }
+// options.max_bias = { type = "float", default = 0.0, doc = "For ALiBi, which multiplies the mask by a slope for each head; 8 is usual, 0 is no ALiBi." }
+// options.softcap = { type = "float", default = 0.0, doc = "The bound of the scaled scores; 0 is no bound." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "On matrix units, 'fast' sums float16 values in one piece; 'high' and None keep the bound of float32 sums." }
 // bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // include sizes
@@ -49,12 +50,13 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// A few query rows against all keys (decoding), for calls that attention_decode does not support:
+// Few query rows and all keys (decoding), for calls that attention_decode does not support:
 // heads more than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to
-// ROWS rows that share a KV head and a split of the keys, so that k and v are read once. There are three
-// phases: scores (LANES invocations for each key, so PASS keys at a time), softmax of the split, and the
-// sum of the values (an invocation takes some columns of v, and keys at a fixed distance).
-// attention_combine combines the splits: here dst and lse are scratch and have a part for each split.
+// ROWS rows that share a KV head and a split of the keys, so that k and v are read once. There are
+// three phases. First come the scores, with LANES invocations for each key, so PASS keys at a time.
+// Then comes the softmax of the split. Last comes the sum of the values, where an invocation takes
+// some columns of v, and keys at a fixed distance. attention_combine combines the splits; here dst
+// and lse are scratch and have a part for each split.
 //
 // Bounds, for unchecked compilation: keys and depths are clamped to their counts, rows to the last
 // row; scores beyond the split are not read; stores are guarded, or repeat the result of the clamped
@@ -78,7 +80,7 @@ ${L.functions()}
 //% endfor
 //% for c in range(L.K_LOADS)
       {
-        let at = ((c0 + ${c}u) * ${L.LANES}u + lane) * ${L.HALVES}u;  // q is zero beyond its depth
+        let at = ((c0 + ${c}u) * ${L.LANES}u + lane) * ${L.HALVES}u;  // beyond its depth, q is zero
 //% for h in range(L.HALVES)
         let y${h} = ${L.part("x" ~ c, h)};
 //% for r in range(L.ROWS)
@@ -161,7 +163,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
   let slope = alibi_slope(p.alibi_first + head);
 
-  // s = q k^T: ${L.PASS} keys at a time, ${L.E} neighbouring depths a load.
+  // s = q k^T for ${L.PASS} keys at a time; a load has ${L.E} neighbouring depths.
   let lane = li & ${L.LANES - 1}u;
   let k_start = p.k_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.k_sb + kv_head * p.k_sh;
   for (var pass0 = 0u; pass0 < count; pass0 += ${L.PASS}u) {
@@ -179,7 +181,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();  // red has been read
   }
 
-  // The first values are on their way during the softmax.
+  // The first values are loaded during the softmax.
   let column = li & ((1u << p.column_bits) - 1u);
   let apart = ${L.WG}u >> p.column_bits;
   let v_start = p.v_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.v_sb + kv_head * p.v_sh;

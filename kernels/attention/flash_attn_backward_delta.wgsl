@@ -16,7 +16,7 @@
 // grid = "cdiv(it.rows, WG // 32)"
 // ///
 
-// 32 invocations per query.
+// 32 invocations take a query.
 ${reduce.memory(32, WG)}
 
 @compute @workgroup_size(WG)

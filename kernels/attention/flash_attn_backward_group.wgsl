@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A gradient from its partial sums: the sum over the query heads of a KV head, in dst's dtype and strides."
+// doc = "Computes a gradient from partial sums: adds the sums of the query heads that share a KV head, and stores the result with dst's dtype and strides."
 // part_of = "flash_attn_backward"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.WG = { values = [256], pick = "256" }
@@ -13,7 +13,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One invocation per element of dst. If `group` is 0, there are no partial sums and the sum is 0.
+// One invocation computes one element of dst. If `group` is 0, there are no partial sums and the
+// sum is 0.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -1,10 +1,10 @@
 // /// kernel
-// doc = "One input of flash_attn_backward as panels: transposed for the scores, in rows for the sums; padded with 0."
+// doc = "Packs one input of flash_attn_backward as panels, transposed for the scores and in rows for the sums; both are padded with 0."
 // part_of = "flash_attn_backward"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // inputs.x = { dtype = "T", readonly = true, doc = "(batch, heads, rows, cols)" }
 // inputs.stats = { dtype = "f32", index = false, readonly = true, doc = "(heads, padded_rows, 2): lse and delta; if given, rows of queries without a key become 0" }
-// outputs.transposed = { dtype = "f32", index = false, doc = "(heads, panel_rows, padded_rows): from row first_row of a head on" }
+// outputs.transposed = { dtype = "f32", index = false, doc = "(heads, panel_rows, padded_rows); written from row first_row of a head on" }
 // outputs.plain = { dtype = "f32", index = false, optional = true, doc = "(heads, padded_rows, padded_cols)" }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "x.shape[-2]" }
@@ -18,10 +18,11 @@
 // ///
 
 // One workgroup moves a block of 32 x 32 elements through workgroup memory; neighbouring invocations
-// read and write neighbouring elements of x and of both outputs. `finite`: NaN and infinity in rows
-// become 0. A NaN of a hidden key must not turn the zeros of a product into NaN, and a visible key
-// with a NaN has already made the scores NaN.
-var<workgroup> block: array<f32, 1056>;  // rows of 33 elements, so that columns use different banks
+// read and write neighbouring elements of x and of both outputs. With `finite`, NaN and infinity in
+// rows become 0. A NaN of a hidden key must not turn the zeros of a product into NaN, and a visible
+// key with a NaN has already made the scores NaN.
+// Rows have 33 elements, so that the elements of a column use different banks.
+var<workgroup> block: array<f32, 1056>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Weights P and gradients dS of the scores, for a window of queries x keys of some heads."
+// doc = "Computes the weights P and the gradients dS of the scores, for a window of queries x keys of some heads."
 // part_of = "flash_attn_backward"
 // configs.tile32 = { BM = 32, BN = 32, BK = 16, TM = 4, TN = 4, LM = 4, LN = 8, threads = 64 }
 // configs.tile128 = { BM = 64, BN = 128, BK = 16, TM = 8, TN = 8, LM = 4, LN = 8, threads = 128 }
@@ -41,7 +41,7 @@ ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 struct Probability {
   p: vec4<f32>,  // weights of four keys
-  d: vec4<f32>,  // derivatives of the weights by q.k, without the factor dP - delta
+  d: vec4<f32>,  // derivatives of the weights with respect to q.k, without the factor dP - delta
 }
 
 fn mask_value(i: u32) -> f32 {
@@ -52,15 +52,15 @@ fn mask_value(i: u32) -> f32 {
   return select(select(bitcast<f32>(word), half, p.mask_kind == 2u), byte, p.mask_kind == 3u);
 }
 
-// e^d for d that is 0 or less, apart from rounding; NaN stays NaN, which exp alone does not
-// promise.
+// e^d for d <= 0 (apart from rounding). NaN stays NaN, which exp alone does not promise.
 fn exp_shifted(d: vec4<f32>) -> vec4<f32> {
   let lost = (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
   let e = select(exp(min(d, vec4<f32>(88.0f))), vec4<f32>(), d < vec4<f32>(-104.0f));
   return select(e, d, lost);
 }
 
-// From the scores q.k of query i and keys j .. j + 3: scale, soft cap, ALiBi, mask, band, e^(x - lse).
+// Turns the scores q.k of query i and keys j .. j + 3 into weights: scale, soft cap, ALiBi, mask,
+// band, e^(x - lse).
 fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u32) -> Probability {
   let key = vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u);
   let ahead = vec4<i32>(key) - vec4<i32>(i32(i));
@@ -69,7 +69,7 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
   var x = qk * p.scale;
   var derivative = vec4<f32>(p.scale);
   if (p.softcap != 0.0f) {
-    // tanh and its derivative, both from e^-2|u|: no cancellation in the derivative.
+    // tanh and its derivative are computed from e^-2|u|, so that nothing cancels in the derivative.
     let e = exp(-2.0f * min(abs(x / p.softcap), vec4<f32>(40.0f)));
     let inverse = 1.0f / (1.0f + e);
     x = p.softcap * sign(x) * ((1.0f - e) * inverse);
@@ -106,7 +106,7 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
     }
 //% endfor
   } else {
-    // A loop over an array, because unrolled code would be larger than the product.
+    // This is a loop over an array, because unrolled code would be larger than the product.
     var c = array<vec4<f32>, ${TM * TN // 4}>(
 //% for i in range(TM)
 //% for j in range(TN // 4)
@@ -182,8 +182,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile_col = tile - tile_row * p.across;
   let query0 = p.first_query + tile_row * ${BM}u;
   let key0 = p.first_key + tile_col * ${BN}u;
-  // flash_attn_backward_sums reads tiles of BN queries: either all of a tile is written, or
-  // nothing.
+  // flash_attn_backward_sums reads tiles of BN queries, so a tile is written completely or not at
+  // all.
   let lead = i32(key0) - i32(query0 & ${2 ** 32 - BN}u);
   if ((lead + ${BN - 1} < p.lowest) | (lead - ${BN - 1} > p.highest)) { return; }
   let own_head = p.first_head + inside;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The part of a gradient that one window gives: dst[m, :] (+)= sum over k of b[k, m] * a[k, :], for some heads."
+// doc = "Computes the part of a gradient that comes from one window: dst[m, :] (+)= sum over k of b[k, m] * a[k, :], for some heads."
 // part_of = "flash_attn_backward"
 // configs.tile32 = { BM = 32, BN = 32, BK = 16, TM = 4, TN = 4, LM = 4, LN = 8, threads = 64 }
 // configs.tile128x64 = { BM = 128, BN = 64, BK = 16, TM = 8, TN = 4, LM = 4, LN = 8, threads = 256 }

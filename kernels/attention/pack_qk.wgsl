@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Queries and keys for attention_tile transposed to depth first, as f32, padded with zeros; values as f32."
+// doc = "Packs queries and keys for attention_tile: transposed to depth first, as f32, padded with zeros. Also converts values to f32."
 // part_of = "flash_attn"
 // axes.VEC = { values = [4], pick = "4" }
 // axes.LENGTHS = { values = ["", "i32"], pick = "dtype(lengths)" }
@@ -27,12 +27,13 @@
 // grid = "packed_q.shape[0] * (cdiv(packed_q.shape[1], 64) * (cdiv(packed_q.shape[2], 64) + cdiv(packed_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
 // ///
 
-// One workgroup moves a tile of 64 positions x 64 depths, one invocation 4 x 4 of it, which it
-// transposes in registers: eight lanes read 128 bytes of a position, and four lanes store 64 bytes
-// of a depth. First the tiles of q, then those of k, then those of v, which are not transposed.
+// One workgroup moves a tile of 64 positions x 64 depths. An invocation moves 4 x 4 of them, which
+// it transposes in registers. Eight lanes read 128 bytes of a position, and four lanes store 64
+// bytes of a depth. The tiles of q come first, then the tiles of k, then the tiles of v, which are
+// not transposed.
 //
-// Kinds of tensors: 0 and 1 are f32 and f16 with any strides, read element by element; 2 and 3 are f32
-// and f16 with four neighbouring depths in a vector.
+// Kinds of tensors: 0 and 1 are f32 and f16 with any strides, which are read element by element. 2
+// and 3 are f32 and f16 with four neighbouring depths in a vector.
 
 // The bits of the elements i of a tensor, for rows 0 to 3; for kinds 2 and 3, of four elements from i[0]
 // on.
@@ -114,7 +115,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let near = min(column, ((depth + 3u) & ~3u) - 4u);
   let deepest = min(depth - near, 4u) - 1u;
   let first_member = first_row / pitch;
-  let apart = (group > 1u) & (first_row - first_member * pitch + 64u > pitch);  // rows of several heads
+  // The block has rows of several heads.
+  let apart = (group > 1u) & (first_row - first_member * pitch + 64u > pitch);
 //% for r in range(4)
   var member${r} = first_member;
   if (apart) { member${r} = (row + ${r}u) / pitch; }

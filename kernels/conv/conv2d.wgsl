@@ -6,7 +6,7 @@
 // s + i d - top, x' s + j d - left] w[o, c, i, j]. Sums are f32 and no operand is rounded; x counts
 // as 0 outside of the image. Shapes are for layout "NCHW"; with "NHWC" x is (N, H, W, C) and dst
 // (N, OH, OW, O), and w does not change. `residual` broadcasts to dst by numpy's rules. Any
-// strides: a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom,
+// strides; a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom,
 // left, right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW likewise; both must be 1 or
 // more."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
@@ -15,14 +15,14 @@
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(O,)" }
-// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is; broadcast to dst." }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "A second summand; it broadcasts to dst." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, O, OH, OW)" }
-// params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
+// params.scale = { type = "f32", default = 1.0, doc = "The factor of the sums." }
 // options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x; 'same' keeps the image's size." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
 // options.groups = { type = "int", default = 1, doc = "The number of groups; an output channel reads only the input channels of its own group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high'] | None", doc = "Of matrix units, for products of float16: 'high' bounds the sums for float16 results as for float32, 'fast' sums float32 results in one piece as None does float16." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "For products of float16 on matrix units. None sums float16 results in one piece. 'high' keeps the bound of float32 results for them, too; 'fast' sums float32 results in one piece, too." }
 // ///

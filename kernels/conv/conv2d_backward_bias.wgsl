@@ -1,8 +1,8 @@
 // /// kernel
 // doc = """
-// Gradient of conv2d by its bias: dst[o] is the sum of dy[n, o, y, x] over images and pixels.
+// The gradient of conv2d's bias: dst[o] is the sum of dy[n, o, y, x] over images and pixels.
 //
-// Sums are f32, added as trees; their order depends on shapes, strides and device only."""
+// Sums are f32, added as trees; their order depends only on shapes, strides and device."""
 // source = "torch.nn.functional.conv2d (meaning)"
 // configs.sum256 = { UNROLL = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(dy)" }

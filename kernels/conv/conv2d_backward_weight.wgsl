@@ -1,12 +1,13 @@
 // /// kernel
 // doc = """
-// Gradient of conv2d by its weights.
+// The gradient of conv2d's weights.
 //
 // dst[o, c, i, j] is the sum over images n and pixels (y, x') of dy[n, o, y, x'] x[n, c, y s + i d
 // - top, x' s + j d - left].
 //
 // dst has the shape of conv2d's w; x and the options are those of the forward call. Sums are f32,
-// in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
+// and their order depends only on shapes, strides and device; x counts as 0 outside of the
+// image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
 // configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8, PAD = 4 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8, PAD = 4 }
@@ -205,7 +206,7 @@ ${pixels.functions()}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // Workgroups of one split follow each other: they share its pixels in the cache.
+  // Workgroups of one split follow each other, because they share its pixels in the cache.
   let part = g / (p.across * p.down);
   let t = g - part * p.across * p.down;
   let row0 = (t / p.across) * ${CFG.BM}u;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d of each channel by itself with 3 x 3 taps: four neighbouring pixels or channels at a time."
+// doc = "conv2d with 3 x 3 taps for each channel by itself, for four neighbouring pixels or channels at a time."
 // part_of = "conv2d"
 // configs.rows = { LAST = false, R = 4, W = 4, threads = 128 }
 // configs.channels = { LAST = true, R = 2, W = 2, threads = 128 }
@@ -26,9 +26,9 @@
 // grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if CFG.LAST else dst.shape[1]) * cdiv(dst.shape[3], CFG.R) * cdiv(dst.shape[4], CFG.W), CFG.threads)"
 // ///
 
-// One invocation computes R x W pixels. In form "rows" the pixels are of one channel, and W = 4
-// neighbours are a vector. In form "channels" (LAST: channels lie next to each other) they are of four
-// channels. Strides count vectors.
+// One invocation computes R x W pixels. In form "rows" the pixels belong to one channel, and W = 4
+// neighbours are a vector. In form "channels" (LAST: channels lie next to each other) they belong
+// to four channels. Strides count vectors.
 //
 // In form "rows" dst is as wide as the image, and the middle tap of a pixel is the pixel itself. So one
 // vector of memory, with one more element on each side, serves three taps.

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d for groups of few channels: sums in registers, straight from the image."
+// doc = "conv2d for groups of few channels, with sums in registers; it reads the image directly."
 // part_of = "conv2d"
 // configs.1x4 = { OB = 1, R = 4, threads = 256 }
 // configs.4x1 = { OB = 4, R = 1, threads = 256 }

@@ -12,7 +12,7 @@
 // inputs.a = { dtype = "A", axes = "n g c h w", doc = "The gradient of the output." }
 // inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "In vectors of pixels where DV is 4." }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "If DV is 4, it is in vectors of pixels." }
 // params."across row_blocks image_groups group_groups images channels height width" = { type = "u32" }
 // params."out_h out_w y_first x_first" = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
@@ -25,8 +25,8 @@
 // One workgroup computes 2 SY rows of 8 SX pixels of the three channels of one image. An invocation
 // has 2 x 8 of these pixels: four neighbours of each residue. Its sums are over channels of `a`;
 // the weights of one channel serve all of its pixels. The invocations form SPLIT parts, and each
-// part has its own channels: a stage is SPLIT channels. At the end the sums of the parts meet in
-// workgroup memory, in order.
+// part has its own channels: a stage is SPLIT channels. At the end the sums of the parts are added
+// in workgroup memory, in order.
 //
 // The padding before the image is odd, so pixel 2 q + r of an axis is multiplied with tap 2 t + 1 - r
 // at row q + r - t, counted from the row of pixel 0: OFFSETS rows for both residues.
@@ -63,7 +63,8 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// The same for the weights: each vector has four neighbouring taps of all three channels.
+// The vectors of the weights that this invocation loads; each has four neighbouring taps of all
+// three channels.
 //% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs;
 //% for u in range(B_LOADS)
@@ -79,7 +80,7 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// Loads the stage of the channels from `first` on; beyond the last one, zeros.
+// Loads the stage of the channels from `first` on; channels beyond the last are zeros.
 //% macro load_next()
 //% for x, count in (("a", A_LOADS), ("b", B_LOADS))
 //% for u in range(count)
@@ -187,7 +188,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let px = strip % ${CFG.SX}u;
   let py = strip / ${CFG.SX}u;
   let at = py * ${ROW_VECTORS}u + px;
-// Sums of channel o and residues ry, rx.
+// The sums of channel o and of the residues ry, rx.
 //% for o in range(3)
 //% for r in range(4)
   var c${o}_${r} = vec4<f32>();

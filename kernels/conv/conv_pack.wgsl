@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Weights of conv2d in the order of its product: rows of taps and channels, output channels last."
+// doc = "Packs the weights of conv2d in the order of its product: rows of taps and channels, with output channels last."
 // part_of = "conv2d"
 // axes.W = { values = ["f32", "f16"], pick = "dtype(w)" }
 // axes.V = { values = [4], pick = "4" }

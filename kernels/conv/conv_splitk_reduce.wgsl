@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Split-K: the sum over the splits of partial sums, times a factor."
+// doc = "Split-K: adds up the partial sums of all splits, and multiplies by a factor."
 // part_of = "conv2d_backward_weight"
 // axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
 // axes.WG = { values = [256], pick = "256" }
@@ -12,9 +12,9 @@
 // grid = "cdiv(it.total << lane_bits, WG)"
 // ///
 
-// 2^lane_bits invocations for each element of dst share its splits. Elements are taken in the order of
-// dst: strided reads find their sectors in the cache later, but strided stores of single halves would
-// not. Without splits the sum is 0.
+// 2^lane_bits invocations for each element of dst share its splits. Elements are taken in the order
+// of dst. Strided reads find their sectors in the cache later, but strided stores of single halves
+// would not. If there are no splits, the sum is 0.
 var<workgroup> partial: array<f32, WG>;
 
 @compute @workgroup_size(WG)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d of few input channels by windows of known size: workgroup memory holds a part of the image, not windows."
+// doc = "conv2d of few input channels with windows of known size; workgroup memory holds a part of the image, not windows."
 // part_of = "conv2d"
 // configs.16x128_k3s1 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 3, S = 1, CS = 4 }
 // configs.16x128_k3s2 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 3, S = 2, CS = 2 }
@@ -18,7 +18,7 @@
 // inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
 // inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "Where DV is 4 in vectors of pixels, or of channels if LAST." }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "If DV is 4, it is in vectors of pixels, or of channels if LAST." }
 // params."rows down across row_blocks row_groups image_groups group_groups images" = { type = "u32" }
 // params."channels height width out_h out_w y_first x_first" = { type = "u32" }
 // include epilogue
@@ -27,10 +27,10 @@
 // ///
 
 // One workgroup computes BM output channels of 8 x 16 pixels of one image. An invocation has 4
-// neighbouring pixels of TM channels. A stage has up to CS input channels: the taps of BM output
-// channels, and every pixel of the windows (K x K taps, S pixels apart) once. The columns of an image
-// row are split by their residue modulo S, so that the vectors of one row serve all taps of that row
-// for every stride S. The next stage is loaded while a stage is multiplied.
+// neighbouring pixels of TM channels. A stage has up to CS input channels. It holds the taps of BM
+// output channels, and each pixel of the windows once (K x K taps, S pixels apart). The columns of
+// an image row are split by their residue modulo S, so that the vectors of one row serve all taps
+// of that row for every stride S. The next stage is loaded while a stage is multiplied.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
 // and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
@@ -65,7 +65,7 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-// The same for the weights: each vector has four output channels at one tap.
+// The vectors of the weights that this invocation loads; each has four output channels at one tap.
 //% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs;
 //% for u in range(B_LOADS)

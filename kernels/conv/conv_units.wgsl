@@ -1,11 +1,11 @@
 // /// kernel
-// doc = "Packs images for matrix units: padded, with the channels of a pixel next to each other."
+// doc = "Packs images for matrix units: images are padded, and the channels of a pixel lie next to each other."
 // part_of = "conv2d"
 // axes."XP YP" = [1, 2]
 // axes.V = { values = [4], pick = "4" }
 // inputs.x = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w" }
 // inputs.y = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w", optional = true }
-// outputs.dst = { dtype = "u32", vec = "V", doc = "Of x, then of y: (groups, N, rows, columns, channels), in words of two halves" }
+// outputs.dst = { dtype = "u32", vec = "V", doc = "The packed x, followed by the packed y: (groups, N, rows, columns, channels), in words of two halves" }
 // params."x_images x_channels x_height x_width x_top x_left x_first x_across x_plane" = { type = "u32" }
 // params."x_out_w x_out_plane x_units x_near x_items x_groups y_images y_channels" = { type = "u32" }
 // params."y_height y_width y_top y_left y_first y_across y_plane y_out_w y_out_plane" = { type = "u32" }
@@ -13,11 +13,12 @@
 // grid = "x_groups + cdiv(y_items, 256)"
 // ///
 
-// One dispatch packs one or two images. An invocation writes a unit of eight channels of one pixel, or
-// the units of two pixels whose halves are one word (XP, YP = 2). The image begins at row `top` and
-// column `left`; units are zero outside of it and beyond its last channel. Neighbouring invocations
-// take `near` units first, then pixels, then the other units. So images whose neighbouring pixels or
-// channels are contiguous are read in whole sectors, and dst is written in whole sectors.
+// One dispatch packs one or two images. An invocation writes a unit of eight channels of one pixel.
+// If the halves of two pixels are one word (XP, YP = 2), it writes the units of both pixels. The
+// image begins at row `top` and column `left`; units are zero outside of it and beyond its last
+// channel. Neighbouring invocations take `near` units first, then pixels, then the other units. So
+// images whose neighbouring pixels or channels are contiguous are read in whole sectors, and dst is
+// written in whole sectors.
 //
 // Bounds, for unchecked compilation: channels are clamped to their count; instead of a pixel outside of
 // the image its first pixel is read; items beyond the last item and pixels beyond a row of dst end early.

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d_backward_weight for few channels in a group: one sum for each weight."
+// doc = "conv2d_backward_weight for groups of few channels, with one sum for each weight."
 // part_of = "conv2d_backward_weight"
 // configs.taps9 = { TAPS = 9, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Gradient of conv2d by its weights on matrix units: halves, partial sums in f32."
+// doc = "The gradient of conv2d's weights on matrix units, with halves and partial sums in f32."
 // part_of = "conv2d_backward_weight"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
@@ -13,7 +13,7 @@
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", axes = "g n h w c", doc = "The packed image (conv_units), in words of two halves." }
-// inputs.b = { dtype = "u32", vec = "BV", axes = "g r c", doc = "dy: rows of pixels of all images, in words of two halves." }
+// inputs.b = { dtype = "u32", vec = "BV", axes = "g r c", doc = "dy as rows of pixels of all images, in words of two halves." }
 // outputs.dst = { dtype = "f32", vec = "DV", axes = "s g r c", doc = "Partial sums: (splits, groups, O, taps and channels)" }
 // params."rows cols own_channels depth split_depth splits slice across down channels" = { type = "u32" }
 // params.kernel_w = { type = "u32" }

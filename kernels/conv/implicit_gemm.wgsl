@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d as an implicit matrix product: pixels of dst x taps and channels x output channels."
+// doc = "conv2d as an implicit matrix product, whose rows are pixels of dst, whose columns are output channels, and whose k are taps and channels."
 // part_of = "conv2d"
 // configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64x32 = { BM = 64, BN = 32, BK = 16, threads = 128, TM = 4, TN = 4, LM = 4, LN = 8 }
@@ -24,9 +24,9 @@
 //   "FORM != 'vec' or AV == 4 * CFG.BN // CFG.threads",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", axes = "n g c h w", doc = "The image." }
-// inputs.b = { dtype = "B", vec = "BV", axes = "g r c", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
+// inputs.b = { dtype = "B", vec = "BV", axes = "g r c", doc = "The weights as rows of k; if BV is 4, in vectors of rows." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of channels where DV is 4." }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "If DV is 4, it is in vectors of channels." }
 // params."rows pixels plane out_w depth split_depth splits across down" = { type = "u32" }
 // include windows
 // params."n0 n1 e0 e1 e2 dy1 dy2 dx0 dx1 step0 step1 step2" = { type = "u32" }
@@ -37,7 +37,7 @@
 
 // One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
 // row), from tiles of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
-// With split-K (dst is scratch then), a split is one more member of the grid.
+// With split-K, dst is scratch, and the grid has one more digit for the split.
 //
 // FORM: "any" loads k by k; "taps" loads tiles of BK channels of one tap; "vec" does this in vectors of
 // neighbouring channels (lib/image_loader).
@@ -54,8 +54,8 @@ ${epilogue.functions(("bias",))}
 ${image_loader.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
 
-// Loads the next tiles. At the end each form does what was measured to be faster: it skips the load by a
-// branch, or loads the last tile again.
+// Loads the next tiles. At the end, each form does what was measured to be faster for it: it skips
+// the load by a branch, or loads the last tile again.
 //% macro load_next()
 //% if FORM != "vec"
     if (left > 1u) {
@@ -72,7 +72,7 @@ fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k *
 //% endif
 //% endmacro
 
-// Stores the sums pixel by pixel; if DV is 4, in vectors of channels.
+// Stores the sums pixel by pixel, in vectors of channels if DV is 4.
 //% macro store_tile()
 //% for j in range(CFG.TN // 4)
 //% for e in range(4)

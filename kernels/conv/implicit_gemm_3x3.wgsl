@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d with 3 x 3 taps that keep the width of the image: one channel and its nine taps at a time."
+// doc = "conv2d with 3 x 3 taps that keep the width of the image; each stage is one channel with its nine taps."
 // part_of = "conv2d"
 // configs.64x96 = { BM = 64, BN = 96, BK = 9, threads = 96, TM = 8, TN = 8, LM = 8, LN = 4 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 9, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
@@ -21,20 +21,20 @@
 // ///
 
 // One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row). A stage is one channel, which has 9 k. An invocation that loads from the image has one tap row
-// for the whole loop: a vector of 4 neighbouring pixels serves the middle tap, and with one more element
-// on each side it serves the outer taps too (AV = 2: a vector is two pairs, which may lie in different
-// rows). The next stage is stored, and the stage after it is loaded, between the multiply-adds of the
-// current stage, so that one barrier for each stage is enough. With split-K (splits of the channels; dst
-// is scratch then), a split is one more member of the grid.
+// row). A stage is one channel, which has 9 k. An invocation that loads from the image has one tap
+// row for the whole loop. It loads a vector of 4 neighbouring pixels for the middle tap, and one
+// more element on each side for the outer taps. With AV = 2, a vector is two pairs, which may lie
+// in different rows. The next stage is stored, and the stage after it is loaded, between the
+// multiply-adds of the current stage, so that one barrier for each stage is enough. With split-K,
+// the channels are split, dst is scratch, and the grid has one more digit for the split.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
 // the image is replaced by the index of its first pixel; channels end with the split; stores are
 // guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set Q, LAST = CFG.BN // 4, 4 // AV - 1
 //% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
-// The k of a stage after which the next values are stored, and loaded; measured to be faster if
-// these differ.
+// The k of a stage after which the next values are stored, and the k after which they are loaded;
+// different numbers were measured to be faster.
 //% set A_STORE_AT, B_STORE_AT = (5, 2) if TILE == "64x96" else (1, 6) if A == "f16" else (2, 5)
 //% for s in range(2)
 var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, ${CFG.BK}>;
@@ -42,8 +42,8 @@ var<workgroup> b_tile${s}: array<array<vec4<f32>, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endfor
 ${epilogue.functions(("bias",))}
 
-// This invocation's vector of pixels and its tap row: indices of the vector (or of its pairs) and of
-// its neighbours, and whether they lie in the image.
+// This invocation's vector of pixels and its tap row: the indices of the vector (or of its pairs)
+// and of the neighbours, and flags that are true if they lie in the image.
 //% macro a_loader_init()
   let a_lane = li & 31u;
   let a_i = min(a_lane, ${Q - 1}u);
@@ -122,7 +122,7 @@ ${epilogue.functions(("bias",))}
       let low = vec3<f32>(mid.x, select(0.0f, mid.y, a_joined), mid.z);
       let high = vec3<f32>(mid.y, select(0.0f, mid.z, a_joined), mid.w);
 //% endif
-      // Computed before the branch, which saves 3 % of the time with f16.
+      // This is computed before the branch, because that saves 3 % of the time with f16.
       let left_tap = vec4<f32>(select(0.0f, f32(a_l), a_left), low);
       let right_tap = vec4<f32>(high, select(0.0f, f32(a_r), a_right));
       if (a_stores) {
@@ -199,7 +199,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${b_load_next()}
 //% endif
 //% endfor
-    workgroupBarrier();  // the other stage is complete, this one has been read
+    workgroupBarrier();  // the other stage is complete, and this stage has been read
     left -= 1u;
     if (left == 0u) { break; }
 //% endfor

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d as an implicit matrix product on matrix units: halves, f32 sums."
+// doc = "conv2d as an implicit matrix product on matrix units, with halves and f32 sums."
 // part_of = "conv2d"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
@@ -21,7 +21,7 @@
 // inputs.a = { dtype = "u32", vec = "AV", axes = "g k n h w c", doc = "The packed image (conv_units): chunks of channels, in words of two halves." }
 // inputs.b = { dtype = "u32", vec = "BV", axes = "g k r c", doc = "The packed weights: taps and chunks of channels, rows, channels, in words of two halves." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels, or of channels." }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "It is in vectors of pixels or of channels." }
 // params."rows pixels plane out_w dst_w depth split_depth splits slice across down" = { type = "u32" }
 // params."chunks kernel_w stride_h stride_w tap_h tap_w" = { type = "u32" }
 // include epilogue
@@ -33,7 +33,7 @@
 // row) from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers. k
 // are taps and channels, units of eight channels in both operands. COLUMNS names the axis of a
 // result, channels or pixels, that is contiguous in dst; four elements along it are stored at a
-// time. With split-K (dst is scratch then), a split is one more member of the grid. After each
+// time. With split-K, dst is scratch, and the grid has one more digit for the split. After each
 // p.slice k the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed image
@@ -50,7 +50,7 @@ ${mma_loader.functions()}
 ${mma_window.functions()}
 ${epilogue.functions(("bias",))}
 
-// Index of a pixel of dst from the first one.
+// The index of a pixel of dst, counted from the index of the first pixel.
 fn pixel_at(m: u32) -> u32 {
   let image = m / p.plane;
   let y = (m - image * p.plane) / p.dst_w;

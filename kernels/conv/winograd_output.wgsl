@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The pixels of a 3 x 3 convolution from Winograd's products, and the epilogue."
+// doc = "Computes the pixels of a 3 x 3 convolution from Winograd's products, and applies the epilogue."
 // part_of = "conv2d"
 // source = "Lavin and Gray 2016, Fast algorithms for convolutional neural networks"
 // axes.M = [2, 4]

@@ -1,12 +1,12 @@
 // /// kernel
-// doc = "The image and the weights of a 3 x 3 convolution, transformed for Winograd's products."
+// doc = "Transforms the image and the weights of a 3 x 3 convolution for Winograd's products."
 // part_of = "conv2d"
 // source = "Lavin and Gray 2016, Fast algorithms for convolutional neural networks"
 // axes.M = [2, 4]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "n c h w", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o c h w", doc = "(O, C, 3, 3)" }
-// outputs.v = { dtype = "f32", axes = "t c p", doc = "Of the image: ((M + 2)^2, C, tiles in whole vectors of four)" }
-// outputs.u = { dtype = "f32", axes = "t c o", doc = "Of the weights: ((M + 2)^2, C, O in whole vectors of four)" }
+// outputs.v = { dtype = "f32", axes = "t c p", doc = "The transformed image: ((M + 2)^2, C, tiles in whole vectors of four)" }
+// outputs.u = { dtype = "f32", axes = "t c o", doc = "The transformed weights: ((M + 2)^2, C, O in whole vectors of four)" }
 // params.channels = { type = "u32", value = "x.shape[1]" }
 // params.height = { type = "u32", value = "x.shape[2]" }
 // params.width = { type = "u32", value = "x.shape[3]" }

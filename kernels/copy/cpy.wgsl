@@ -19,8 +19,9 @@
 // source = "ggml's CPY, numpy's astype"
 // ///
 
-// Four elements per invocation, a workgroup apart, for strides that no other body of cpy takes. A plan
-// may pass contiguous bytes that are only copied as elements wider than the dtype.
+// An invocation takes four elements that lie a workgroup apart. This body serves strides that no
+// other body of cpy supports. A plan may pass contiguous bytes that are only copied as elements
+// wider than the dtype.
 ${convert.functions()}
 
 @compute @workgroup_size(WG)

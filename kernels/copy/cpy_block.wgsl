@@ -19,9 +19,9 @@
 // along rows of the destination. A tile has 2^row_bits x 2^col_bits blocks: 16 x 16 if the matrix has
 // that many rows and columns of blocks, else the tile is as wide or as high as the matrix. If the tile
 // has fewer than 256 blocks, several matrices of the batch are moved together. Sizes and steps are
-// multiples of SIDE. Of 32 neighbouring invocations, eight write along a row of the destination and four
-// read along a row of the source: whole sectors on both sides. Tiles that lie next to each other in the
-// destination come one after the other.
+// multiples of SIDE. Of 32 neighbouring invocations, eight write along a row of the destination and
+// four read along a row of the source, so both sides have whole sectors. Tiles that lie next to
+// each other in the destination come one after the other.
 //% set LOG = 2 if SIDE == 4 else 3
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let r = ((line - together * down) << p.row_bits) + v;
   if ((r >= p.height) | (c >= p.width) | (batch >= p.batches)) { return; }
 
-  // All positions count vectors; strides may be negative: an arithmetic shift.
+  // All positions count vectors. Strides may be negative, so the shift is arithmetic.
   let source = src_batch(batch) / ${SIDE}u + r;
   let src_step = bitcast<u32>(bitcast<i32>(p.src_cs) >> ${LOG}u);
 //% for k in range(SIDE)

@@ -12,8 +12,8 @@
 // grid = "cdiv(dst.offset % (4 * VEC) + dst.nbytes, 4 * VEC * WG)"
 // ///
 
-// One invocation per vector of the destination; no other invocation writes the vector. Both views count
-// bytes. With SHIFT each destination word is cut out of two neighbouring source words.
+// One invocation writes one vector of the destination; no other invocation writes this vector. Both
+// views count bytes. With SHIFT each destination word is cut out of two neighbouring source words.
 ${words.functions()}
 
 //% if SHIFT

@@ -13,8 +13,8 @@
 // ///
 
 // 2^lane_bits lanes share a row, and each moves four words of the destination that lie 2^lane_bits apart.
-// S = 1: the views count bytes. A word is cut out of two neighbouring source words; a word at the
-// end of a row, which other invocations may write too, is merged by atomics.
+// With S = 1, the views count bytes. A word is cut out of two neighbouring source words; a word at
+// the end of a row, which other invocations may write too, is merged by atomics.
 //% if S == 1
 ${words.functions()}
 //% endif

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// int64 as int32.
+// Converts int64 to int32.
 //
 // A number that does not fit into 32 bits raises IndexRangeError once, at the next synchronisation; dst
 // gets its lowest 32 bits."""
@@ -14,7 +14,7 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation.
+// One invocation converts one element.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Operations on the elements of a bool tensor and of two others: the rows of ops.toml with
+// Operations on the elements of a bool tensor and of two other tensors: the rows of ops.toml with
 // body = "ternary".
 //
 // All inputs repeat to the shape of `dst` by numpy's rules. Any layout; `dst` may be `a`."""
@@ -20,8 +20,8 @@
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation computes one element, or a vector of four where all tensors have whole vectors along
-// the level that runs fastest; there an input may also repeat one element.
+// One invocation computes one element, or a vector of four if all tensors have whole vectors along
+// the level that runs fastest. Along this level an input may also repeat one element.
 // Bytes: each element of the inputs is read once, if the caches hold repeated elements, and dst is
 // written once.
 //% set kind = ROW.value(T, VEC)

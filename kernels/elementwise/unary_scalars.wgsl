@@ -16,8 +16,8 @@
 // grid = "cdiv(it.total, 512 if VEC == 4 else 256)"
 // ///
 
-// One invocation computes one element, or two vectors of four where all tensors have whole vectors
-// along the level that runs fastest: both loads are on their way before the first value is needed.
+// One invocation computes one element, or two vectors of four if all tensors have whole vectors
+// along the level that runs fastest. Both vectors are loaded before the first value is needed.
 // Bytes: each element is read once and written once.
 ${ROW.functions(T, VEC)}
 

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Complex numbers from real parts and imaginary parts; without these, they are 0."
+// doc = "Complex numbers from real parts and imaginary parts; imaginary parts that are not given are 0."
 // axes.IM = { values = [false, true], pick = "imag is not None" }
 // inputs.real = { dtype = "f32", expand = "dst" }
 // inputs.imag = { dtype = "f32", when = "IM", optional = true, expand = "dst" }
@@ -9,7 +9,7 @@
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation per element.
+// One invocation computes one element.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;

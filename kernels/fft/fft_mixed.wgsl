@@ -17,12 +17,12 @@
 // grid = "cdiv(it.rows * across, columns)"
 // ///
 
-// How a pass is split: blocks.toml. A workgroup transforms `columns` columns, which are 1024 elements
-// or fewer. The two halves of workgroup memory are by turns source and destination of a stage.
+// blocks.toml describes a pass. A workgroup transforms `columns` columns, which are 1024 elements
+// or fewer. The two halves of workgroup memory take turns as source and destination of a stage.
 ${fft.functions()}
 var<workgroup> halves: array<vec2<f32>, 2048>;
 
-// Element i of the workgroup: number n of one of its columns, which is column j of a row.
+// Element i of the workgroup is element n of one of its columns, which is column j of a row.
 //% macro place_of_element()
     let column = select(i / p.size, i % columns, near);
     let n = select(i % p.size, i / columns, near);

@@ -28,7 +28,7 @@
 // grid = "cdiv(it.rows * across, CFG.threads * CFG.E // CFG.N)"
 // ///
 
-// How a pass is split: blocks.toml. A workgroup transforms C columns. A column has LANES invocations
+// blocks.toml describes a pass. A workgroup transforms C columns. A column has LANES invocations
 // of E elements each: before and after every stage invocation t holds the elements t, t + LANES, ..
 // (Stockham's order, which sorts itself). Between stages the elements pass through workgroup memory,
 // first the real parts, then the imaginary parts, at places whose low bits are exchanged so that
@@ -70,8 +70,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${fft.load(all, "x_base", read, N ~ "u")}
   let before = j % p.span;
   if (p.span > 1u) {
-    // Element t + e LANES: w^(t unit) is of this invocation, the powers w^(e LANES unit) are the same
-    // for all invocations of a column; those of e = 4 a + b are products of two of them.
+    // For element t + e LANES, w^(t unit) belongs to this invocation, and the powers w^(e LANES
+    // unit) are the same for all invocations of a column. The powers of e = 4 a + b are products of
+    // two of these.
     let unit = before * p.step;
     let own = outer_twiddle(t * unit);
 //% for e in range(1, [E, 4] | min)
@@ -117,7 +118,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if not loop.last
 //% for part in ("x", "y")
 //% if part == "y" or not is_first
-  workgroupBarrier();  // all have read what lay here before
+  workgroupBarrier();  // all invocations have read what was stored here before
 //% endif
 //% for b in range(PER)
   {

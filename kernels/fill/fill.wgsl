@@ -13,7 +13,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One invocation per element. A contiguous view never comes here: memset's body fills it.
+// One invocation sets one element. This body never gets a contiguous view, which memset's body
+// fills.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * WG + li;
@@ -28,6 +29,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
   ${words.store_shared("dst_mem", 1, "d", "p.value_lo & 0xffu")}
 //% endif
-  // Only elements of eight bytes read the other half of a pattern.
+  // Only elements of eight bytes use the second half of a pattern.
   _ = p.value_hi;
 }

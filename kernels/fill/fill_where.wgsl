@@ -16,7 +16,7 @@
 // grid = "cdiv(it.total, 4 * WG)"
 // ///
 
-// Four elements per invocation, a workgroup apart.
+// An invocation takes four elements that lie a workgroup apart.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let first = group_id(wg) * (4u * WG) + li;
@@ -38,6 +38,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   }
 //% endfor
-  // Only elements of eight bytes read the other half of a pattern.
+  // Only elements of eight bytes use the second half of a pattern.
   _ = p.value_hi;
 }

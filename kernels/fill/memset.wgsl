@@ -17,9 +17,9 @@
 // grid = "cdiv(dst.offset % (4 * VEC) + dst.nbytes, 4 * VEC * WG)"
 // ///
 
-// One invocation per vector of the destination. A full vector is stored whole; of the two vectors
-// at the ends, only the bytes of the view are stored.
-// The view arrives as bytes; its window begins at a multiple of 16.
+// One invocation writes one vector of the destination. A full vector is stored at once; of the two
+// vectors at the ends, only the bytes of the view are stored. The view arrives as bytes; its window
+// begins at a multiple of 16.
 ${words.functions()}
 
 @compute @workgroup_size(WG)

@@ -3,7 +3,7 @@
 //
 // `kind` numbers: 0 f32, 1 f16, 2 bf16, 3 i32, 4 u32, 5 i16, 6 u16, 7 i8, 8 u8, 9 bool.
 
-// The bits of the f16 nearest to an f32, ties to even.
+// The bits of the f16 that is nearest to an f32; ties go to even.
 //% macro half()
 fn f16_bits_of_f32(bits: u32) -> u32 {
   let sign = (bits >> 16u) & 0x8000u;
@@ -47,9 +47,9 @@ fn bf16_bits_of_f32(bits: u32) -> u32 {
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
-// A magnitude as f32, rounded to nearest even; or rounded to odd, so that rounding it again to bf16
-// gives the same as a single rounding. (f16 needs no such care, because every integer in its range
-// is exact in f32.)
+// A magnitude as f32, rounded to nearest even. With the other rounding it is rounded to odd, so
+// that rounding it again to bf16 gives the same result as a single rounding. (f16 needs no such
+// care, because every integer in its range is exact in f32.)
 fn f32_bits_of_magnitude(v: u32, odd: bool) -> u32 {
   if (v == 0u) { return 0u; }
   let zeros = countLeadingZeros(v);
@@ -61,7 +61,7 @@ fn f32_bits_of_magnitude(v: u32, odd: bool) -> u32 {
   return ((157u - zeros) << 23u) + kept + select(0u, 1u, up);
 }
 
-// Truncated magnitude of a finite f32, saturated to 32 bits.
+// The truncated magnitude of a finite f32, saturated to 32 bits.
 fn magnitude_of_f32(bits: u32) -> u32 {
   let e = (bits >> 23u) & 0xffu;
   let m = (bits & 0x7fffffu) | 0x800000u;

@@ -1,7 +1,8 @@
 // Exponentials, and functions that use them: helpers of operations, see numeric.wgsl.
 
-// e^x 2^SHIFT to 1.5 units in the last place: x = n ln 2 + r (Cody and Waite), a polynomial in r
-// (Moshier's Cephes), and 2^n in two factors, because 2^n alone may leave the range of f32.
+// e^x 2^SHIFT, with an error of up to 1.5 units in the last place. It uses x = n ln 2 + r (Cody and
+// Waite), a polynomial in r (Moshier's Cephes), and 2^n as two factors, because 2^n alone may leave
+// the range of f32.
 //% macro _exp(name, SHIFT=0)
 fn ${name}(x: V) -> V {
   let bounded = clamp(x, V(-104.0f), V(90.0f));
@@ -36,7 +37,7 @@ fn accurate_exp(x: V) -> V { return exp(x); }
 ${_exp("half_exp", -1)}
 //% endmacro
 
-// 2^(r + n) for |r| to 1/2.
+// 2^(r + n) for |r| up to 1/2.
 //% macro exp2_scaled()
 fn exp2_scaled(r: V, n: I) -> V {
   var q = 1.5462877e-4f * r + 1.3390984e-3f;
@@ -78,11 +79,12 @@ fn accurate_expm1(x: V) -> V {
   let half = bitcast<V>((I(n) + 126) << U(23u));
   let y = 2.0f * (half * p + (half - 0.5f));
   let size = bitcast<U>(x) & U(0x7fffffffu);
-  return select(y, x, (size < U(0x33000000u)) | (size > U(0x7f800000u)));  // below 2^-25 it is x
+  // Below 2^-25 the result is x.
+  return select(y, x, (size < U(0x33000000u)) | (size > U(0x7f800000u)));
 }
 //% endmacro
 
-// For a small x, the terms up to x^4.
+// For a small x, the result is the sum of the terms up to x^4.
 //% macro accurate_expm1_f16()
 fn accurate_expm1(x: V) -> V {
   let small = x * (((4.1666668e-2f * x + 1.6666667e-1f) * x + 0.5f) * x + 1.0f);
@@ -93,8 +95,8 @@ fn accurate_expm1(x: V) -> V {
 // x times the normal distribution function of x: max(x, 0) - s e^(-s^2 / 2) P(t) with s = |x| and
 // t = 1 / (1 + 0.3 s). The square has two parts; the first is a product of two numbers of twelve
 // bits and exact. e^r 2^n has the bits of e^r, with n added to the exponent; n is in the last bits
-// of n + 1.5 2^23. From s = 13.2 on the second term is 0. |r| is at most 0.35, where every driver's
-// exp2 is as exact as a polynomial.
+// of n + 1.5 2^23. For s from 13.2 on, the second term is 0. |r| is at most 0.35, where every
+// driver's exp2 is as exact as a polynomial.
 //% macro accurate_gelu()
 fn accurate_gelu(x: V) -> V {
   let s = min(abs(x), V(13.2f));

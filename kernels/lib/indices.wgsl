@@ -9,8 +9,8 @@ fn index_at(i: u32) -> vec2<u32> {
 }
 //% endmacro
 
-// True if the index is 0 or more and below 2^32. An int32 passes even if it is negative, because as
-// u32 it is beyond any limit.
+// True if the index is at least 0 and below 2^32. A negative int32 also gives true, but as u32 it
+// is beyond any limit.
 //% macro is_word(hi)
 (p.index_words == 1u) | (${hi} == 0u)
 //% endmacro
@@ -19,7 +19,7 @@ fn index_at(i: u32) -> vec2<u32> {
 (${lo} < ${limit}) & (${is_word(hi)})
 //% endmacro
 
-// Reports the index as out of range; the sign stands for the second word of an int32.
+// Reports the index as out of range; for an int32, the sign takes the place of the second word.
 //% macro report(position, lo, hi)
 let sign = select(0u, 0xffffffffu, ${lo} >= 0x80000000u);
 fault(${position}, ${lo}, select(${hi}, sign, p.index_words == 1u));

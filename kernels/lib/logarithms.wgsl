@@ -1,9 +1,9 @@
 // Logarithms and powers: helpers of operations, see numeric.wgsl.
 
-// Parts of logarithms: e and f of x = 2^e (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1; and
-// log(1 + f) - f. Also log(x) for an x that is not a positive number.
+// Parts of logarithms: e and f with x = 2^e (1 + f) and f from sqrt(1/2) - 1 to sqrt(2) - 1; log(1
+// + f) - f; and log(x) for an x that is not a positive number.
 //% macro log_parts()
-fn log_bits(x: V) -> U { // of 2^149 x if x is subnormal
+fn log_bits(x: V) -> U { // the exponent of 2^149 x, if x is subnormal
   let bits = bitcast<U>(x);
   return select(bits, bitcast<U>(V(bits)), bits < U(0x00800000u));
 }
@@ -60,11 +60,12 @@ fn accurate_log1p(x: V) -> V {
   let four = bitcast<V>((129 - e) << U(23u));  // 4 2^-e
   let f = (0.25f * x) * four + (0.25f * four - 1.0f);
   let y = log_edges(n * 0.693359375f + (f + (log1p_rest(f) - n * 2.12194440e-4f)), sum);
-  return select(y, x, (bitcast<U>(x) & U(0x7fffffffu)) < U(0x33000000u));  // below 2^-25 it is x
+  // Below 2^-25 the result is x.
+  return select(y, x, (bitcast<U>(x) & U(0x7fffffffu)) < U(0x33000000u));
 }
 //% endmacro
 
-// log(1 + x) for x from 0 to 1: twice the artanh of x / (2 + x).
+// log(1 + x) for x from 0 to 1, computed as twice the artanh of x / (2 + x).
 //% macro log1p_of_unit()
 fn log1p_of_unit(x: V) -> V {
   let t = x / (2.0f + x);
@@ -74,8 +75,9 @@ fn log1p_of_unit(x: V) -> V {
 }
 //% endmacro
 
-// a^b, with C's rules. log2 of |a| = 2^e (1 + f) is e + 2 / ln 2 (s + s^3 / 3 + ...) with s = f / (2 + f).
-// Large terms are kept in parts of twelve bits, so that the error of b log2 |a| is at most 2^-25.
+// a^b, by C's rules. log2 of |a| = 2^e (1 + f) is e + 2 / ln 2 (s + s^3 / 3 + ...) with s = f / (2
+// + f). Large terms are kept in parts of twelve bits, so that the error of b log2 |a| is at most
+// 2^-25.
 //% macro accurate_pow()
 fn accurate_pow(a: V, b: V) -> V {
   let size = bitcast<U>(a) & U(0x7fffffffu);
@@ -106,7 +108,7 @@ fn accurate_pow(a: V, b: V) -> V {
   let edge = (size == U()) | (size == U(0x7f800000u));
   let grows = (size == U()) == (bitcast<U>(b) >= U(0x80000000u));
   y = select(y, bitcast<V>(select(U(), U(0x7f800000u), grows)), edge);
-  let even = b_size >= U(0x4b800000u);  // 2^24 and more
+  let even = b_size >= U(0x4b800000u);  // for 2^24 and more
   let integral = even | (trunc(b) == b);
   let odd = integral & !even & ((I(power) & I(1)) != I());
   let negative = bitcast<U>(a) >= U(0x80000000u);

@@ -1,4 +1,4 @@
-// Shared by the bodies of softmax: reading logits, and the meaning of -inf, +inf and NaN.
+// Code that the bodies of softmax share: reading logits, and the meaning of -inf, +inf and NaN.
 //
 // Infinities and NaN are recognised by their bits, because comparisons with them are not portable.
 // The maximum of a row holds all of its special cases: +inf means that an allowed logit is NaN or
@@ -14,7 +14,7 @@ const LOWEST = -0x1.fffffep+127f;
 const MINUS_INF = 0xff800000u;
 const PLUS_INF = 0x7f800000u;
 
-// e^d for d <= 0 (a difference to a maximum); 0 where the true value is below 2^-150.
+// e^d for d <= 0 (the difference from a maximum); 0 if the true value is below 2^-150.
 fn exp_shifted(d: V) -> V { return select(exp(d), V(), d < V(-104.0f)); }
 
 // A maximum as a number that can be subtracted.

@@ -44,7 +44,7 @@ fn is_negative(x: V) -> B {
 }
 //% endmacro
 
-// Integers in the order of the numbers: both zeros are 0.
+// Integers in the same order as the numbers; both zeros are 0.
 //% macro ordered()
 fn ordered(x: V) -> I {
   let bits = bitcast<I>(x);
@@ -76,8 +76,8 @@ fn quotient(a: V, b: V) -> V {
 }
 //% endmacro
 
-// a - n b, exactly, with n = a / b rounded toward zero: a long division of the mantissas, eight
-// bits in each step.
+// a - n b, exactly, where n is a / b rounded toward zero. It is a long division of the mantissas,
+// with eight bits in each step.
 //% macro truncated_rest()
 fn truncated_rest(a: V, b: V) -> V {
   let x = bitcast<U>(a) & U(0x7fffffffu);

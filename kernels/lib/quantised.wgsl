@@ -3,8 +3,8 @@
 //
 // A group is 32 numbers of one row. Couple t of a group is a word with the numbers 2 t (low half)
 // and 2 t + 1 (high half) as stored, without a sign. The lower BITS bits of each number are in the
-// plane `low`, the HIGH bits above them in the plane `high`. The library `quant`, one file a type,
-// comes before this one.
+// plane `low`, the HIGH bits above them in the plane `high`. The library `quant`, which has one
+// file for each type, comes before this library.
 //% set BITS, HIGH, VEC, PARTS, WORDS = quant.BITS, quant.HIGH, quant.VEC, quant.PARTS, quant.WORDS
 // If a type has zero points, a number is scale (q - zero). ZERO is "whole" for an integer zero
 // point of each group, and "any" for a zero point of each scale.
@@ -61,7 +61,7 @@ fn own_words(s: Scales, n: u32) -> Scales {
 }
 fn load_scales(b: u32, s: u32, n: u32) -> Scales { return own_words(load_words(b, s, n), n); }
 //% if EXACT
-// Converts every half exactly, also subnormal halves and NaN, which drivers treat differently.
+// Converts every half exactly, even subnormal halves and NaN, which drivers treat differently.
 fn half_of(h: u32) -> f32 {
   let sign = (h & 0x8000u) << 16u;
   let rest = h & 0x7fffu;

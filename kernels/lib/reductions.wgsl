@@ -1,5 +1,5 @@
-// Shared by the bodies of reductions: reading values, combining several values into a state, and
-// combining and storing the states of a row.
+// Code that the bodies of reductions share: reads values, combines several values into a state, and
+// combines and stores the states of a row.
 
 // `batch`: the state of N values, of which only the first n count; x0 is at position i, and the
 // next values follow `step` positions apart.

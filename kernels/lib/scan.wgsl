@@ -1,6 +1,6 @@
 // Running sums (or products: p.product) in one order of the lanes, through workgroup memory.
 //
-// Sum is the type of the sums. LANES invocations, a power of four, hold a row; a workgroup holds
+// `Sum` is the type of the sums. LANES invocations, a power of four, hold a row; a workgroup holds
 // WG / LANES rows.
 
 //% macro functions()
@@ -9,7 +9,7 @@ fn combine(a: Sum, b: Sum) -> Sum { return select(a + b, a * b, p.product == 1u)
 fn neutral() -> Sum { return Sum(p.product); }
 //% endmacro
 
-// Each invocation has N vectors of VEC elements. `total`: the sum of a row is needed, too.
+// Each invocation has N vectors of VEC elements. With `total`, the sum of a row is computed, too.
 //% macro memory(LANES, WG, N)
 var<workgroup> lane_a: array<Sum, ${WG}>;
 //% if LANES > 4

@@ -2,7 +2,8 @@
 // doc = """
 // The Cholesky factor of symmetric positive definite matrices: lower triangles dst with dst @ dst^T = a.
 //
-// Computed in f32. Elements of a above the diagonal are not used; those of dst are 0. If a pivot is
+// Computed in f32. Elements of a above the diagonal are not used; elements of dst above the
+// diagonal are 0. If a pivot is
 // not a normal positive number, no factor exists: its column and all later ones are NaN on and below
 // the diagonal."""
 // source = "numpy.linalg.cholesky, torch linalg.cholesky; Golub and Van Loan, Matrix Computations, section 4.2"
@@ -22,9 +23,10 @@
 // A workgroup of S x S invocations factors one matrix of up to S * T rows. An invocation holds the
 // elements of rows y, y + S, ... and columns x, x + S, ... in registers. For each column, its holders
 // publish it; then every invocation subtracts the product of the scaled column with itself from its
-// later columns. Bytes: a and dst once.
+// later columns. Bytes: a is read once and dst is written once.
 //% set S, T = CFG.S, CFG.T
-var<workgroup> column: array<f32, ${2 * S * T}>;  // of even and of odd steps: one barrier a step
+// One array for even steps and one for odd steps, so that one barrier for each step is enough.
+var<workgroup> column: array<f32, ${2 * S * T}>;
 
 @compute @workgroup_size(${S * S})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -34,7 +36,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let to = dst_batch(batch);
   let x = li % ${S}u;
   let y = li / ${S}u;
-  let last = p.n - 1u;  // places past the end repeat it and store nothing
+  let last = p.n - 1u;  // places past the end repeat the last row or column and store nothing
 //% for i in range(T)
 //% for j in range(i + 1)
   var v${i}_${j}: f32;

@@ -2,13 +2,13 @@
 // doc = """
 // Solve a @ dst = b for lower triangular a: elements above the diagonal are not used.
 //
-// Computed by forward substitution, in f32. With `unit` the diagonal counts as ones. A zero on the
-// diagonal gives infinities or NaN."""
+// The solution is computed by forward substitution, in f32. With `unit` the diagonal counts as
+// ones. A zero on the diagonal gives infinities or NaN."""
 // source = "ggml solve_tri, torch linalg.solve_triangular"
 // inputs.a = { dtype = "f32", doc = "(..., n, n)" }
 // inputs.b = { dtype = "f32", doc = "(..., n, k)" }
 // outputs.dst = { dtype = "f32", doc = "(..., n, k)" }
-// options.unit = { type = "bool", default = false, doc = "Count the diagonal as ones." }
+// options.unit = { type = "bool", default = false, doc = "True counts the diagonal as ones." }
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
 // params.across = { type = "u32", value = "cdiv(dst.shape[-1], 16)" }
@@ -37,7 +37,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let r = li >> 4u;
   let c = li & 15u;
   let own_col = (g - batch * p.across) * 16u + c;
-  let col = min(own_col, p.cols - 1u);  // columns past the end repeat the last one and store nothing
+  // Columns past the end repeat the last one and store nothing.
+  let col = min(own_col, p.cols - 1u);
   for (var first = 0u; first < p.rows; first += 16u) {
     let row = min(first + r, p.rows - 1u);  // no stored element depends on rows past the end
     var value = b_load(b_at(b, row, col));
@@ -61,7 +62,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       if (r > k) { value -= left[(r << 4u) + k] * right[(k << 4u) + c]; }
     }
     if ((first + r < p.rows) & (own_col < p.cols)) { dst_store(dst_at(x, row, col), value); }
-    storageBarrier();  // later rows read it
-    workgroupBarrier();  // the next tiles overwrite these
+    storageBarrier();  // later rows read this row
+    workgroupBarrier();  // the next tiles overwrite these tiles
   }
 }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The losses of rows of logits from the states of their pieces."
+// doc = "Computes the losses of rows of logits from the states of the rows' pieces."
 // part_of = "cross_entropy"
 // configs.row64 = { LANES = 64, threads = 256 }
 // axes.ROW_LANES = { values = "configs", pick = "'row64'" }
@@ -16,7 +16,7 @@
 // ///
 
 //% set LANES, WG = CFG.LANES, CFG.threads
-// LANES invocations for a row.
+// LANES invocations take a row.
 ${cross_entropy.functions(1)}
 ${cross_entropy.state()}
 var<workgroup> shared_states: array<State, ${WG}>;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The gradient of cross_entropy and of nll_loss by their input."
+// doc = "The gradient of the input of cross_entropy and of nll_loss."
 // part_of = "cross_entropy_backward"
 // configs.batch1 = { N = 1, threads = 256 }
 // configs.batch4 = { N = 4, threads = 256 }
@@ -30,8 +30,9 @@
 // ///
 
 //% set N, WG = CFG.N, CFG.threads
-// 2^lane_bits invocations for a row, or for a piece of it of N vectors each. Each element of the
-// gradient depends on its own logit and on a few numbers of its row: one read and one write.
+// 2^lane_bits invocations take a row, or a piece of a row; each takes N vectors. An element of the
+// gradient depends on its own logit and on a few numbers of its row, so there is one read and one
+// write.
 ${cross_entropy.functions(VEC)}
 ${cross_entropy.class_weights(VEC)}
 //% if TARGETS != "probs"

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The loss of rows of logits and weights of their classes, or the states of pieces of them."
+// doc = "The loss of rows of logits whose targets are weights of classes, or the states of pieces of such rows."
 // part_of = "cross_entropy"
 // source = "Milakov and Gimelshein 2018 (online form)"
 // configs.batch1 = { N = 1, threads = 256 }
@@ -24,5 +24,5 @@
 // grid = "cdiv(it.rows, CFG.threads >> lane_bits) * pieces"
 // ///
 
-// How the work is split: lib/cross_entropy.wgsl. Each logit and each target is read once.
+// lib/cross_entropy.wgsl says how the work is split. Each logit and each target is read once.
 ${cross_entropy.rows(true, VEC, CFG.N, CFG.threads)}

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The loss of rows of logits, or the states of pieces of them."
+// doc = "The loss of rows of logits, or the states of pieces of such rows."
 // part_of = "cross_entropy"
 // source = "Milakov and Gimelshein 2018 (online form)"
 // configs.batch1 = { N = 1, threads = 256 }
@@ -29,5 +29,5 @@
 // grid = "cdiv(it.rows, CFG.threads >> lane_bits) * pieces"
 // ///
 
-// How the work is split: lib/cross_entropy.wgsl. Each logit is read once.
+// lib/cross_entropy.wgsl says how the work is split. Each logit is read once.
 ${cross_entropy.rows(false, VEC, CFG.N, CFG.threads)}

@@ -14,7 +14,7 @@
 // ///
 
 //% set WG = CFG.threads
-// One workgroup for each `depth` losses; a single workgroup if there are no losses.
+// One workgroup takes `depth` losses; if there are no losses, there is one workgroup.
 var<workgroup> sums: array<vec2<f32>, ${WG}>;
 
 @compute @workgroup_size(${WG})
@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     return;
   }
   if (p.has_total == 1u) { total_store(p.total_off, sum.y); }
-  // The mean of no losses is NaN; 0 / 0 is not NaN on every driver.
+  // The mean of no losses is NaN. It is set explicitly, because 0 / 0 is not NaN on every driver.
   let nothing = (sum.y == 0.0f) & (sum.x == 0.0f);
   let mean = select(sum.x / sum.y, bitcast<f32>(p.nan), nothing);
   dst_store(p.dst_off, select(sum.x, mean, p.is_mean == 1u));

@@ -19,7 +19,7 @@
 // grid = "cdiv(it.rows, CFG.threads)"
 // ///
 
-// One invocation for a row.
+// One invocation takes a row.
 ${cross_entropy.target()}
 ${cross_entropy.class_weight()}
 

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
+// doc = "Large products of mul_mat with precision='fast', by packed f16 products; up to 256 products are summed in f16."
 // part_of = "mul_mat"
 // configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4 }
 // axes.A = { values = ["u32"], pick = "dtype(a)" }
@@ -24,16 +24,16 @@
 // The algorithm is that of gemm_tile. A packed multiply-add takes one row and two neighbouring
 // columns. Rows are stored twice in workgroup memory, because copying a row into both halves of a
 // vector inside the loop would halve the rate. One vector load brings eight columns or four rows.
-// After each 16 p.blocks of k the f16 sums are added to f32 sums and set to 0.
+// After every 16 p.blocks of k, the f16 sums are added to f32 sums and set to 0.
 //
-// The f16 sums change their sign at every k. Otherwise a driver sums even and odd k apart, which takes
-// twice the registers, so that fewer workgroups share a multiprocessor.
+// The f16 sums change their sign at every k. Otherwise a driver would sum even and odd k
+// separately. That takes twice the registers, so fewer workgroups would share a multiprocessor.
 //
 // The order of the multiply-adds: four rows (one vector), alternately down and up, for two columns
 // at a time; then the other four rows. Stores and loads at the beginning of a tile are faster than in
 // its middle.
 //
-// Bounds, for unchecked compilation: as in gemm_tile.
+// Bounds, for unchecked compilation, are the same as in gemm_tile.
 struct Eight { low: vec4<f16>, high: vec4<f16> }
 //% for s in range(2)
 var<workgroup> a_tile${s}: array<array<Eight, ${CFG.BN // 8}>, ${CFG.BK}>;
@@ -86,7 +86,7 @@ ${epilogue.of_rows()}
     b_tile${s}[i_k][i_at] = Eight(b_v.xxyy, b_v.zzww);
 //% endmacro
 
-// As outer_product.lane_layout, but the two vectors of columns are neighbours.
+// The same as outer_product.lane_layout, but the two vectors of columns are neighbours.
 //% macro lane_layout()
   let w = li >> 5u;
   let at_row = (w / 2u) * 8u + ((li & 1u) | ((li >> 2u) & 2u));
@@ -121,7 +121,7 @@ ${epilogue.of_rows()}
     ${load_next(s)}
 //% endif
 //% endfor
-    workgroupBarrier();  // the other tiles are complete, these have been read
+    workgroupBarrier();  // the other tiles are complete, and these tiles have been read
 //% endfor
     a_pos = min(a_pos + a_step, a_end);
     b_pos = min(b_pos + b_step, b_end);

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Products of mul_mat on matrix units: halves, f32 sums."
+// doc = "Products of mul_mat on matrix units, with halves and f32 sums."
 // part_of = "mul_mat"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
@@ -32,8 +32,8 @@
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x
 // WN, from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers.
-// Operands are read eight halves at a time, along k or (AT, BT) along the other axis. SLICES: after each
-// `slice` k, the sums are added in plain f32.
+// Operands are read eight halves at a time, along k or (AT, BT) along the other axis. With SLICES,
+// the sums are added in plain f32 after each `slice` k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
 // whole chunks stay below the split's end, other loads are clamped to its last k and masked; stores are

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Large products of mul_mat_i8 on matrix units: bytes, exact sums."
+// doc = "Large products of mul_mat_i8 on matrix units, with bytes and exact sums."
 // part_of = "mul_mat_i8"
 // configs.32x32 = { BM = 32, BN = 32, BK = 64, WM = 16, WN = 16, threads = 128 }
 // configs.128x128 = { BM = 128, BN = 128, BK = 64, WM = 64, WN = 64, threads = 128 }
@@ -31,7 +31,7 @@
 
 // The algorithm is that of gemm_mma, with 16-byte units along k of both operands, and exact sums.
 //
-// Bounds, for unchecked compilation: as in gemm_mma.
+// Bounds, for unchecked compilation, are the same as in gemm_mma.
 //% set ACROSS = CFG.BK // mma.UNIT
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CFG.BM, "BASE": 0}
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CFG.BN, "BASE": CFG.BM * (ACROSS + 1)}

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Products of mul_mat_quant on matrix units: weights are stored to workgroup memory as halves; sums are f32."
+// doc = "Products of mul_mat_quant on matrix units; weights are stored to workgroup memory as halves, and sums are f32."
 // part_of = "mul_mat_quant"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.32x128 = { BM = 32, BN = 128, BK = 32, WM = 32, WN = 32, threads = 128 }
@@ -37,10 +37,10 @@
 // grid = "it.batches * across * down"
 // ///
 
-// gemm_mma with quantised weights in the place of a: one workgroup computes BM rows (from b) x BN columns
-// (from the weights) of dst. Each of the first BN invocations takes a column's group of 32 k and
-// converts it to four 16-byte units of halves; its words and scales are loaded into registers while
-// the previous group is multiplied.
+// The same as gemm_mma, but with quantised weights in the place of a. One workgroup computes BM
+// rows (from b) x BN columns (from the weights) of dst. Each of the first BN invocations takes a
+// column's group of 32 k and converts it to four 16-byte units of halves; its words and scales are
+// loaded into registers while the previous group is multiplied.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; groups are
 // whole and lie below the split's end; stores are guarded; indices into workgroup memory are lane numbers

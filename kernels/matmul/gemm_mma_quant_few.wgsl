@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Products of mul_mat_quant with few rows on matrix units: the weights are read once, f32 sums."
+// doc = "Products of mul_mat_quant with few rows on matrix units; the weights are read once, and sums are f32."
 // part_of = "mul_mat_quant"
 // configs.16 = { BM = 16, BN = 64, threads = 128 }
 // configs.32 = { BM = 32, BN = 64, threads = 128 }
@@ -48,8 +48,8 @@
 // The number of groups in a round (DEPTH). They belong to one block if a block has several groups.
 //% set DEPTH = 4 if quant.PARTS == 1 and quant.HIGH == 0 and CFG.BN > 32 else 2
 //% set GROUPS = quant.BLOCK // 32
-// STRIDE: 16-byte units from one row of a group to the next. ZONE: units of a subgroup's part,
-// first columns, then rows of b.
+// STRIDE is the number of 16-byte units from one row of a group to the next. ZONE is the number of
+// units of a subgroup's part, which has columns first, then rows of b.
 //% set STRIDE = 5
 //% set ZONE = (CFG.BN + CFG.BM) * STRIDE
 //% set LOADS = CFG.BM // 8
@@ -62,7 +62,7 @@ ${quantised.functions()}
 ${quant_loader.functions()}
 
 // Loads round r of the groups into registers whose names begin with `name`; groups beyond the last
-// one are clamped.
+// group are clamped.
 //% macro load_round(name)
 //% for a in range(DEPTH)
       {
@@ -168,7 +168,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
       }
 //% endfor
-      workgroupBarrier();  // it has been read
+      workgroupBarrier();  // this part has been read
     }
 //% endfor
 //% for a in range(DEPTH)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Tiles of mul_mat_quant: weights are stored to workgroup memory as f32."
+// doc = "Tiles of mul_mat_quant; weights are stored to workgroup memory as f32."
 // part_of = "mul_mat_quant"
 // configs.32x64 = { BM = 32, BN = 64, BK = 16, threads = 64, TM = 8, TN = 4, LM = 4, LN = 8 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 64, TM = 8, TN = 8, LM = 4, LN = 8 }

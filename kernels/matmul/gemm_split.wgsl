@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Products of mul_mat on matrix units, in slices of K: f32 operands as two planes of halves, f32 sums."
+// doc = "Products of mul_mat on matrix units, in slices of K. f32 operands are two planes of halves, and sums are f32."
 // part_of = "mul_mat"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 16, WM = 32, WN = 64, threads = 128 }
@@ -12,7 +12,7 @@
 // when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BM > 64 else 16384"
-// inputs.a = { dtype = "u32", vec = "AV", readonly = true, doc = "(..., K, M) in words of two halves: AS planes, see split_halves" }
+// inputs.a = { dtype = "u32", vec = "AV", readonly = true, doc = "(..., K, M) in words of two halves, as AS planes; see split_halves" }
 // inputs.b = { dtype = "u32", vec = "BV", readonly = true, doc = "(..., N, K) in words of two halves: two planes" }
 // inputs.a_top = { dtype = "f32", optional = true, readonly = true, doc = "The largest |a| of each m, (..., 1, M) broadcast to dst; absent if a is one plane" }
 // inputs.b_top = { dtype = "f32", readonly = true, doc = "The largest |b| of each n, (..., N, 1) broadcast to dst" }
@@ -33,13 +33,14 @@
 // two is undone. After each p.slice k, the sums of high times high are added in plain f32 in the
 // invocation's own memory.
 //
-// Bounds, for unchecked compilation: as in gemm_mma.
+// Bounds, for unchecked compilation, are the same as in gemm_mma.
 //% set UNITS, BK2 = mma.UNIT, 2 * CFG.BK
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": BK2 // UNITS, "ROWS": CFG.BM, "BASE": 0, "BK": BK2}
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": true, "ACROSS": CFG.BN // UNITS, "ROWS": AS * CFG.BK, "BASE": A_BASE, "BK": AS * CFG.BK}
 //% set SUBGROUPS = CFG.threads // 32
-// 16-byte units in a row of a fragment of sums, and in the two fragments of a subgroup.
+// The number of 16-byte units in a row of a fragment of sums, and in the two fragments of a
+// subgroup.
 //% set ROW_UNITS, SUM_UNITS = 5, 2 * 16 * 5
 ${mma.memory(A_BASE + A_TILE.ROWS * (A_TILE.ACROSS + 1), SUBGROUPS * SUM_UNITS, CFG.threads)}
 ${mma_loader.functions()}
@@ -79,7 +80,7 @@ ${planes.exponents()}
 //% endfor
 //% endmacro
 
-// Two fragments at a time; of each, a lane has two vectors.
+// Two fragments are stored at a time; a lane has two vectors of each.
 //% set N_J = CFG.WN // mma.N
 //% macro add_slice()
 //% for at in range(0, CFG.WM // mma.M * N_J, 2)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Large products of mul_mat: tiles of 64 rows and 128 columns of dst; workgroup memory has two tiles of each operand."
+// doc = "Large products of mul_mat, in tiles of 64 rows and 128 columns of dst; workgroup memory has two tiles of each operand."
 // part_of = "mul_mat"
 // configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = { values = ["f32", "u32"], pick = "dtype(a)" }
@@ -16,8 +16,8 @@
 //   "BV == 4 or not BT",
 //   "DV == 4 or not DT",
 // ]
-// inputs.a = { dtype = "A", vec = "AV", doc = "(..., K, M), columns in whole vectors; u32: eight halves a vector" }
-// inputs.b = { dtype = "B", vec = "BV", doc = "(..., N, K), or (..., K, N) where BT, in vectors or one by one" }
+// inputs.a = { dtype = "A", vec = "AV", doc = "(..., K, M), with columns in whole vectors; for u32, a vector has eight halves" }
+// inputs.b = { dtype = "B", vec = "BV", doc = "(..., N, K), or (..., K, N) if BT, in vectors or as single elements" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M), or (..., M, N) where DT" }
@@ -34,10 +34,10 @@
 // the next tile is stored and the tile after it is loaded. So each tile needs only one
 // barrier, and three workgroups fit on a multiprocessor of a large GPU.
 //
-// The instructions besides the multiply-adds decide the loop's speed. So eight halves are loaded at a
-// time as words. Positions move once for every two tiles; the positions of each tile are `a_from`
-// and `b_from`. The vectors of one invocation lie 16 (a) or 8 (b) apart along an axis with a
-// literal index, so that one index into workgroup memory, clamped once, serves both vectors.
+// The instructions that are not multiply-adds decide the loop's speed. So eight halves are loaded
+// at a time as words. Positions move once for every two tiles; the positions of each tile are
+// `a_from` and `b_from`. The vectors of one invocation lie 16 (a) or 8 (b) apart along an axis with
+// a literal index, so that one index into workgroup memory, clamped once, serves both vectors.
 //
 // If b has k last (B_K_LAST), an invocation loads four k of one row and stores four elements. The
 // tile then holds elements, because several invocations must not write components of one vector.
@@ -48,10 +48,11 @@
 // positions move on by 16 k only while two rounds of 16 are left; stores to dst are guarded;
 // indices into workgroup memory are lane numbers below the sizes of the arrays.
 //
-// The order of the multiply-adds matters. Each shares an operand with the previous multiply-add, and
-// this should always be the same operand; the compiler picks it by the order of the loads. For f32 with
-// k as the row it is best to go down the columns and back and to load rows first. In all other cases it
-// is best to go along the rows and back and to load columns first (B_K_LAST loads rows as elements).
+// The order of the multiply-adds matters. Each multiply-add shares an operand with the previous
+// one, and this should always be the same operand. The compiler picks it by the order of the loads.
+// For f32 with k as the axis of rows, it is best to go down the columns and back, and to load rows
+// first. In all other cases it is best to go along the rows and back and to load columns first
+// (B_K_LAST loads rows as elements).
 //% set WORDS = A == "u32"
 //% set B_K_LAST = BV == 4 and not BT
 //% set DOWN_COLUMNS = not WORDS and not B_K_LAST
@@ -225,9 +226,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${load_next(s)}
 //% endif
 //% endfor
-    workgroupBarrier();  // the other tiles are complete, these have been read
+    workgroupBarrier();  // the other tiles are complete, and these tiles have been read
 //% endfor
-    // The positions stay at the last tiles. With min() the loop is 1 to 2 % slower.
+    // The positions stay at the last tiles. With min(), the loop would be 1 to 2 % slower.
     a_pos += select(0u, a_step, left > 2u);
     b_pos += select(0u, b_step, left > 2u);
   }

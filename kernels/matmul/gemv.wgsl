@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "GEMV and skinny products of mul_mat, up to 8 rows of b: a is read once."
+// doc = "GEMV and skinny products of mul_mat, with up to 8 rows of b; a is read once."
 // part_of = "mul_mat"
 // configs.rows1 = { ROWS = 1, VECTORS = false, COLS = 4, threads = 256 }
 // configs.rows4 = { ROWS = 4, VECTORS = true, COLS = 4, threads = 256 }
@@ -34,8 +34,8 @@
 // (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS rows of b;
 // if dst has fewer rows, the last row of b is repeated. If k is contiguous, neighbouring invocations are
 // lanes of the same rows. With AT neighbouring invocations take neighbouring rows, the lanes of a row lie
-// further apart, and rows of b go through workgroup memory. A = u32: a is read as words of two halves,
-// 16 bytes in each load.
+// further apart, and rows of b go through workgroup memory. With A = u32, a is read as words of two
+// halves, 16 bytes in each load.
 //% set S, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
 //% set OUT = 2 if WORDS and AT else 1
@@ -50,7 +50,7 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${BK}>, ${S // 4}>;
 ${epilogue.functions()}
 ${epilogue.of_rows()}
 
-// Half h of the loaded values: four elements.
+// Half h of the loaded values, which is four elements.
 //% macro four(x, h, T)
 //% if T == "u32"
 vec4<f32>(unpack2x16float(${x}[${2 * h}]), unpack2x16float(${x}[${2 * h + 1}]))
@@ -80,7 +80,7 @@ ${x}
 //% endif
 //% endmacro
 
-// Adds the products of load u to the sums; `valid`: a condition, or "" if it always holds.
+// Adds the products of load u to the sums; `valid` is a condition, or "" if it always holds.
 //% macro multiply_add(u, k, valid)
 //% if STAGE
 //% for h in range(S // 4)
@@ -147,7 +147,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
   }
 //% endmacro
 
-// Several rows of b through workgroup memory, BK steps at a time.
+// Several rows of b pass through workgroup memory, BK steps at a time.
 //% macro sum_over_stages()
   for (var c0 = 0u; c0 < steps; c0 += ${BK}u) {
     let count = min(${BK}u, steps - c0);
@@ -166,7 +166,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
 // The first positions of this invocation's rows of a and of b, and its sums.
 //% macro loader_init()
 //% set along = 1 if AT or AV == 1 else 8 if WORDS else 4
-  // Steps of k: elements, or vectors along k.
+  // The number of steps of k, which are elements, or vectors along k.
   let steps = k_count / ${along}u;
   let a_start = a_batch(batch) + k_first${" * p.a_rs" if AT else " * p.a_cs" if AV == 1 else " / " ~ along ~ "u"};
   let b_start = b_batch(batch) + k_first${" * p.b_cs" if BV == 1 else " / " ~ (8 if B == "u32" else 4) ~ "u"};

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "GEMV and skinny products of mul_mat_i8, up to 8 rows of b: a is read once."
+// doc = "GEMV and skinny products of mul_mat_i8, with up to 8 rows of b; a is read once."
 // part_of = "mul_mat_i8"
 // configs.rows1 = { ROWS = 1, threads = 256 }
 // configs.rows8 = { ROWS = 8, threads = 256 }
@@ -27,9 +27,9 @@
 // rows with all ROWS rows of b, which are contiguous along k; if dst has fewer rows, the last row of b is
 // repeated. If k is contiguous in a, neighbouring invocations are lanes of the same rows. If neighbouring
 // rows of a are neighbours in memory (rows_run), neighbouring invocations take neighbouring rows, and the
-// lanes of a row lie further apart. AV: a load is 16 bytes along k, or 4 bytes of four rows at one k
-// (then a's last axis is m), or one byte, for any strides. A step is 16 k in the first form and 4 k in
-// the other forms.
+// lanes of a row lie further apart. AV is the form of a load: 16 bytes along k; or 4 bytes of four
+// rows at one k (then a's last axis is m); or one byte, for any strides. A step is 16 k in the
+// first form and 4 k in the other forms.
 //% set ROWS, WG = CFG.ROWS, CFG.threads
 //% set STEP = 16 if AV == 16 else 4
 //% set UNROLL = 1 if ROWS > 1 or AV == 1 else 2 if AV == 16 else 4
@@ -42,7 +42,7 @@ ${packed.gather("a", "p.a_cs")}
 ${packed.scaled()}
 //% endif
 
-// Load u of one round, at a step of k; `cut`: the load may pass the end.
+// Load u of one round, at a step of k; with `cut`, the load may pass the end.
 //% macro load(u, step, cut)
 //% if AV == 16
 //% for j in range(4)
@@ -64,8 +64,8 @@ ${packed.scaled()}
 //% endfor
 //% endmacro
 
-// Adds the products of load u to the sums; `keep`: a mask of the bytes of a word of b that count,
-// or "" for all.
+// Adds the products of load u to the sums; `keep` is a mask of the bytes of a word of b that count,
+// or "" for all bytes.
 //% macro multiply_add(u, keep)
 //% if AV == 16
 //% for c in range(4)

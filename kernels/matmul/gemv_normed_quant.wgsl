@@ -35,7 +35,8 @@
 //% set WG = CFG.threads
 //% set GROUPS = quant.BLOCK // 32
 //% set PER = (4 if quant.HIGH == 0 else 2) if GROUPS > 1 else 2
-var<workgroup> partial: array<array<f32, ${WG}>, 2>;  // sums of products, of squares
+// The sums of products, and the sums of squares.
+var<workgroup> partial: array<array<f32, ${WG}>, 2>;
 
 ${normed.functions()}
 ${quantised.functions()}

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "One row of halves of rms_norm_linear with quantised weights: gemv_quant_half behind rms_norm."
+// doc = "One row of halves of rms_norm_linear with quantised weights: rms_norm, followed by gemv_quant_half."
 // part_of = "rms_norm_linear"
 // configs.cols2 = { COLS = 2, threads = 256, DEPTH = 6912 }
 // configs.cols1 = { COLS = 1, threads = 256, DEPTH = 6912 }
@@ -26,8 +26,8 @@
 
 // The work is split as in gemv_quant_half: a workgroup takes 2^col_bits columns, an invocation
 // COLS of them, and the runs of invocations divide k. Before that, each workgroup computes the norm
-// of the row in workgroup memory, rounded to halves as by rms_norm. That costs less than to multiply
-// each number of the row with its gain for each column.
+// of the row in workgroup memory, rounded to halves as by rms_norm. That costs less than
+// multiplying each number of the row with its gain again for each column.
 //
 // In a gated product an invocation has a gate and the column that it multiplies.
 //
@@ -39,7 +39,7 @@
 //% set PER = 4 if GROUPS > 1 and quant.HIGH == 0 else 2
 //% set PARTS = 16
 var<workgroup> partial: array<array<f32, ${WG * R}>, 1>;
-var<workgroup> parts: array<f32, ${PARTS}>;  // of the sum of squares
+var<workgroup> parts: array<f32, ${PARTS}>;  // parts of the sum of squares
 var<workgroup> row: array<vec4<f16>, ${CFG.DEPTH // 4}>;
 
 ${normed.functions()}
@@ -111,7 +111,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for c in range(R)
   partial[0][slot${" + apart" if c}] = acc0_${c};
 //% endfor
-  // This is rare: a sum of halves was too large.
+  // This happens rarely, if a sum of halves was too large.
   for (var c = 0u; c < ${R}u; c += 1u) {
     let at = slot + c * apart;
     if (is_finite(partial[0][at])) { continue; }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "GEMV and skinny products of mul_mat_quant, up to 8 rows of b: the weights are read once."
+// doc = "GEMV and skinny products of mul_mat_quant, with up to 8 rows of b; the weights are read once."
 // part_of = "mul_mat_quant"
 // configs.rows1 = { ROWS = 1, threads = 256 }
 // configs.rows4 = { ROWS = 4, threads = 256 }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "GEMV and skinny products of mul_mat_quant with rows of halves: packed products, sums of eight in f16."
+// doc = "GEMV and skinny products of mul_mat_quant with rows of halves, by packed products; sums of eight products are f16."
 // part_of = "mul_mat_quant"
 // configs.row1_narrow = { ROWS = 1, COLS = 1, threads = 256 }
 // configs.rows1 = { ROWS = 1, COLS = 2, threads = 256 }
@@ -32,9 +32,9 @@
 // grid = "it.batches * across"
 // ///
 
-// The work is split as in gemv_quant, and products are packed halves. An invocation has COLS columns.
-// Two columns lie half of the workgroup's columns apart, so a vector of b serves both. The weights are
-// converted once for all rows.
+// The work is split as in gemv_quant, but products are packed halves. An invocation has COLS
+// columns. Two columns lie half of the workgroup's columns apart, so a vector of b serves both. The
+// weights are converted once for all rows.
 //
 // If a sum of eight products is beyond 65,504, the result is infinite or NaN. An invocation that
 // has such a sum computes its columns again in f32, so no result is lost.
@@ -104,7 +104,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   partial[${s}][slot${" + lanes" if c}] = acc${s}_${c};
 //% endfor
 //% endfor
-  // This is rare: a sum of halves was too large.
+  // This happens rarely, if a sum of halves was too large.
   for (var c = 0u; c < ${R}u; c += 1u) {
     let at = slot + c * lanes;
     let n = ${"select(n0, n1, c == 1u)" if R == 2 else "n0"};

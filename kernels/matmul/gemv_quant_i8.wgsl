@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "GEMV of mul_mat_quant with a row of bytes, by packed dot products: the weights are read once."
+// doc = "GEMV of mul_mat_quant with a row of bytes, by packed dot products; the weights are read once."
 // part_of = "mul_mat_quant"
 // configs.rows1 = { threads = 256 }
 // include quantised

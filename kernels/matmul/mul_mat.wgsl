@@ -2,9 +2,9 @@
 // doc = """
 // Matrix product, batched: dst[..., n, m] = act(scale * sum_k a[..., m, k] * b[..., n, k] + bias + residual).
 //
-// Sums are f32 and no operand is rounded. Batch axes of `a` repeat to those of `b` as in ggml: each
-// matrix of `a` serves b's size / a's size neighbouring matrices of `b`. `bias` and `residual`
-// broadcast to dst by numpy's rules. K = 0 gives sums of 0."""
+// Sums are f32 and no operand is rounded. Batch axes of `a` repeat to the batch axes of `b` as in
+// ggml: each matrix of `a` multiplies b's size / a's size neighbouring matrices of `b`. `bias` and
+// `residual` broadcast to dst by numpy's rules. K = 0 gives sums of 0."""
 // source = "ggml mul_mat (meaning); Goto and van de Geijn 2008 (blocking)"
 // configs.32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
@@ -28,10 +28,10 @@
 // inputs.a = { dtype = "A", vec = "AV", doc = "(..., M, K)" }
 // inputs.b = { dtype = "B", vec = "BV", doc = "(..., N, K)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added to the scaled sums; broadcast to dst." }
-// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is." }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "A second summand, with the same rules as bias." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'high' gives sums of matrix units for float16 results the bound of float32 results; 'split' may multiply float32 on matrix units as sums of two halves." }
+// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16. 'high' keeps the bound of float32 results for float16 results of matrix units. 'split' may multiply float32 on matrix units as sums of two halves." }
 // include product
 // params.down = { type = "u32" }
 // include epilogue
@@ -43,8 +43,9 @@
 
 // One workgroup computes a tile of dst, and each invocation TM x TN of its sums, from tiles of BK k in
 // workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from b, columns
-// from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch then, its
-// first axis the splits), each split is one more batch that starts further along k.
+// from a. AT and BT mean that the operand's last axis is m or n, not k. With split-K, dst is
+// scratch whose first axis counts the splits, and each split is one more batch that starts further
+// along k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k to
 // `k_prologue` in the first tile and below the split's end in the others; stores are guarded; indices

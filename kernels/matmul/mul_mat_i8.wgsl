@@ -2,7 +2,7 @@
 // doc = """
 // Matrix product of bytes, batched: dst[..., n, m] = sum_k a[..., m, k] * b[..., n, k], exact in int32.
 //
-// Sums wrap modulo 2^32, to two's complement for uint8 too. They do not wrap with K up to 131,071 for
+// Sums wrap modulo 2^32 to int32, even for uint8. They do not wrap with K up to 131,071 for
 // int8 and 33,025 for uint8. A float dst gets a_scale[..., m] * b_scale[..., n] * sum + bias: the sum is
 // rounded to f32, then multiplied with the factors, in any order, and then the bias is added. Batch axes
 // of `a` repeat to the batch axes of `b` as in mul_mat. K = 0 gives sums of 0."""
@@ -40,8 +40,9 @@
 
 // One workgroup computes a tile of dst, and each invocation TM x TN of its sums, from tiles of BK words of
 // four k in workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from
-// b, columns from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch
-// then, its first axis the splits), each split is one more batch that starts further along k.
+// b, columns from a. AT and BT mean that the operand's last axis is m or n, not k. With split-K,
+// dst is scratch whose first axis counts the splits, and each split is one more batch that starts
+// further along k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k is
 // clamped in the tile that may be incomplete; all other tiles lie below the split's end; stores are

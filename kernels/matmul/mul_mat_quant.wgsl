@@ -13,11 +13,11 @@
 // inputs.high = { dtype = "u32", optional = true, doc = "(1, K / 32, words, rows), for types with this plane." }
 // inputs.b = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., N, K)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added to the scaled sums; broadcast to dst." }
-// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is." }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "A second summand, with the same rules as bias." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., N, M)" }
 // options.quant = { type = "str", default = "q4_0", doc = "The name of the type of the weights." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast'] | None", doc = "'fast' may round b to float16, and one row to 8 bits with a scale for each 32." }
+// options.precision = { type = "Literal['fast'] | None", doc = "'fast' may round b to float16; a single row may be rounded to 8 bits, with a scale for each 32 numbers." }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dst.size * b.shape[-1]"
 // ///

@@ -17,6 +17,6 @@
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the mean of the squares." }
 // options.quant = { type = "str", default = "", doc = "The name of the type of quantised weights; '' for weights of floats." }
 // options.activation = { type = "Activation | None", doc = "The activation of the sums with bias; 'gelu' uses erf." }
-// options.gated = { type = "bool", default = false, doc = "True: the activation of the first half, times the second half." }
+// options.gated = { type = "bool", default = false, doc = "True gives the activation of the first half, times the second half." }
 // operations = "2 * x.size * dst.size * (2 if gated else 1) + 3 * x.size"
 // ///

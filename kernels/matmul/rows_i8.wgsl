@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Rows of floats as bytes for gemv_quant_i8: each group of 32 numbers has a scale."
+// doc = "Converts rows of floats to bytes for gemv_quant_i8; each group of 32 numbers has a scale."
 // part_of = "mul_mat_quant"
 // configs.groups64 = { threads = 64 }
 // axes.BITS = [2, 4, 8]
@@ -7,7 +7,7 @@
 // axes.V = { values = [4], pick = "4" }
 // axes.SHARE = { values = "configs", pick = "'groups64'" }
 // inputs.b = { dtype = "B", vec = "V", doc = "(N, K), f32 or words of two halves" }
-// outputs.dst = { dtype = "u32", index = false, doc = "(N, K / 32, 8): four bytes a word" }
+// outputs.dst = { dtype = "u32", index = false, doc = "(N, K / 32, 8), with four bytes in a word" }
 // outputs.sums = { dtype = "f32", index = false, doc = "(N, K / 32, 4): scale, sums of the bytes of both halves, 0" }
 // iterate = "rows"
 // params.groups_k = { type = "u32" }

@@ -15,8 +15,8 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup splits BM x BN numbers: it reads them along the axis with the smaller stride
-// (`flip`: along rows) and writes units of eight halves along columns. Each invocation writes one
+// One workgroup splits BM x BN numbers. It reads them along the axis with the smaller stride (with
+// `flip`, along rows), and writes units of eight halves along columns. Each invocation writes one
 // unit of each plane.
 //
 // A number is multiplied with the power of two of its row. high is the product rounded to 11 bits
@@ -42,7 +42,7 @@ fn split(x: f32) -> u32 {
   return select(select(finite, special, size >= 0x7f800000u), 0u, size == 0u);
 }
 
-// x times the power of two of its row; not zero unless x is zero.
+// x times the power of two of its row; the result is zero only if x is zero.
 fn scaled(x: f32, top: f32) -> f32 {
   let size = bitcast<u32>(x) & 0x7fffffffu;
   let v = times_power(vec4<f32>(x), vec4<i32>(exponent_of(top))).x;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Split-K: the sum over the splits, and the epilogue of mul_mat."
+// doc = "Split-K: adds up the splits, and applies the epilogue of mul_mat."
 // part_of = "mul_mat"
 // configs.sum256 = { threads = 256 }
 // axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }
@@ -20,8 +20,9 @@
 // grid = "cdiv(it.total << lane_bits, V * CFG.threads)"
 // ///
 
-// 2^lane_bits invocations for each element of dst, or for each vector of four if dst is contiguous, share
-// its splits, and neighbours take neighbouring elements. Without splits (K = 0) the sum is 0.
+// 2^lane_bits invocations share the splits of an element of dst, or of a vector of four if dst is
+// contiguous. Neighbouring invocations take neighbouring elements. If there are no splits (K = 0),
+// the sum is 0.
 //% set T = "vec4<f32>" if V == 4 else "f32"
 var<workgroup> partial: array<${T}, ${CFG.threads}>;
 
@@ -38,7 +39,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let total = p.total / V;
   let near = p.partials_off + min(i, total - 1u);
   var sum = ${T}();
-  // Four loads at once, because a single load leaves half of the bandwidth unused.
+  // Four loads are made at once, because a single load would leave half of the bandwidth unused.
   for (var s = lane; s < p.splits; s += 4u * lanes) {
 //% for u in range(4)
     let v${u} = partials_load(near + min(s + ${u}u * lanes, p.splits - 1u) * total);

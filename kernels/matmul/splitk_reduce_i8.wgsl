@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Split-K: the sum over the splits of mul_mat_i8, its factors and bias."
+// doc = "Split-K: adds up the splits of mul_mat_i8, and applies its factors and bias."
 // part_of = "mul_mat_i8"
 // axes.D = { values = ["i32", "f32", "f16"], pick = "dtype(dst)" }
 // axes.WG = { values = [256], pick = "256" }
@@ -16,7 +16,7 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One invocation per element of dst. Without splits (K = 0) the sum is 0.
+// One invocation computes one element of dst. If there are no splits (K = 0), the sum is 0.
 //% if D != "i32"
 ${packed.bias()}
 //% endif
@@ -27,7 +27,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (i >= p.total) { return; }
   let first = p.partials_off + i;
   var sum = 0i;
-  // Four loads at once, because a single load leaves half of the bandwidth unused.
+  // Four loads are made at once, because a single load would leave half of the bandwidth unused.
   for (var s = 0u; s < p.splits; s += 4u) {
 //% for u in range(4)
     let v${u} = partials_load(first + min(s + ${u}u, p.splits - 1u) * p.total);

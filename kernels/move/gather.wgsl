@@ -24,8 +24,8 @@
 // grid = "cdiv(it.total, 4 * WG)"
 // ///
 
-// Four elements per invocation, a workgroup apart. The plan makes the picked axis the last axis of
-// src, after axes that repeat to the shape of dst.
+// An invocation takes four elements that lie a workgroup apart. The plan makes the picked axis the
+// last axis of src; the axes before it repeat to the shape of dst.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

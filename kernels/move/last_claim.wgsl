@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A hash table of the places that an index names; a slot has the number of its place's last element, plus one."
+// doc = "Fills a hash table of the places that an index names; a slot has the number of its place's last element, plus one."
 // part_of = "last_index"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
@@ -12,8 +12,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation. The table is filled with zeros first and has more slots than there are
-// elements.
+// One invocation takes one element of the index. The table is filled with zeros first and has more
+// slots than there are elements.
 ${places.functions()}
 
 @compute @workgroup_size(WG)
@@ -32,8 +32,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let found = atomicCompareExchangeWeak(&table_mem[slot], 0u, e + 1u);
     if (found.exchanged) { break; }
     if (found.old_value == 0u) { continue; } // the weak exchange may fail spuriously
-    // An element that finds its own place in a slot shares the slot: a slot always belongs to one
-    // place.
+    // An element that finds its own place in a slot shares the slot, so a slot always belongs to
+    // one place.
     if (one_place(found.old_value - 1u, e)) {
       atomicMax(&table_mem[slot], e + 1u);
       break;

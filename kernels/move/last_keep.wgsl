@@ -12,7 +12,7 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation, which looks for its place as last_claim did.
+// One invocation takes one element, and searches for its place in the same way as last_claim.
 ${places.functions()}
 
 @compute @workgroup_size(WG)

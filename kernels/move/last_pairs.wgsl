@@ -12,8 +12,8 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One element per invocation. Neighbours along the axis are `inner` elements apart, and the axis has
-// `length` elements; in memory neighbours are `pitch` elements apart.
+// One invocation takes one element. Neighbours along the axis are `inner` elements apart, and the
+// axis has `length` elements; in memory neighbours are `pitch` elements apart.
 ${indices.functions()}
 
 @compute @workgroup_size(WG)

@@ -22,9 +22,9 @@
 
 //% set UNROLL, WG = CFG.UNROLL, CFG.threads
 //% set WORDS = UNROLL * WG // 32
-// One workgroup per chunk; each invocation takes UNROLL elements, a workgroup apart. An element that is
-// not zero sets a bit in one of WORDS words; its place in dst is the number of bits before it in this
-// chunk and in earlier chunks.
+// One workgroup takes a chunk; each invocation takes UNROLL elements that lie a workgroup apart. An
+// element that is not zero sets a bit in one of WORDS words; its place in dst is the number of bits
+// before it in this chunk and in earlier chunks.
 var<workgroup> bits: array<atomic<u32>, ${WORDS}>;
 var<workgroup> before: array<u32, ${WORDS}>;
 
@@ -79,5 +79,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (((all & bit) != 0u) & (place < p.count)) { store_index(first + ${WG * k}u, place); }
   }
 //% endfor
-  _ = p.keep_hi;  // only elements of eight bytes read it
+  _ = p.keep_hi;  // only elements of eight bytes have a second word
 }

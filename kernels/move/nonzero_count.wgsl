@@ -12,7 +12,7 @@
 // ///
 
 //% set UNROLL, WG = CFG.UNROLL, CFG.threads
-// One workgroup per chunk; each invocation takes UNROLL elements, a workgroup apart.
+// One workgroup takes a chunk; each invocation takes UNROLL elements that lie a workgroup apart.
 var<workgroup> count: atomic<u32>;
 
 @compute @workgroup_size(${WG})
@@ -33,5 +33,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   atomicAdd(&count, own);
   workgroupBarrier();
   if (li == 0u) { offsets_store(p.offsets_off + (g + 1u) * p.offsets_ns, i32(atomicLoad(&count))); }
-  _ = p.keep_hi;  // only elements of eight bytes read it
+  _ = p.keep_hi;  // only elements of eight bytes have a second word
 }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Running sums of counts in place: offsets[i] becomes offsets[1] + ... + offsets[i], and offsets[0] becomes 0."
+// doc = "Computes running sums of counts in place: offsets[i] becomes offsets[1] + ... + offsets[i], and offsets[0] becomes 0."
 // part_of = "nonzero_offsets"
 // axes.WG = { values = [256], pick = "256" }
 // outputs.offsets = { dtype = "i32", axes = "n" }

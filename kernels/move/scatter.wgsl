@@ -6,7 +6,7 @@
 // The bits of elements are copied; elements of dst that no index names do not change. For an index
 // outside [0, m) nothing is written, and IndexRangeError is raised once, at the next synchronisation. If
 // several elements go to one place, the element that is furthest along the axis is stored (numpy).
-// Finding it takes passes over the index, which `distinct` leaves out."""
+// Finding this element takes passes over the index, which are left out with `distinct`."""
 // source = "torch scatter, numpy put_along_axis"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = { values = [256], pick = "256" }
@@ -15,7 +15,7 @@
 // outputs.dst = { dtype = "*", keeps = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
 // options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
-// options.distinct = { type = "bool", default = false, doc = "True promises that no two elements go to one place; this is not checked. If two do, one of them is stored there." }
+// options.distinct = { type = "bool", default = false, doc = "True promises that no two elements go to one place; this is not checked. If two elements do, one of them is stored there." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
 // params.pitch = { type = "u32", value = "dst.strides[-1] // dst.dtype.itemsize % (1 << 32)" }
@@ -27,8 +27,8 @@
 // grid = "cdiv(it.total, 4 * WG)"
 // ///
 
-// Four elements per invocation, a workgroup apart. The plan makes the picked axis the last axis of
-// dst, after axes that have the shape of src.
+// An invocation takes four elements that lie a workgroup apart. The plan makes the picked axis the
+// last axis of dst; the axes before it have the shape of src.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -3,9 +3,9 @@
 // Add elements to the positions along one axis that an index gives: dst[i, index[i, j, k], k] += src[i, j, k].
 //
 // src has the shape of index. dst has as many axes, with sizes at least as large except along `axis`.
-// The elements for one place are summed in f32 (integers wrap), in an order that depends only on the
-// index, and the sum is added to dst: two calls give the same bits. For an index outside [0, m) nothing
-// is added, and IndexRangeError is raised once, at the next synchronisation."""
+// The elements for one place are summed in f32 (integers wrap), and the sum is added to dst. The
+// order depends only on the index, so two calls give the same bits. For an index outside [0, m)
+// nothing is added, and IndexRangeError is raised once, at the next synchronisation."""
 // source = "torch scatter_add; reduction by key of a sorted list"
 // bodies = ["scatter_integers", "scatter_keys", "segment_sum", "sort_rows", "sort_merge", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }

@@ -16,9 +16,9 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// UNROLL elements per invocation, a workgroup apart; successive elements with the same place are
-// added together first, so that an index of equal numbers does not make every element wait for the
-// same word. The plan makes the picked axis the last axis of dst.
+// An invocation takes UNROLL elements that lie a workgroup apart. It first adds successive elements
+// with the same place, so that with an index of equal numbers not every element waits for the same
+// word. The plan makes the picked axis the last axis of dst.
 @compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Indices along one axis as rows of sort keys; all indices out of range get the same key, the first number out of range."
+// doc = "Converts indices along one axis to rows of sort keys. All indices out of range get the same key, which is the first number out of range."
 // part_of = "scatter_add"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.index = { dtype = "*", bind = "'u32'", readonly = true }
@@ -13,8 +13,9 @@
 // grid = "cdiv(it.total // length * padded, WG)"
 // ///
 
-// One element per invocation, in the order of index. Neighbours along the axis are `inner` elements
-// apart, and `length` of them form a row. Further invocations fill up the rows with the largest key.
+// One invocation takes one element, in the order of index. Neighbours along the axis are `inner`
+// elements apart, and `length` of them form a row. The remaining invocations fill up the rows with
+// the largest key.
 ${indices.functions()}
 
 @compute @workgroup_size(WG)
@@ -37,7 +38,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = outer * p.inner + (e - line * p.inner);
   keys_store(p.keys_off + row * p.padded + (line - outer * p.length), select(p.limit, value.x, inside));
   if (!inside) {
-    // If there is no second word, the first word has the sign.
+    // If an index has no second word, the first word has the sign.
     let sign = select(0u, 0xffffffffu, (value.x >= 0x80000000u) & (p.index_signed == 1u));
     fault(e, value.x, select(value.y, sign, p.index_words == 1u));
   }

@@ -5,9 +5,9 @@
 // axes."FIRST LAST" = [false, true]
 // axes.TILE = { values = "configs", pick = "'tile2048'" }
 // inputs.keys = { dtype = "u32" }
-// inputs.order = { dtype = "i32", when = "FIRST", optional = true, doc = "The positions of the values of the keys; without it the positions of the keys" }
+// inputs.order = { dtype = "i32", when = "FIRST", optional = true, doc = "The positions of the keys' values; if it is missing, these are the positions of the keys" }
 // inputs.values = { dtype = "f32" }
-// outputs.next_keys = { dtype = "u32", when = "not LAST", optional = true, doc = "Two for each piece" }
+// outputs.next_keys = { dtype = "u32", when = "not LAST", optional = true, doc = "Two elements for each piece" }
 // outputs.next_values = { dtype = "f32", when = "not LAST", optional = true }
 // outputs.dst = { dtype = "f32" }
 // iterate = "rows"
@@ -24,7 +24,7 @@
 // several invocations comes from a scan that starts again with each run. The first and the last run of a
 // piece may continue in other pieces, so both become an element of the next row.
 
-// Whether a run begins in this invocation, and the bits of the sum of its last run.
+// A flag that says if a run begins in this invocation, and the bits of the sum of its last run.
 alias Sum = vec2<u32>;
 fn combine(a: Sum, b: Sum) -> Sum {
   let both = bitcast<u32>(bitcast<f32>(a.y) + bitcast<f32>(b.y));
@@ -47,7 +47,7 @@ fn put(row: u32, c: u32, key: u32, sum: f32) {
 }
 //% endif
 
-// Ends a run that ends before the piece ends.
+// Finishes a run that ends before the piece ends.
 fn end_run(row: u32, piece: u32, first_key: u32, key: u32, sum: f32) {
 //% if LAST
   add(row, key, sum);
@@ -71,7 +71,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if FIRST
   let order = order_row(row);
 //% endif
-  // All loads are at clamped positions; elements after the row belong to its last run.
+  // All loads are at clamped positions; elements after the end of the row count to its last run.
   let start = piece * ${PER * WG}u;
   let first = start + lane * ${PER}u;
   let end = p.length - 1u;

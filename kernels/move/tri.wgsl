@@ -9,8 +9,8 @@
 // axes.WG = { values = [256], pick = "256" }
 // inputs.src = { dtype = "*", bind = "'u32' if W <= 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if W < 4 else 'u32' if W == 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
-// options.upper = { type = "bool", default = false, doc = "Keep the elements above the diagonal." }
-// options.diagonal = { type = "int", default = 0, doc = "The last kept diagonal, or the first with `upper`; 0 is the main diagonal." }
+// options.upper = { type = "bool", default = false, doc = "True keeps the elements above the diagonal." }
+// options.diagonal = { type = "int", default = 0, doc = "The last diagonal that is kept, or, with `upper`, the first; 0 is the main diagonal." }
 // params.height = { type = "u32", value = "dst.shape[-2]" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
 // params."lane_bits across shift item flip" = { type = "u32" }
@@ -21,10 +21,10 @@
 // grid = "across * cdiv(it.batches * dst.shape[-2], WG >> lane_bits)"
 // ///
 
-// A column is W bytes: one element or several. 2^lane_bits lanes take neighbouring columns of a
-// row, and a workgroup takes as many rows as its lanes allow. The first `kept` bytes of a column
-// lie at or before the diagonal. These bytes come from src, or with `upper` (flip = ~0) the other
-// bytes.
+// A column has W bytes, which are one element or several. 2^lane_bits lanes take neighbouring
+// columns of a row, and a workgroup takes as many rows as its lanes allow. The first `kept` bytes
+// of a column lie at or before the diagonal. These bytes come from src; with `upper` (flip = ~0),
+// the other bytes do.
 ${words.functions()}
 
 @compute @workgroup_size(WG)
@@ -57,6 +57,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
   ${words.store_shared("dst_mem", W, "d", "(x & " ~ ("0xffffu" if W == 2 else "0xffu") ~ ")")}
 //% endif
-  _ = p.value_hi;  // the other half of a pattern of eight bytes
+  _ = p.value_hi;  // the second half of a pattern of eight bytes
 //% endif
 }

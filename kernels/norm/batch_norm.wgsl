@@ -3,7 +3,7 @@
 // Batch normalisation with known statistics: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where
 // mean, variance, weight and bias have an element for each channel.
 //
-// Computed in f32. dst may be x."""
+// All is computed in f32. dst may be x."""
 // source = "Ioffe and Szegedy 2015"
 // bodies = ["norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

@@ -3,8 +3,8 @@
 // Group normalisation: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are
 // taken over each group of channels of each image.
 //
-// Computed in f32 from differences to the rounded mean, in one pass if the elements of a group are
-// contiguous and fit into registers. dst may be x."""
+// All is computed in f32, from differences to the rounded mean. There is one pass if the elements
+// of a group are contiguous and fit into registers. dst may be x."""
 // source = "Wu and He 2018; instance normalisation: Ulyanov et al. 2016"
 // bodies = ["norm_rows", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

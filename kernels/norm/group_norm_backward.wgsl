@@ -1,11 +1,12 @@
 // /// kernel
 // doc = """
-// Gradients of group_norm: dst by x, and dweight and dbias by weight and bias if these are given.
+// The gradients of group_norm: dst is the gradient of x; dweight and dbias are the gradients of
+// weight and bias, if these are given.
 //
 // With n the norm before weight and bias, and g = dy * weight, dst is (g - mean(g) - n * mean(g *
 // n)) / sqrt(variance + eps), dweight the sum of dy * n over a channel of all images, and dbias the
-// sum of dy. Computed in f32; sums are trees in a fixed order: equal calls give equal bits. dst may be
-// dy."""
+// sum of dy. All is computed in f32. Sums are trees in a fixed order, so equal calls give equal
+// bits. dst may be dy."""
 // source = "Wu and He 2018"
 // bodies = ["norm_sums_rows", "norm_apply_backward"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

@@ -8,7 +8,7 @@
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", alias = "dy" }
-// options.eps = { type = "float", default = 1e-12, doc = "As in l2_norm." }
+// options.eps = { type = "float", default = 1e-12, doc = "The same as in l2_norm." }
 // axis = { moves = ["dy", "x"] }
 // operations = "8 * x.size"
 // ///

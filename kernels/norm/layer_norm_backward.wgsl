@@ -1,21 +1,22 @@
 // /// kernel
 // doc = """
-// Gradients of layer_norm: dst by x, and dweight and dbias by weight and bias if these are given.
+// The gradients of layer_norm: dst is the gradient of x; dweight and dbias are the gradients of
+// weight and bias, if these are given.
 //
 // With n the norm before weight and bias, and g = dy * weight, dst is (g - mean(g) - n * mean(g *
 // n)) / sqrt(variance + eps) + ds, dweight the sum of dy * n over all rows, and dbias the sum of
-// dy. x is the tensor that was normalised; for add_layer_norm it is the sum. Computed in f32, in one pass
-// if a row fits into registers; sums over rows are trees in a fixed order: equal calls give equal bits.
-// dst may be dy."""
+// dy. x is the tensor that was normalised; for add_layer_norm it is the sum. All is computed in
+// f32, in one pass if a row fits into registers. Sums over rows are trees in a fixed order, so
+// equal calls give equal bits. dst may be dy."""
 // source = "Ba, Kiros and Hinton 2016"
 // bodies = ["norm_rows_backward", "norm_sums_rows", "norm_sums_columns", "norm_apply_backward"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,), as in layer_norm." }
-// inputs.ds = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", optional = true, doc = "Another gradient by x, of the dtype of dy, which is added." }
+// inputs.ds = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", optional = true, doc = "Another gradient of x, with the dtype of dy, which is added." }
 // outputs.dweight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
 // outputs.dbias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", alias = "dy" }
-// options.eps = { type = "float", default = 1e-5, doc = "As in layer_norm." }
+// options.eps = { type = "float", default = 1e-5, doc = "The same as in layer_norm." }
 // operations = "16 * x.size"
 // ///

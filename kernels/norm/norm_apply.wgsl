@@ -7,11 +7,11 @@
 // axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["VEC == 4 or (SV == 1 and WV == 1)", "SV == 1 or WV == 4"]
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
-// inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
-// inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
-// inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., cols), or repeated along columns (where SV < VEC)" }
-// inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), or repeated along columns (where WV < VEC); the bias where there is none." }
-// inputs.bias = { dtype = "f32", vec = "WV", index = false, optional = true, doc = "Lies as weight does." }
+// inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
+// inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
+// inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., cols), or repeated along columns (if SV < VEC)" }
+// inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), or repeated along columns (if WV < VEC); if there is no weight, this is the bias." }
+// inputs.bias = { dtype = "f32", vec = "WV", index = false, optional = true, doc = "Has the layout of weight." }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
@@ -29,8 +29,8 @@
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
-// 2^lane_bits invocations take N vectors each of a row, or of a piece of a row; they do not depend
-// on each other.
+// 2^lane_bits invocations take a row, or a piece of a row; each takes N vectors and does not depend
+// on the others.
 ${norm.inverse("vec4<f32>" if SV == 4 else "f32")}
 
 @compute @workgroup_size(${WG})
@@ -49,7 +49,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var v${k} = x_load(x_at(x_base, c${k}));
 //% endfor
 //% if SV == 1 and VEC == 4
-  // One of each for the whole row.
+  // One statistic and one weight for the whole row.
   ${norm.statistics("", "squares_at(squares_row(row), 0u)", "f32")}
 //% endif
 //% for k in range(N)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "dx of a norm, from the statistics of x and two sums: of g = weight * dy, and of g times the norm's result."
+// doc = "Computes dx of a norm from the statistics of x and two sums: the sum of g = weight * dy, and the sum of g times the norm's result."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -7,8 +7,8 @@
 // axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["VEC == 4 or (SV == 1 and WV == 1)", "SV == 1 or WV == 4"]
 // inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
-// inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
-// inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
+// inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
+// inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., cols), or repeated along columns (where SV < VEC)" }
 // inputs.sums = { dtype = "f32", vec = "SV", index = false, doc = "The sums of g = weight * dy, in the layout of squares, and `apart` elements behind them the sums of g times the norm's result." }
 // inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), or repeated along columns (where WV < VEC)" }
@@ -30,12 +30,12 @@
 //% set N, WG = CFG.N, CFG.threads
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 //% set S = "vec4<f32>" if SV == 4 else "f32"
-// 2^lane_bits invocations take N vectors each of a row, or of a piece of a row; they do not depend
-// on each other.
+// 2^lane_bits invocations take a row, or a piece of a row; each takes N vectors and does not depend
+// on the others.
 ${norm.inverse(S)}
 
-// The factor by which sums become `level` and `along`. These are means, except for l2; there a length not
-// above eps has no gradient.
+// The factor by which sums become `level` and `along`. `level` and `along` are means, except for
+// l2. For l2, a length that is not above eps has no gradient.
 fn share(squares: ${S}) -> ${S} {
   if (p.l2 == 1u) { return select(${S}(), ${S}(1.0f), sqrt(squares) >= ${S}(p.eps)); }
   return ${S}(1.0f / p.count);

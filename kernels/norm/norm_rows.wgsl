@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Norms of rows that fit into registers: the sum of x and residual, mean and variance or mean square, and the result."
+// doc = "Norms of rows that fit into registers. Computes the sum of x and residual, mean and variance (or the mean square), and the result."
 // part_of = "layer_norm"
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
@@ -23,7 +23,7 @@
 // inputs.weight = { dtype = "W", vec = "WV", index = false, optional = true, doc = "(affine_rows, cols / inner), contiguous" }
 // inputs.bias = { dtype = "W", vec = "WV", index = false, optional = true, doc = "As weight." }
 // outputs.normed = { dtype = "T", vec = "VEC", doc = "The norm of x + residual; not written without residual." }
-// outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x", doc = "The norm of x; with residual the sum x + residual." }
+// outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x", doc = "The norm of x; if there is a residual, the sum x + residual." }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // params.count = { type = "f32", value = "it.cols" }
@@ -41,7 +41,7 @@
 
 //% set LANES, N = CFG.LANES, CFG.N
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
-// LANES invocations hold one row in registers, N vectors each: one read and one write.
+// LANES invocations hold one row in registers, N vectors each, so there is one read and one write.
 // If rows lie closer together than columns, neighbouring invocations take neighbouring rows.
 // weight and bias have an element for each column, or (WV < VEC, or inner > 1) for each `inner` columns;
 // successive rows use the rows of weight in turn.

@@ -21,7 +21,7 @@
 // inputs.dy = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.x = { dtype = "T", vec = "VEC", like = "dy" }
 // inputs.weight = { dtype = "W", vec = "VEC", index = false, optional = true, doc = "(cols,), contiguous" }
-// inputs.ds = { dtype = "T", vec = "VEC", optional = true, like = "dy", doc = "Another gradient by x, which is added." }
+// inputs.ds = { dtype = "T", vec = "VEC", optional = true, like = "dy", doc = "Another gradient of x, which is added." }
 // outputs.partials = { dtype = "f32", vec = "VEC", index = false, doc = "(groups, 2, cols): dweight, dbias; or (groups, 1, cols)" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "dy", alias = "dy" }
 // iterate = "rows"
@@ -41,11 +41,11 @@
 //% set LANES, N = CFG.LANES, CFG.N
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 //% set SUMS = N <= 8
-// LANES invocations hold one row of x and of dy in registers, N vectors each: two reads and one write.
-// A workgroup takes one row after the other, in steps of the number of workgroups, and adds up
-// their gradients of weight and bias, column by column (if registers have room for them); another
-// dispatch adds the sums of all workgroups. Workgroup memory adds up the rows that one workgroup holds at
-// the same time.
+// LANES invocations hold one row of x and of dy in registers, N vectors each, so there are two
+// reads and one write. A workgroup takes one row after the other, in steps of the number of
+// workgroups, and adds up their gradients of weight and bias, column by column (if registers have
+// room for them); another dispatch adds the sums of all workgroups. Workgroup memory adds up the
+// rows that one workgroup holds at the same time.
 ${reduce.memory(LANES, WG, false, "vec4<f32>" if NORM == "layer" else "vec2<f32>")}
 //% if NORM == "rms"
 ${norm.inverse("f32")}
@@ -84,7 +84,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
     let own_row = r * p.per_group + inside;
     let live = own_row < p.rows;
-    let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
+    // Lanes past the end repeat the last row and store nothing.
+    let row = min(own_row, p.rows - 1u);
 //% endif
     let x_base = x_row(row);
     let dy_base = dy_row(row);
@@ -100,8 +101,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 
 //% if NORM == "layer"
-    // As in norm_rows: differences from the rounded mean, their mean, their squares, and their
-    // products with dy.
+    // As in norm_rows, these are the differences from the rounded mean, their mean, their squares,
+    // and their products with dy.
 //% for k in range(N)
     let t${k} = select(${V}(), v${k}, in${k});
 //% endfor
@@ -137,7 +138,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var sums = vec2<f32>(${norm.across(norm.plus("q", N), VEC)}, ${norm.across(norm.plus("z", N), VEC)});
     ${reduce.lanes("sums", "+", LANES, again=true)}
     let factor = inverse(sums.x);
-    // A length not above eps is replaced by eps, so it has no gradient.
+    // A length that is not above eps is replaced by eps, so it has no gradient.
     let share = select(1.0f / p.count, select(0.0f, 1.0f, sqrt(sums.x) >= p.eps), p.l2 == 1u);
     let along = factor * sums.y * share;
     let level = 0.0f;

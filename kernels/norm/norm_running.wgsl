@@ -12,7 +12,7 @@
 // grid = "cdiv(pivot.shape[0], WG)"
 // ///
 
-// One invocation per channel.
+// One invocation takes one channel.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let c = group_id(wg) * WG + li;

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Sums down columns for the gradients of a norm: of dy, and of dy times the norm's result."
+// doc = "Sums down columns for the gradients of a norm: the sum of dy, and the sum of dy times the norm's result."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -7,8 +7,8 @@
 // axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["SV <= VEC"]
 // inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., rows, cols)" }
-// inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
-// inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Lies as squares do." }
+// inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
+// inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., rows, cols), or repeated along columns (where SV < VEC)" }
 // outputs.sums = { dtype = "f32", vec = "VEC", doc = "(..., 2 * pieces, cols): dy, dy times the norm's result" }
 // iterate = "tiles"

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Sums along rows for the gradients of a norm: of g = weight * dy, of g times the norm's result, of dy, and of dy times the norm's result."
+// doc = "Sums along rows for the gradients of a norm: the sums of g = weight * dy, of g times the norm's result, of dy, and of dy times the norm's result."
 // part_of = "layer_norm_backward"
 // configs.batch4 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -7,7 +7,7 @@
 // axes.BATCH = { values = "configs", pick = "'batch4'" }
 // when = ["WV <= VEC"]
 // inputs."dy x" = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
-// inputs."pivot offset" = { dtype = "f32", index = false, optional = true, doc = "Lies as squares do." }
+// inputs."pivot offset" = { dtype = "f32", index = false, optional = true, doc = "Has the layout of squares." }
 // inputs.squares = { dtype = "f32", doc = "(..., 1)" }
 // inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), repeated along columns if WV < VEC" }
 // outputs.sums = { dtype = "f32", doc = "(..., 4 * pieces): g, g times the norm's result, dy, dy times the norm's result" }

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// One step of Adam: moments and param in place, computed in f32.
+// One step of Adam, computed in f32; it changes moments and param in place.
 //
 // With g = grad + weight_decay * param: exp_avg = beta1 exp_avg + (1 - beta1) g, exp_avg_sq =
 // beta2 exp_avg_sq + (1 - beta2) g g, and param -= lr m / (sqrt(v) + eps), where m and v are the
@@ -26,13 +26,14 @@
 // params.has_settings = { type = "u32", value = "1 if settings else 0" }
 // params.has_skip = { type = "u32", value = "1 if skip else 0" }
 // params."decay1 rest1 decay2 rest2 log1 log2" = { type = "f32" }
-// params.step = { type = "i32", default = 1, doc = "The number t of this step; 1 is the first." }
+// params.step = { type = "i32", default = 1, doc = "The number t of this step; the first step is 1." }
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.eps = { type = "f32", default = 1e-8, doc = "Added to the root of the second moment." }
 // params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient; for adamw_step, lr * weight_decay is the share by which param shrinks." }
 // params.decoupled = { type = "u32", default = false }
 // wrappers.adamw_step = { decoupled = true, doc = """
-// One step of AdamW: Adam with decoupled weight decay, moments and param in place, computed in f32.
+// One step of AdamW, which is Adam with decoupled weight decay, computed in f32; it changes moments
+// and param in place.
 //
 // exp_avg = beta1 exp_avg + (1 - beta1) grad, exp_avg_sq = beta2 exp_avg_sq + (1 - beta2) grad grad,
 // and param -= lr weight_decay param + lr m / (sqrt(v) + eps), where m and v are the moments divided
@@ -43,7 +44,7 @@
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation updates one element, or a vector of four where all tensors have whole vectors along
+// One invocation updates one element, or a vector of four if all tensors have whole vectors along
 // the level that runs fastest. Bytes of an element in f32: 16 are read and 12 are written.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 alias V = f32;
@@ -93,8 +94,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   } else if (weight_decay != 0.0f) {
     g += weight_decay * w;
   }
-  // Two forms of the running average. For beta1 near 1 the form with the difference has no bias; for
-  // beta1 near 0 it would lose a small g.
+  // There are two forms of the running average. For beta1 near 1, the form with the difference has
+  // no bias; for beta1 near 0, it would lose a small g.
   if (beta1.y < 0.5f) {
     first += beta1.y * (g - first);
   } else {

@@ -1,10 +1,10 @@
 // /// kernel
 // doc = """
-// One step of an optimiser by its rule: states and param in place, computed in f32.
+// One step of an optimiser by its rule, computed in f32; it changes states and param in place.
 //
-// The rules are "ema" (param becomes a running average of grad), "lion", "adagrad", "rmsprop" (also with
-// "_centered", "_momentum" or "_centered_momentum" behind it), "amsgrad" and "nadam". The design page of
-// the family has their formulas and the meaning of `settings`."""
+// The rules are "ema" (param becomes a running average of grad), "lion", "adagrad", "rmsprop",
+// "rmsprop_centered", "rmsprop_momentum", "rmsprop_centered_momentum", "amsgrad" and "nadam". The
+// design page of the family has their formulas and the meaning of `settings`."""
 // source = "Chen et al. 2023 (Lion, optax.lion); Duchi et al. 2011 (Adagrad), Tieleman and Hinton 2012 (RMSprop), Reddi et al. 2018 (AMSGrad), Dozat 2016 (NAdam): torch.optim"
 // axes.RULE = ["ema", "lion", "adagrad", "rmsprop", "rmsprop_momentum", "rmsprop_centered", "rmsprop_centered_momentum", "amsgrad", "nadam"]
 // axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }
@@ -28,16 +28,17 @@
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation updates one element, or a vector of four where all tensors have whole vectors along
+// One invocation updates one element, or a vector of four if all tensors have whole vectors along
 // the level that runs fastest. Bytes of an element in f32: 8 are read and 4 written, and 8 more are
-// moved for each state. Eight storage buffers at most.
+// moved for each state. At most eight storage buffers are bound.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 fn setting(i: u32) -> f32 { return settings_load(p.settings_off + i * p.settings_ws); }
 
 //% if RULE in ("ema", "lion", "amsgrad", "nadam") or "centered" in RULE
-// A running average: `keep` times the old value plus 1 - keep (`share`) times the new value. For `keep`
-// near 1 the form with the difference has no bias; for `keep` near 0 it would lose a small new value.
+// A running average: `keep` times the old value plus 1 - keep (`share`) times the new value. For
+// `keep` near 1, the form with the difference has no bias; for `keep` near 0, it would lose a small
+// new value.
 fn blend(old: ${value}, next: ${value}, keep: f32, share: f32) -> ${value} {
   if (share < 0.5f) { return old + share * (next - old); }
   return keep * old + share * next;

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// One step of stochastic gradient descent: momentum and param in place, computed in f32.
+// One step of stochastic gradient descent, computed in f32; it changes momentum and param in place.
 //
 // With g = grad + weight_decay * param the step is param -= lr g. With a momentum buffer, which is 0
 // before the first step, it is buffer = momentum buffer + g and param -= lr buffer, or with nesterov
@@ -24,15 +24,15 @@
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.momentum = { type = "f32", default = 0.0, doc = "Factor of the buffer." }
 // params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient." }
-// params.nesterov = { type = "u32", default = false, doc = "Add momentum times the new buffer to the gradient." }
+// params.nesterov = { type = "u32", default = false, doc = "True adds momentum times the new buffer to the gradient." }
 // bytes = "grad.nbytes + 2 * param.nbytes + (2 * momentum_buffer.nbytes if momentum_buffer else 0)"
 // operations = "(8 if momentum_buffer else 4) * param.size"
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation updates one element, or a vector of four where all tensors have whole vectors along
-// the level that runs fastest. Bytes of an element in f32: 12 are read and 8 written with momentum, 8
-// and 4 without.
+// One invocation updates one element, or a vector of four if all tensors have whole vectors along
+// the level that runs fastest. Bytes of an element in f32: with momentum, 12 are read and 8 are
+// written; without momentum, 8 and 4.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 @compute @workgroup_size(256)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Count a step: adds one to a number on the device, so that a captured step counts in each replay."
+// doc = "Counts a step: adds one to a number on the device, so that a captured step counts in each replay."
 // inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: if it is not 0, the step does not count." }
 // outputs.count = { dtype = "i32", in_place = true, doc = "One element." }
 // params.has_skip = { type = "u32", value = "1 if skip else 0" }

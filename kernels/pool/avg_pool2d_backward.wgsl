@@ -1,8 +1,10 @@
 // /// kernel
 // doc = """
-// The gradient of avg_pool2d by its image: for each element of the image, the sum over its windows of dy divided by the window's number of elements.
+// The gradient of avg_pool2d's image: each element is the sum, over all windows that contain it, of
+// dy divided by the window's number of elements.
 //
-// Give the options of the forward call. Sums are f32, in the order of rows: two runs give the same bits."""
+// Give the options of the forward call. Sums are f32, in the order of rows, so two runs give the
+// same bits."""
 // source = "torch.nn.functional.avg_pool2d"
 // bodies = ["pool_backward_block", "pool_backward_windows", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_rows", "cpy_tile"]
 // include result_gradient

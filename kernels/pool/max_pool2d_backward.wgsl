@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// The gradient of max_pool2d by its image: dst[n, c, h, w] is the sum of dy where index is h W + w.
+// The gradient of max_pool2d's image: dst[n, c, h, w] is the sum of dy where index is h W + w.
 //
-// Give the options of the forward call and the index that it wrote. Each element adds the gradients of the
-// windows around it, in f32 and in the order of rows: two runs give the same bits."""
+// Give the options of the forward call and the index that it wrote. Each element adds the gradients
+// of the windows around it, in f32 and in the order of rows, so two runs give the same bits."""
 // source = "torch.nn.functional.max_pool2d"
 // bodies = ["pool_backward_block", "pool_backward_windows"]
 // include result_gradient

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The gradient of pools with the usual windows, 2 x 2 and 3 x 3: each invocation computes a block of the image."
+// doc = "The gradient of pools with the usual windows, 2 x 2 and 3 x 3; each invocation computes a block of the image."
 // part_of = "max_pool2d_backward"
 // configs.k2s2p0 = { K = 2, S = 2, PAD = 0, R = 2 }
 // configs.k3s2p1 = { K = 3, S = 2, PAD = 1, R = 2 }

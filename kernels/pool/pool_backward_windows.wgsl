@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The gradient of pools with any windows: one element of the image, or of four channels, for each invocation."
+// doc = "The gradient of pools with any windows; each invocation computes one element of the image, or this element of four channels."
 // part_of = "max_pool2d_backward"
 // axes.OP = ["max", "avg"]
 // include types
@@ -24,10 +24,11 @@
 // ///
 
 // One invocation adds the gradients of the windows around one element of the image, in the order of
-// rows: for a maximum, the gradients of windows whose index is this element; for a mean, its share
-// of each window's gradient. V is the number of contiguous channels. Neighbouring invocations take
-// neighbouring columns, or channels if these are neighbours in memory (channels_first). Bytes: dst
-// is written once, dy and index are read once if the caches hold the windows of neighbours.
+// rows. For a maximum, it adds the gradients of windows whose index is this element; for a mean,
+// the element's share of each window's gradient. V is the number of contiguous channels.
+// Neighbouring invocations take neighbouring columns, or channels if these are neighbours in memory
+// (channels_first). Bytes: dst is written once, dy and index are read once if the caches hold the
+// windows of neighbours.
 //% set F, I = ("f32", "i32") if V == 1 else ("vec4<f32>", "vec4<i32>")
 //% if OP == "avg"
 ${pool.windows(true)}

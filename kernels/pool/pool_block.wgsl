@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Pools with the usual windows, 2 x 2 and 3 x 3, of contiguous columns: each invocation computes a block of results."
+// doc = "Pools with the usual windows, 2 x 2 and 3 x 3, of contiguous columns; each invocation computes a block of results."
 // part_of = "max_pool2d"
 // configs.k2s2 = { K = 2, S = 2, PAD = 0, R = 2 }
 // configs.k3s2 = { K = 3, S = 2, PAD = 1, R = 2 }

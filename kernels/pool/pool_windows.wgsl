@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Pools with any windows, and adaptive pools: one result, or the results of four channels, for each invocation."
+// doc = "Pools with any windows, and adaptive pools; each invocation computes one result, or this result for four channels."
 // part_of = "max_pool2d"
 // axes.OP = ["max", "index", "avg"]
 // include types

@@ -1,6 +1,7 @@
 // /// kernel
 // doc = """
-// Rows of weights that a device holds as a file has them, dequantised: dst[..., :] = weights[index[...], :].
+// Rows of weights that a device holds in the form of a file, dequantised: dst[..., :] =
+// weights[index[...], :].
 //
 // Every number is exact, or for float8_e4m3 one product in f32; float16 is then rounded to nearest even.
 // For an index outside [0, rows) nothing is written, and IndexRangeError is raised once, at the next
@@ -15,7 +16,7 @@
 // pick.V = "4"
 // pick.SHARE = "'rows4'"
 // inputs.data = { dtype = "*", dtypes = ["uint8"], index = false, bind = "'u32'", axes = "n k", doc = "(rows, bytes of a row)" }
-// inputs.table = { dtype = "u32", index = false, axes = "w", optional = true, when = "TYPE[:2] == 'iq'", doc = "(words,), the entries that numbers of an IQ type come from: bytes with a sign." }
+// inputs.table = { dtype = "u32", index = false, axes = "w", optional = true, when = "TYPE[:2] == 'iq'", doc = "(words,): for IQ types, the entries from which numbers are taken, as signed bytes." }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(...)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], vec = "V", skips = true, bind = "'vec4<u32>' if D == 4 else 'vec2<u32>'", doc = "(..., K)" }
 // options.quant = { type = "str", default = "iq2_xxs", doc = "The name of the type." }
@@ -55,7 +56,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
     return;
   }
-  let n = lo - p.first_row;  // beyond own_rows it is a row of another part
+  let n = lo - p.first_row;  // a row beyond own_rows belongs to another part
   if (n >= p.own_rows) { return; }
   let row = dst_row(r);
   let block = q / ${raw.BLOCK // 4}u;

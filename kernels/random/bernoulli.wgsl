@@ -2,8 +2,8 @@
 // doc = """
 // `value` where the float32 number of `rand` with the same seed or state is below p, else 0.
 //
-// A mask for dropout has p = keep and value = 1 / keep. `value` is converted to the dtype of dst as by
-// `cpy`, to bool as value != 0; p is rounded to float32."""
+// For a mask of dropout, p is the probability of keeping an element, and value is 1 / p. `value` is
+// converted to the dtype of dst as by `cpy`, to bool as value != 0; p is rounded to float32."""
 // source = "Salmon, Moraes, Dror and Shaw 2011"
 // axes.S = [1, 2, 4]
 // axes.V = [1, 4]
@@ -11,7 +11,7 @@
 // outputs.dst = { dtype = "*", dtypes = ["bool", "float32", "float16", "bfloat16", "uint8"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S * V == 4 else 'atomic<u32>'" }
 // params.has_state = { type = "u32", value = "1 if state else 0" }
 // params."first kind" = { type = "u32" }
-// params.p = { type = "f32", arg = true, doc = "The probability of `value`; 1 or more is always, 0 or less (or NaN) is never." }
+// params.p = { type = "f32", arg = true, doc = "The probability of `value`: 1 or more means always; 0 or less, or NaN, means never." }
 // params.value = { type = "f32", default = 1.0, doc = "The value of elements that are not 0." }
 // params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true
@@ -20,7 +20,7 @@
 // grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
 // ///
 
-// One invocation draws one block: four neighbours.
+// One invocation draws one block, which gives four neighbouring elements.
 ${convert.functions()}
 ${philox.functions()}
 

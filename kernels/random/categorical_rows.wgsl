@@ -20,10 +20,10 @@
 // grid = "it.rows"
 // ///
 
-// One workgroup per row. First each invocation takes a piece of the row; then it takes `each / threads`
-// neighbouring columns of the drawn piece. Rounded running sums do not always ascend. So a draw takes the
-// first place with a weight whose running sum is above the drawn number, or else the last place with a
-// weight.
+// One workgroup takes one row. First each invocation takes a piece of the row; then it takes `each
+// / threads` neighbouring columns of the drawn piece. Rounded running sums do not always ascend. So
+// a draw takes the first place with a weight whose running sum is above the drawn number, or else
+// the last place with a weight.
 //% set WG = CFG.threads
 ${logits.functions(1)}
 ${philox.functions()}
@@ -55,7 +55,7 @@ var<workgroup> last_kept: atomic<u32>;
   for (var i = lane / 16u * 16u; i < lane; i += 1u) { ${before} += values[i]; }
 //% endmacro
 
-// Ends a draw among places; each invocation has already entered its own place by atomics.
+// Finishes a draw among places; each invocation has already entered its own place by atomics.
 //% macro drawn(name)
   workgroupBarrier();
   let ${name} = min(atomicLoad(&first_above), atomicLoad(&last_kept));

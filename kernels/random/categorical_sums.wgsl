@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Maximum and sum of weights of one piece of a row of logits."
+// doc = "The maximum, and the sum of the weights, of one piece of a row of logits."
 // part_of = "categorical"
 // configs.piece256 = { threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(logits)" }
@@ -14,8 +14,8 @@
 // grid = "it.rows * pieces"
 // ///
 
-// One workgroup per piece of `each` elements, a multiple of the number of invocations; neighbouring
-// invocations take neighbouring elements.
+// One workgroup takes a piece of `each` elements, which is a multiple of the number of invocations.
+// Neighbouring invocations take neighbouring elements.
 ${logits.functions(1)}
 ${reduce.memory(CFG.threads, CFG.threads)}
 

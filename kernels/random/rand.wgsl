@@ -1,10 +1,11 @@
 // /// kernel
 // doc = """
-// Uniform random numbers in [0, 1): each is the highest bits of a word, 24 for float32, 11 for float16, 8 for bfloat16.
+// Uniform random numbers in [0, 1). A number is made of the highest bits of a word: 24 bits for
+// float32, 11 for float16, 8 for bfloat16.
 //
-// Element i in C order takes word i % 4 of block i // 4 of Philox4x32-10: the same numbers on every
-// device, in every layout. Either `seed` is the key and the counter begins at 0, or `state` has both. The
-// kernel does not change `state` (`random_advance` does)."""
+// Element i in C order takes word i % 4 of block i // 4 of Philox4x32-10, so the numbers are the
+// same on every device and in every layout. Either `seed` is the key and the counter begins at 0,
+// or `state` has both. The kernel does not change `state` (`random_advance` does)."""
 // source = "Salmon, Moraes, Dror and Shaw 2011: Parallel random numbers, as easy as 1, 2, 3"
 // axes.S = [2, 4]
 // axes.V = [1, 4]
@@ -20,7 +21,8 @@
 // grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
 // ///
 
-// One invocation draws one block: four neighbours. Bytes: each element is written once. Arithmetic
+// One invocation draws one block, which gives four neighbouring elements. Bytes: each element is
+// written once. Arithmetic
 // bounds the time: 20 products of 32 by 32 bits for each block, each of which takes five products
 // in WGSL.
 ${convert.functions()}

@@ -2,10 +2,10 @@
 // doc = """
 // Random integers in [low, high): low + floor(u (high - low) / 2^64), where u are 64 random bits.
 //
-// Element i in C order takes words 2 (i % 2) (the high word) and 2 (i % 2) + 1 of block i // 2 of
-// Philox4x32-10. The relative difference between the probabilities of two integers is at most
-// (high - low) / 2^64. high - low counts modulo 2^32, and 0 stands for 2^32. `seed` and `state` are as in
-// `rand`."""
+// Element i in C order takes two words of block i // 2 of Philox4x32-10: word 2 (i % 2) as the high
+// word, and word 2 (i % 2) + 1 as the low word. The relative difference between the probabilities
+// of two integers is at most (high - low) / 2^64. high - low counts modulo 2^32, and 0 stands for
+// 2^32. `seed` and `state` are as in `rand`."""
 // source = "Salmon, Moraes, Dror and Shaw 2011; Lemire 2019 (the product in place of a remainder)"
 // axes.S = [4]
 // axes.V = [1, 4]
@@ -22,10 +22,10 @@
 // grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
 // ///
 
-// One invocation draws two blocks: four neighbours.
+// One invocation draws two blocks, which give four neighbouring elements.
 ${philox.functions()}
 
-// The high half of a product, by halves.
+// The high half of a product, computed from halves.
 fn high_product(a: u32, b: u32) -> u32 {
   let al = a & 0xffffu;
   let ah = a >> 16u;
@@ -51,7 +51,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v = draw(2u * (p.first + q));
   let w = draw(2u * (p.first + q) + 1u);
   let range = p.high_lo - p.low_lo;
-  // low and high have 64 bits; their higher bits change nothing modulo 2^32.
+  // low and high have 64 bits; the upper 32 bits do not matter modulo 2^32.
   _ = p.high_hi ^ p.low_hi;
   let bits = p.low_lo + vec4<u32>(
     below(v.x, v.y, range), below(v.z, v.w, range), below(w.x, w.y, range), below(w.z, w.w, range),

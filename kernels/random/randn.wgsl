@@ -2,11 +2,11 @@
 // doc = """
 // Random numbers of the standard normal distribution, by Box and Muller's method.
 //
-// Elements 2 j and 2 j + 1 in C order come from words 2 j % 4 and 2 j % 4 + 1 of block j // 2 of
-// Philox4x32-10: the first gives the radius, the second the angle. No function of the driver is used, and
-// no product is fused with a sum, so the numbers are the same on every device and in every layout; float16
-// and bfloat16 are rounded to nearest even. The largest number is 6.7. `seed` and `state` are as in
-// `rand`."""
+// Elements 2 j and 2 j + 1 in C order come from two words of block j // 2 of Philox4x32-10: word 2
+// j % 4 gives the radius, and word 2 j % 4 + 1 the angle. No function of the driver is used, and no
+// product is fused with a sum, so the numbers are the same on every device and in every layout;
+// float16 and bfloat16 are rounded to nearest even. The largest number is 6.7. `seed` and `state`
+// are as in `rand`."""
 // source = "Box and Muller 1958; Salmon, Moraes, Dror and Shaw 2011"
 // axes.S = [2, 4]
 // axes.V = [1, 4]
@@ -22,7 +22,7 @@
 // grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
 // ///
 
-// One invocation draws one block: two pairs of neighbours.
+// One invocation draws one block, which gives two pairs of neighbouring elements.
 ${convert.functions()}
 ${philox.functions()}
 
@@ -41,9 +41,9 @@ fn rounded(v: vec2<f32>) -> vec2<f32> { return bitcast<vec2<f32>>(bitcast<vec2<u
 //% endfor
 //% endmacro
 
-// -ln(u) for u = x / 2^32 (x = 0 counts as 1, and the lowest bits are dropped): u = 2^-n (1 + r)
-// with 1 + r in [sqrt(1/2), sqrt(2)]. A polynomial gives (ln(1 + r) - r + r^2 / 2) / r^3, with an
-// error of 2e-8 of the logarithm.
+// -ln(u) for u = x / 2^32, where x = 0 counts as 1, and the lowest bits are dropped. It uses u =
+// 2^-n (1 + r) with 1 + r in [sqrt(1/2), sqrt(2)]. A polynomial gives (ln(1 + r) - r + r^2 / 2) /
+// r^3, with an error of 2e-8 of the logarithm.
 fn minus_log(x: vec2<u32>) -> vec2<f32> {
   let given = x | vec2<u32>(1u);
   let zeros = countLeadingZeros(given);

@@ -3,10 +3,10 @@
 // A linear recurrence: each head has a state S (K, V) that every step of time updates and reads.
 //
 // With f = decay[t], or exp(decay[t] * rate) where `rate` is given:
-// S = f * S + pair[t, 1] (pair[t, 0]^T S) + k[t] v[t]^T, and dst[t] = q[t]^T S. f multiplies the rows
-// of S, and pair[t, 0]^T S has the S before the step. With `before`, dst[t] = q[t]^T S of the S before
-// the step. `states` gets S after every `every` steps and after the last step. All arithmetic is f32.
-// K is at most 1,024."""
+// S = f * S + pair[t, 1] (pair[t, 0]^T S) + k[t] v[t]^T, and dst[t] = q[t]^T S. f multiplies the
+// rows of S, and pair[t, 0]^T S uses the S from before the step. With `before`, dst[t] = q[t]^T S
+// uses the S from before the step. `states` gets S after every `every` steps and after the last
+// step. All arithmetic is f32. K is at most 1,024."""
 // source = "ggml SSM_SCAN, GATED_LINEAR_ATTN, RWKV_WKV6, RWKV_WKV7, GATED_DELTA_NET"
 // configs.lanes1 = { LANES = 1, threads = 64 }
 // configs.lanes2 = { LANES = 2, threads = 64 }
@@ -19,17 +19,17 @@
 // pick.PAIR = "pair is not None"
 // pick.RATE = "rate is not None"
 // when = ["not (PAIR and RATE)"]
-// inputs.q = { dtype = "f32", axes = "b t h k", doc = "(B, T, H, K): what reads the state" }
+// inputs.q = { dtype = "f32", axes = "b t h k", doc = "(B, T, H, K): the vectors that read the state" }
 // inputs.k = { dtype = "f32", axes = "b t h k", doc = "(B, T, H, K)" }
 // inputs.v = { dtype = "f32", axes = "b t h v", doc = "(B, T, H, V)" }
 // inputs.decay = { dtype = "f32", axes = "b t h k", doc = "(B, T, H, K): factors of the rows of the state" }
 // inputs.state = { dtype = "f32", axes = "b h k v", doc = "(B, H, K, V): the state before the first step" }
-// inputs.pair = { dtype = "f32", when = "PAIR", optional = true, axes = "b t h p k", doc = "(B, T, H, 2, K): what reads the old state, and where the result is written" }
-// inputs.rate = { dtype = "f32", when = "RATE", optional = true, axes = "h k", doc = "(H, K): the factor is exp(decay * rate). It goes without `pair`." }
+// inputs.pair = { dtype = "f32", when = "PAIR", optional = true, axes = "b t h p k", doc = "(B, T, H, 2, K): the vectors that read the old state, and the vectors that write the result back" }
+// inputs.rate = { dtype = "f32", when = "RATE", optional = true, axes = "h k", doc = "(H, K): the factor is exp(decay * rate). It excludes `pair`." }
 // outputs.dst = { dtype = "f32", axes = "b t h v", doc = "(B, T, H, V)" }
 // outputs.states = { dtype = "f32", axes = "b n h k v", doc = "(B, ceil(T / every), H, K, V)" }
 // options.every = { type = "int", default = 0, doc = "Steps from a stored state to the next; 0 stores the last state only." }
-// options.before = { type = "bool", default = false, doc = "Read the state before each step, not after it." }
+// options.before = { type = "bool", default = false, doc = "True reads the state from before each step, not from after it." }
 // iterate = "none"
 // params.columns = { type = "u32", value = "dst.shape[0] * dst.shape[2] * dst.shape[3]" }
 // params.steps = { type = "u32", value = "dst.shape[1]" }
@@ -42,9 +42,9 @@
 // operations = "(8 if pair is not None else 5) * v.size * q.shape[3]"
 // ///
 
-// A column of a state depends on no other column. LANES invocations hold one column in registers, 16
-// rows each, and walk over time; neighbouring invocations hold neighbouring columns. Sums over rows go
-// through workgroup memory. Rows past the end are 0.
+// A column of a state depends on no other column. LANES invocations hold one column in registers,
+// 16 rows each, and process the time steps in order; neighbouring invocations hold neighbouring
+// columns. Sums over rows go through workgroup memory. Rows past the end are 0.
 //% set LANES, WG = CFG.LANES, CFG.threads
 //% set COLS = WG // LANES
 //% if RATE
@@ -90,7 +90,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let rate${r} = rate_load(p.rate_off + h * p.rate_hs + k${r} * p.rate_ks);
 //% endif
 //% endfor
-  var left = p.span;  // steps until the next stored state
+  var left = p.span;  // number of steps until the next stored state
   for (var t = 0u; t < p.steps; t += 1u) {
     let value = v_load(v_at);
 //% if PAIR
@@ -127,7 +127,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 //% endfor
 //% if LANES > 1
-    // Two halves in turn, as other invocations may still read the sums of the step before.
+    // Two halves are used in turn, because other invocations may still read the sums of the step
+    // before.
     let half = (t & 1u) * ${WG}u;
     sums[half + li] = sum;
     workgroupBarrier();

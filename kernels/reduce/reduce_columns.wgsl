@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A reduction over the second-last axis, if columns lie next to each other: whole columns, or pieces of columns."
+// doc = "A reduction over the second-last axis, for columns that lie next to each other; it reduces whole columns, or pieces of columns."
 // part_of = "sum"
 // configs.batch8 = { N = 8, threads = 256 }
 // axes.OP = "reductions"
@@ -48,7 +48,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let across = 1u << p.across_bits;
   let lanes = ${WG}u >> p.across_bits;
   let lane = li >> p.across_bits;
-  // Tiles of columns follow each other: workgroups that run at the same time read whole rows.
+  // Tiles of columns follow each other, so that workgroups that run at the same time read whole
+  // rows.
   let piece = g / p.tiles;
   let own_column = ((g - piece * p.tiles) << p.across_bits) + (li & (across - 1u));
   // Lanes past the end repeat the last column and store nothing.

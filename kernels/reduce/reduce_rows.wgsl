@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A reduction over the last axis: whole rows, or pieces of rows."
+// doc = "A reduction over the last axis, of whole rows or of pieces of rows."
 // part_of = "sum"
 // configs.batch1 = { N = 1, threads = 256 }
 // configs.batch8 = { N = 8, threads = 256 }

@@ -1,10 +1,10 @@
 // /// kernel
 // doc = """
-// Adds columns to the pixels that they come from: the gradient of im2col by its image.
+// Adds columns to the pixels that they come from, which is the gradient of im2col's image.
 //
 // dst[n, c, h, w] is the sum of x[n, (c KH + i) KW + j, y OW + x'] over the taps and windows with y s
-// + i d - p = h and x' s + j d - p = w, in f32, in the order of i and j: two runs give the same bits.
-// Pairs are (rows, columns)."""
+// + i d - p = h and x' s + j d - p = w, in f32 and in the order of i and j, so two runs give the
+// same bits. Pairs are (rows, columns)."""
 // source = "torch.nn.functional.fold"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // inputs.x = { dtype = "T", axes = "n k l", index = false, doc = "(N, C KH KW, OH OW)" }
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let first_w = (w / p.common_w) % p.next_w * p.inverse_w % p.next_w;
   var sum = 0.0f;
   for (var ky = first_h; ky < p.kernel_h; ky += p.next_h) {
-    // As u32, a negative window number is large.
+    // As u32, a negative window number is a large number.
     let y = (h - ky * p.dilation_h) / p.stride_h;
     for (var kx = first_w; kx < p.kernel_w; kx += p.next_w) {
       let x = (w - kx * p.dilation_w) / p.stride_w;

@@ -20,7 +20,7 @@
 // options.mode = { type = "Literal['nearest', 'linear', 'cubic']", default = "linear", doc = "How pixels are sampled." }
 // options.coordinates = { type = "Literal['half_pixel', 'pytorch_half_pixel', 'asymmetric', 'align_corners']", default = "half_pixel", doc = "The positions of pixels." }
 // options.nearest = { type = "Literal['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil']", default = "round_prefer_floor", doc = "How mode 'nearest' rounds." }
-// options.antialias = { type = "bool", default = false, doc = "Widen the filter if an axis shrinks; not for mode 'nearest'." }
+// options.antialias = { type = "bool", default = false, doc = "True widens the filter if an axis shrinks; not for mode 'nearest'." }
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
@@ -33,19 +33,19 @@
 // grid = "cdiv(it.batches * dst.shape[-2] * cdiv(dst.shape[-1], 4), 256)"
 // ///
 
-// One invocation computes four neighbours of a row. The position of row or column i is the fraction
-// (step * i + first) / unit. It is one larger than the position in the image, so it is never negative.
-// From one column to the next, its whole part and its remainder advance without a division.
-// Neighbouring invocations take neighbouring columns, or images if those are neighbours in memory
-// (batches_first). Bytes: each element of dst is written once; each element of x is read once if
-// the caches hold repeated elements.
+// One invocation computes four neighbouring elements of a row. The position of row or column i is
+// the fraction (step * i + first) / unit. This number is one larger than the position in the image,
+// so that it is never negative. From one column to the next, the whole part and the remainder of
+// the position advance without a division. Neighbouring invocations take neighbouring columns, or
+// images if those are neighbours in memory (batches_first). Bytes: each element of dst is written
+// once; each element of x is read once if the caches hold repeated elements.
 
 //% macro pixel(first, tap, size)
 u32(clamp(i32(${first}) - 1 + ${tap if TAPS < 4 else tap - 1}, 0, i32(${size}) - 1))
 //% endmacro
 
 //% if TAPS == 4
-// Keys' weights of the pixels at distances 1 + t, t, 1 - t and 2 - t.
+// The weights, by Keys' function, of the pixels at distances 1 + t, t, 1 - t and 2 - t.
 fn weights(t: f32) -> vec4<f32> {
   let s = 1.0f - t;
   return vec4<f32>(

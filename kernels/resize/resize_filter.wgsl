@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "One direction of a resize with antialiasing: images get another number of rows, by a filter that is at least as wide as the distance of two rows."
+// doc = "One direction of a resize with antialiasing: images get another number of rows, by a filter that is at least as wide as the distance between two rows."
 // part_of = "resize"
 // source = "PIL's Image.resize, torch.nn.functional.interpolate(antialias=True) (meaning); Keys 1981 (cubic)"
 // axes.X = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -14,7 +14,7 @@
 // params.fastest = { type = "u32", doc = "Neighbouring invocations take neighbouring pixels of a row (0), of a column (1), or of images (2)" }
 // params."step first unit" = { type = "u32" }
 // params.reach = { type = "i32", doc = "The number of pixels on either side that the filter may reach" }
-// params.narrow = { type = "f32", doc = "1 / the width of the filter in pixels, 1 or less" }
+// params.narrow = { type = "f32", doc = "1 divided by the width of the filter in pixels; 1 or less" }
 // iterate = "tiles"
 // grid = "cdiv(dst.size, 256)"
 // ///

@@ -4,10 +4,11 @@
 // OH x OW bins, each the mean of samples between pixels.
 //
 // A box is (x1, y1, x2, y2), times `spatial_scale`; with `aligned`, half a pixel is subtracted, and
-// without it a box has at least one pixel. A bin has `sampling_ratio` samples in each direction, or 0:
-// as many as its pixels, rounded up. A sample mixes four pixels; samples more than a pixel outside of
-// the image are 0. In mode max a bin is the largest of its pixels times their shares (ONNX). An index
-// outside [0, N) writes nothing and raises IndexRangeError at the next synchronisation."""
+// without it a box has at least one pixel. A bin has `sampling_ratio` samples in each direction; 0
+// means as many samples as the bin has pixels, rounded up. A sample mixes four pixels; samples more
+// than a pixel outside of the image are 0. In mode max, a bin is the largest product of a pixel and
+// its share (ONNX). An index outside [0, N) writes nothing and raises IndexRangeError at the next
+// synchronisation."""
 // source = "He and others 2017; torchvision.ops.roi_align, ONNX RoiAlign"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.MAX = [false, true]
@@ -16,11 +17,11 @@
 // inputs.x = { dtype = "T", axes = "n c h w", doc = "(N, C, H, W)" }
 // inputs.boxes = { dtype = "f32", axes = "r p", doc = "(R, 4)" }
 // inputs.index = { dtype = "i32", axes = "r", doc = "(R,)" }
-// outputs.winner = { dtype = "i32", when = "WINNER", optional = true, skips = true, axes = "r c h w", doc = "(R, C, OH, OW): in mode max the pixel of each bin, its row times W plus its column." }
-// outputs.share = { dtype = "f32", when = "WINNER", optional = true, skips = true, axes = "r c h w", doc = "(R, C, OH, OW): the share of that pixel; it goes with `winner`." }
+// outputs.winner = { dtype = "i32", when = "WINNER", optional = true, skips = true, axes = "r c h w", doc = "(R, C, OH, OW): in mode max, the pixel of each bin, as its row times W plus its column." }
+// outputs.share = { dtype = "f32", when = "WINNER", optional = true, skips = true, axes = "r c h w", doc = "(R, C, OH, OW): the share of that pixel; it must be given together with `winner`." }
 // outputs.dst = { dtype = "T", skips = true, axes = "r c h w", doc = "(R, C, OH, OW)" }
-// options.sampling_ratio = { type = "int", default = 0, doc = "Samples of a bin in each direction; 0: as many as its pixels." }
-// options.aligned = { type = "bool", default = false, doc = "Subtract half a pixel from the corners." }
+// options.sampling_ratio = { type = "int", default = 0, doc = "The number of samples of a bin in each direction; 0 means its number of pixels." }
+// options.aligned = { type = "bool", default = false, doc = "True subtracts half a pixel from the corners." }
 // options.mode = { type = "Literal['avg', 'max']", default = "avg", doc = "The mean of the samples, or the largest pixel times its share." }
 // params.height = { type = "u32", value = "x.shape[2]" }
 // params.width = { type = "u32", value = "x.shape[3]" }
@@ -65,7 +66,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let cols = near_samples(x0, box.gap.y, box.samples.y, -1.0f, f32(p.width));
   let base = p.x_off + image * p.x_ns + c * p.x_cs;
 //% if MAX
-  // Samples outside count as 0, if there are any.
+  // Samples outside of the image count as 0.
   let all = (f32(rows.y - rows.x) >= box.samples.x) & (f32(cols.y - cols.x) >= box.samples.y);
   let none = (rows.x >= rows.y) | (cols.x >= cols.y);
   var best = select(-3.4028234e38f, 0.0f, none | !all);

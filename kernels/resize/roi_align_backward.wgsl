@@ -1,17 +1,17 @@
 // /// kernel
 // doc = """
-// Gradient of roi_align in mode avg by its images: dst[n, c, y, x] is the sum of dy times the share of
-// the pixel over all bins of boxes of image n.
+// The gradient of roi_align's images in mode avg: dst[n, c, y, x] is the sum of dy times the share
+// of the pixel over all bins of boxes of image n.
 //
-// The other arguments are those of `roi_align`. Boxes of images that do not exist count nothing."""
+// The other arguments are those of `roi_align`. Boxes of images that do not exist add nothing."""
 // source = "torchvision.ops.roi_align, whose gradient adds in no order; this one is the same each time"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(dy)" }
 // inputs.dy = { dtype = "T", axes = "r c h w", doc = "(R, C, OH, OW)" }
 // inputs.boxes = { dtype = "f32", axes = "r p", doc = "(R, 4)" }
 // inputs.index = { dtype = "i32", axes = "r", doc = "(R,)" }
 // outputs.dst = { dtype = "T", axes = "n c h w", doc = "(N, C, H, W)" }
-// options.sampling_ratio = { type = "int", default = 0, doc = "As in `roi_align`." }
-// options.aligned = { type = "bool", default = false, doc = "As in `roi_align`." }
+// options.sampling_ratio = { type = "int", default = 0, doc = "The same as in `roi_align`." }
+// options.aligned = { type = "bool", default = false, doc = "The same as in `roi_align`." }
 // params.height = { type = "u32", value = "dst.shape[2]" }
 // params.width = { type = "u32", value = "dst.shape[3]" }
 // params.channels = { type = "u32", value = "dst.shape[1]" }
@@ -28,11 +28,11 @@
 // grid = "cdiv(dst.size, 256)"
 // ///
 
-// One invocation for each pixel: of each box of its image, the bins whose samples it may have a share
-// in, first the rows of bins, then their columns.
+// One invocation takes a pixel. For each box of its image, it finds the bins in whose samples the
+// pixel may have a share: first the rows of bins, then their columns.
 ${roi.functions()}
 
-// The places whose samples have a share of a pixel.
+// The range of places at which samples contain a share of a pixel.
 fn reach(pixel: u32, size: u32) -> vec2<f32> {
   return vec2<f32>(
     select(f32(pixel) - 1.0f, -1.0f, pixel == 0u),
@@ -49,7 +49,7 @@ fn near_bins(start: f32, bin: f32, bins: u32, places: vec2<f32>) -> vec2<u32> {
   );
 }
 
-// The sum of the shares that the samples of a bin have of a pixel.
+// The sum, over the samples of a bin, of the pixel's share in the sample.
 fn share_of(start: f32, gap: f32, samples: f32, pixel: u32, size: u32, places: vec2<f32>) -> f32 {
   let near = near_samples(start, gap, samples, places.x, places.y);
   var sum = 0.0f;

@@ -4,10 +4,10 @@
 //
 // Pair i = (a, b) of a row at position q becomes (a c - b s, a s + b c), where c and s are the cosine and
 // sine of q w[i], times a magnitude. `backward` rotates in the opposite direction, which is the gradient.
-// Cosines and sines come from `table`, (2, 1024, 2, pairs): [0, j] is for the angles 1024 j w, [1, j] for
-// j w, and the addition theorem combines them. Columns behind the pairs of a row are copied. A position
-// outside [0, 1048576) counts as 0 and raises IndexRangeError once, at the next synchronisation.
-// float16 is computed in f32; `dst` may be `x`."""
+// Cosines and sines come from `table`, (2, 1024, 2, pairs): [0, j] is for the angles 1024 j w and
+// [1, j] for the angles j w; the addition theorem combines them. Columns behind the pairs of a row
+// are copied. A position outside [0, 1048576) counts as 0 and raises IndexRangeError once, at the
+// next synchronisation. float16 is computed in f32; `dst` may be `x`."""
 // source = "Su et al. 2021; ggml's rope_ext (normal and neox)"
 // configs.heads4 = { HEADS = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -25,7 +25,7 @@
 // params.x_step = { type = "u32", value = "x.strides[0] // (x.dtype.itemsize * V) % (1 << 32)" }
 // params.dst_step = { type = "u32", value = "dst.strides[0] // (dst.dtype.itemsize * V) % (1 << 32)" }
 // params.index_words = { type = "u32", value = "positions.dtype.itemsize // 4" }
-// params.backward = { type = "u32", default = false, doc = "Rotate in the opposite direction." }
+// params.backward = { type = "u32", default = false, doc = "True rotates in the opposite direction." }
 // faults = true
 // uses = ["rope"]
 // bytes = "touched(x, positions) + dst.nbytes + 4 * 2 * table.shape[3] * (min(positions.shape[-1], 1024) + min(cdiv(positions.shape[-1], 1024), 1024))"
@@ -33,7 +33,7 @@
 // grid = "cdiv(columns * it.rows * cdiv(dst.shape[0], CFG.HEADS), CFG.threads)"
 // ///
 
-// How the work is split: lib/rope.wgsl.
+// lib/rope.wgsl says how the work is split.
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   ${rope.load()}

@@ -37,7 +37,7 @@
 // grid = "cdiv(columns * it.rows * cdiv(x.shape[0], CFG.HEADS), CFG.threads)"
 // ///
 
-// How the work is split: lib/rope.wgsl.
+// lib/rope.wgsl says how the work is split.
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   ${rope.load()}

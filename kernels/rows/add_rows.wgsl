@@ -2,9 +2,10 @@
 // doc = """
 // Add rows to the places that an index gives: dst[index[i], :] += src[i, :], summed in f32.
 //
-// The rows for one place are summed in an order that depends only on the index, and the sum is added to
-// dst: two calls give the same bits. For an index outside [0, m) nothing is added, and IndexRangeError is
-// raised once, at the next synchronisation; a row whose index is `skip` is left out without an error."""
+// The rows for one place are summed, and the sum is added to dst. The order depends only on the
+// index, so two calls give the same bits. For an index outside [0, m) nothing is added, and
+// IndexRangeError is raised once, at the next synchronisation; a row whose index is `skip` is left
+// out without an error."""
 // source = "torch index_add and the gradient of embedding, ggml GET_ROWS_BACK; reduction by key of a sorted list"
 // bodies = ["scatter_keys", "segment_rows", "sort_rows", "sort_merge", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(n, k)" }

@@ -31,7 +31,8 @@
 // grid = "tiles * cdiv(it.rows, CFG.ROWS * (CFG.threads >> lane_bits))"
 // ///
 
-// How the work is split: lib/rows.wgsl. Rows of src are picked, and rows of dst are written in order.
+// lib/rows.wgsl says how the work is split. Rows of src are picked, and rows of dst are written in
+// order.
 //% if CAST
 ${convert.functions()}
 ${rows.functions(S, D, V)}

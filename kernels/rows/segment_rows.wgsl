@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Add the sums of runs of rows with equal keys to dst. Runs that are cut between pieces of the list become a shorter list."
+// doc = "Add the sums of runs of rows with equal keys to dst. Runs that are cut between pieces of the list form a shorter list."
 // part_of = "add_rows"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(values)" }
 // axes.V = [1, 4]
@@ -21,10 +21,10 @@
 // grid = "cdiv(cdiv(keys.shape[0], 32) * dst.shape[1], WG)"
 // ///
 
-// One invocation per piece of 32 rows and per V columns. The keys ascend; `order` gives the places of
-// the values in the list of the call. A run inside a piece is added to dst. The first and the last run may
-// continue in other pieces, so both become rows of the next list; a piece with a single run gives its
-// sum and a zero.
+// One invocation takes V columns of a piece of 32 rows. The keys are in ascending order; `order`
+// gives the places of their values in the list of the call. A run inside a piece is added to dst.
+// The first and the last run may continue in other pieces, so both become rows of the next list; a
+// piece with a single run gives the run's sum and a row of zeros.
 //% set F = "vec4<f32>" if V == 4 else "f32"
 //% set AHEAD = 4
 fn add(key: u32, column: u32, sum: ${F}) {

@@ -3,7 +3,7 @@
 // Sines and cosines of timesteps: row i of dst is cos(x[i] f[j]) for j below half, then sin(x[i] f[j]).
 //
 // half is D // 2 and f[j] = max_period^(-j / half); if D is odd the last column is 0. Computed in
-// f32: x f is rounded, so errors grow with it, to about |x f| 2^-22."""
+// f32: x f is rounded, so errors grow with x f, to about |x f| 2^-22."""
 // source = "ggml's TIMESTEP_EMBEDDING; Vaswani et al. 2017"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }
 // axes.D = { values = ["f32", "f16"], pick = "dtype(dst)" }

@@ -16,9 +16,9 @@
 // grid = "blocks * cdiv(it.cols, run * (CFG.threads >> lane_bits))"
 // ///
 
-// 2^lane_bits neighbouring invocations take neighbouring rows; each walks along a piece of its row,
-// `run` elements long, UNROLL elements at a time. `before`: the number of pieces that earlier steps
-// compute.
+// 2^lane_bits neighbouring invocations take neighbouring rows; each goes through a piece of its
+// row, which has `run` elements, UNROLL elements at a time. `before` is the number of pieces that
+// earlier steps compute.
 ${scan.functions()}
 
 @compute @workgroup_size(${CFG.threads})

@@ -18,7 +18,8 @@
 // ///
 
 //% set N, WG = (CFG.N4 if VEC == 4 else CFG.N1), CFG.threads
-// `before`: the number of pieces of the row that earlier steps compute; a step with `before` has one row.
+// `before` is the number of pieces of the row that earlier steps compute; a step with `before` has
+// one row.
 // One workgroup takes a piece: `tiles` tiles one after the other, with N vectors for each
 // invocation.
 ${scan.functions()}
@@ -43,6 +44,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${scan.tile(WG, N, VEC, "carry", "total")}
     carry = combine(carry, total);
     ${scan.store(N, "")}
-    workgroupBarrier();  // the next tile overwrites it
+    workgroupBarrier();  // the next tile overwrites this memory
   }
 }

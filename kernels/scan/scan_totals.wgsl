@@ -17,7 +17,7 @@
 // ///
 
 //% set N, WG = (CFG.N4 if VEC == 4 else CFG.N1), CFG.threads
-// One workgroup for each piece, as in scan_pieces; each invocation takes vectors that lie WG apart.
+// One workgroup takes a piece, as in scan_pieces; each invocation takes vectors that lie WG apart.
 ${scan.functions()}
 var<workgroup> lane_a: array<Sum, ${WG}>;
 

@@ -2,10 +2,10 @@
 // doc = """
 // Softmax over the last axis: softmax(x * scale + slope * mask), computed in f32.
 //
-// `mask` (f32 or f16) repeats to the shape of x: along leading axes by numpy's rules, or repeatedly if its
-// size divides x's size (ggml). A column whose mask is -inf is skipped, whatever x is; a row without
-// other columns is 0 (log_softmax: -inf). A row is NaN if its other logits are all -inf, or if one of them
-// is NaN or +inf. `dst` may be `x`."""
+// `mask` (f32 or f16) repeats to the shape of x by numpy's rules. Along a leading axis it may also
+// repeat several times, if its size divides x's size (ggml). A column whose mask is -inf is
+// skipped, whatever x is; a row without other columns is 0 (log_softmax: -inf). A row is NaN if its
+// other logits are all -inf, or if one of them is NaN or +inf. `dst` may be `x`."""
 // source = "Milakov and Gimelshein 2018 (online form, for long rows); ALiBi: Press et al. 2021"
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
@@ -26,7 +26,7 @@
 // subgroups = "SG"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
-// inputs.sinks = { dtype = "f32", optional = true, index = false, doc = "One extra logit per head (axis -3), which counts in the sum and has no output." }
+// inputs.sinks = { dtype = "f32", optional = true, index = false, doc = "One extra logit for each head (axis -3), which counts in the sum and has no output." }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x" }
 // axis = { moves = ["x", "mask"], last_only = ["sinks", "max_bias"] }
 // iterate = "rows"
@@ -39,16 +39,16 @@
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of x." }
-// params.max_bias = { type = "f32", default = 0.0, doc = "ALiBi: 8 is usual; 0 is no ALiBi (slope 1). The head is axis -3." }
+// params.max_bias = { type = "f32", default = 0.0, doc = "For ALiBi: 8 is usual, 0 is no ALiBi (slope 1). Heads are axis -3." }
 // params.log = { type = "u32", default = false, doc = "Return the logarithm." }
-// wrappers.log_softmax = { log = true, doc = "Logarithm of the softmax over the last axis, computed in f32; arguments as in `softmax`." }
+// wrappers.log_softmax = { log = true, doc = "The logarithm of the softmax over the last axis, computed in f32; arguments are the same as in `softmax`." }
 // operations = "(6 if mask is None else 8) * x.size"
 // uses = ["logits", "reduce", "tile/mask"]
 // grid = "cdiv(it.rows, WG // CFG.LANES)"
 // ///
 
 //% set LANES, N = CFG.LANES, CFG.N
-// LANES invocations hold one row in registers, N vectors each: one read and one write.
+// LANES invocations hold one row in registers, N vectors each, so there is one read and one write.
 // If rows lie closer together than columns, neighbouring invocations take neighbouring rows.
 ${logits.functions(VEC)}
 ${mask.alibi_slope("row: u32", "p.first_head + (row / p.head_rows) % p.heads")}

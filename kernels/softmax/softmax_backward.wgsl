@@ -24,15 +24,15 @@
 // axis = { moves = ["y", "dy"] }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.scale = { type = "f32", default = 1.0, doc = "Factor of the logits, as in `softmax`." }
+// params.scale = { type = "f32", default = 1.0, doc = "The factor of the logits, as in `softmax`." }
 // operations = "5 * y.size"
 // uses = ["reduce"]
 // grid = "cdiv(it.rows, WG // CFG.LANES)"
 // ///
 
 //% set LANES, N = CFG.LANES, CFG.N
-// LANES invocations hold one row in registers, N vectors each. With N = 0 a row has any length and
-// is read twice.
+// LANES invocations hold one row in registers, N vectors each. With N = 0, a row may have any
+// length, and is read twice.
 ${reduce.memory(LANES, WG)}
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The maximum and sum of a long row from the maxima and sums of its pieces, and from the sinks."
+// doc = "Computes the maximum and sum of a long row from the maxima and sums of its pieces, and from the sinks."
 // part_of = "softmax"
 // axes.WG = { values = [256], pick = "256" }
 // inputs.pieces_stats = { dtype = "f32", doc = "(rows, pieces, 2): maximum, sum" }
@@ -13,7 +13,7 @@
 // grid = "stats.shape[0]"
 // ///
 
-// One workgroup per row.
+// One workgroup takes one row.
 ${logits.functions(1)}
 ${reduce.memory(WG, WG)}
 

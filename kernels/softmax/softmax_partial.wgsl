@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Maximum and sum of one piece of a long row."
+// doc = "The maximum and the sum of one piece of a long row."
 // part_of = "softmax"
 // configs.piece1024 = { N = 4, threads = 256 }
 // axes.T = { values = ["f32", "f16"], pick = "dtype(x)" }

@@ -7,6 +7,6 @@
 // bodies = ["sort_rows", "sort_merge", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", doc = "(..., cols)" }
 // outputs.dst = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "x" }
-// options.descending = { type = "bool", default = false, doc = "Largest first; NaN is still last." }
+// options.descending = { type = "bool", default = false, doc = "True puts the largest elements first; NaN is still last." }
 // moves_bytes = true
 // ///

@@ -2,8 +2,9 @@
 // doc = """
 // The count of each number in x: dst[b] is the number of elements that equal b, for b below dst's length.
 //
-// Counts are int32, by atomic additions, whose order does not change the result. An element outside of
-// [0, length) is not counted and raises IndexRangeError once, at the next synchronisation."""
+// Counts are int32. They are made by atomic additions, whose order does not change the result. An
+// element outside of [0, length) is not counted and raises IndexRangeError once, at the next
+// synchronisation."""
 // source = "numpy.bincount (meaning)"
 // configs.each16 = { UNROLL = 16, threads = 256, SIZE = 2048 }
 // axes.LOCAL = [false, true]
@@ -20,8 +21,8 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// Each invocation takes UNROLL elements, a workgroup apart. With LOCAL they are counted in
-// workgroup memory first.
+// Each invocation takes UNROLL elements that lie a workgroup apart. With LOCAL, elements are
+// counted in workgroup memory first.
 //% if LOCAL
 var<workgroup> counts: array<atomic<u32>, ${CFG.SIZE}>;
 //% endif

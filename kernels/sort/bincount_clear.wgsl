@@ -8,7 +8,7 @@
 // grid = "cdiv(it.total, CFG.threads)"
 // ///
 
-// One count for each invocation.
+// One invocation clears one count.
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * ${CFG.threads}u + li;

@@ -3,7 +3,7 @@
 // part_of = "bincount_weights"
 // configs.each4 = { UNROLL = 4, threads = 256 }
 // axes.SHARE = { values = "configs", pick = "'each4'" }
-// inputs.keys = { dtype = "u32", index = false, doc = "sorted, padded or not" }
+// inputs.keys = { dtype = "u32", index = false, doc = "the sorted keys, padded or not" }
 // inputs.items = { dtype = "u32", index = false, doc = "the positions of the keys in x" }
 // inputs.weights = { dtype = "f32", axes = "n" }
 // outputs.dst = { dtype = "f32", axes = "n" }
@@ -39,7 +39,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lanes = 1u << p.lane_bits;
   let lane = li & (lanes - 1u);
   let bin = g * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  // The key of an index out of range is p.bins.
+  // An index out of range has the key p.bins.
   let begin = keys_below(min(bin, p.bins));
   let end = keys_below(min(bin + 1u, p.bins));
   var sum = 0.0f;

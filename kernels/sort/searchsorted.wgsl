@@ -1,6 +1,7 @@
 // /// kernel
 // doc = """
-// The positions of values in sorted rows: the number of elements below each value (right: below or equal).
+// The positions of values in sorted rows: for each value, the number of elements below it (with
+// right, below or equal).
 //
 // Rows must ascend in the order of `sort`: NaN is above everything, -0 equals 0."""
 // source = "numpy.searchsorted (meaning)"

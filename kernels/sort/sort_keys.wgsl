@@ -18,7 +18,7 @@
 // ///
 
 //% set WG, UNROLL = CFG.threads, CFG.UNROLL
-// Each invocation takes UNROLL elements of one row, a workgroup apart.
+// Each invocation takes UNROLL elements of one row that lie a workgroup apart.
 ${order.functions(S)}
 
 @compute @workgroup_size(${WG})

@@ -21,9 +21,9 @@
 // ///
 
 //% set WG = CFG.threads
-// One element for each invocation. Its place is the number of elements before it: in its own piece this
-// is its position, and in the other pieces bisection finds the number, for four pieces at a time. Equal
-// elements of earlier pieces come first, so the result equals that of a stable sort.
+// One invocation takes one element. Its place is the number of elements before it: in its own piece
+// this is its position, and in the other pieces bisection finds the number, for four pieces at a
+// time. Equal elements of earlier pieces come first, so the result equals that of a stable sort.
 ${order.functions(S)}
 
 @compute @workgroup_size(${WG})

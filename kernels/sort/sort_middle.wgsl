@@ -11,7 +11,7 @@
 // grid = "cdiv(it.rows, CFG.threads)"
 // ///
 
-// One row for each invocation. NaN is last in a sorted row.
+// One invocation takes one row. NaN is last in a sorted row.
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let row = group_id(wg) * ${CFG.threads}u + li;

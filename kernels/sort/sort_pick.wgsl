@@ -13,7 +13,7 @@
 // grid = "cdiv(dst.size, CFG.threads)"
 // ///
 
-// One element for each invocation.
+// One invocation takes one element.
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * ${CFG.threads}u + li;

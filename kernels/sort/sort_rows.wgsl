@@ -6,7 +6,7 @@
 // axes.POSITIONS = { values = [false, true], pick = "positions is not None" }
 // axes.BLOCK = { values = "configs", pick = "'block2048'" }
 // inputs.x = { dtype = "*", bind = "'u32'" }
-// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "The positions of the elements of x in the unsorted row; without it their positions in x" }
+// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "The positions of the elements of x in the unsorted row; if it is missing, these are the positions in x" }
 // outputs.values = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'", optional = true }
 // outputs.index = { dtype = "i32", optional = true }
 // iterate = "rows"
@@ -31,8 +31,8 @@ ${order.functions(S)}
 var<workgroup> keys: array<u32, ${SIZE}>;
 var<workgroup> order: array<u32, ${SIZE}>;
 
-// The location of element i. If each lane takes eight elements, any power of two apart, no two lanes
-// use the same bank.
+// The location of element i. If each lane takes eight elements at a distance of any power of two,
+// no two lanes use the same bank.
 fn cell(i: u32) -> u32 { return i ^ ((i >> 3u) & 31u); }
 
 // Three steps of the network at a time: an invocation takes the eight elements that differ in three

@@ -15,7 +15,7 @@
 
 //% set PER, WG = CFG.PER, CFG.threads
 // One workgroup takes a tile and sorts it by the digit in workgroup memory first, so that
-// neighbours write to neighbours.
+// neighbouring invocations write to neighbouring places.
 ${radix.memory()}
 alias Sum = u32;
 fn combine(a: u32, b: u32) -> u32 { return a + b; }
@@ -83,7 +83,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let begin = row * p.tiles * ${PER * WG}u + select(in_row, 0u, at == 0u);
 //% endif
   workgroupBarrier();
-  // The counts in the order of digits, then of lanes; each lane adds up eight counts.
+  // The counts are in the order of digits, then of lanes; each lane adds up eight counts.
 //% for k in range(8)
   let w${k} = cells[cell(8u * li + ${k}u)];
 //% endfor

@@ -3,10 +3,10 @@
 // A sparse matrix in compressed rows times a dense matrix: dst[i] is the sum of data[e] * x[indices[e]]
 // over the elements e from indptr[i] up to indptr[i + 1].
 //
-// Sums are f32, in an order that depends on the shapes only, so a call gives the same bits each time.
-// Elements of one place add up. Offsets are limited to [0, elements], and a row that ends before it
-// begins is empty. An index outside [0, K) counts nothing and raises IndexRangeError at the next
-// synchronisation."""
+// Sums are f32. Their order depends only on the shapes, so a call gives the same bits each time.
+// Elements at the same place add up. Offsets are limited to [0, elements], and a row that ends
+// before it begins is empty. An index outside [0, K) adds nothing and raises IndexRangeError at the
+// next synchronisation."""
 // source = "scipy.sparse.csr_array (meaning)"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(data)" }
 // axes.X = { values = ["f32", "f16"], pick = "dtype(x)" }
@@ -14,7 +14,7 @@
 // when = ["D == ('f16' if T == X == 'f16' else 'f32')"]
 // inputs.data = { dtype = "T", axes = "e", doc = "(elements,)" }
 // inputs.indices = { dtype = "i32", axes = "e", doc = "(elements,): the column of each element." }
-// inputs.indptr = { dtype = "i32", axes = "m", doc = "(M + 1,): where the elements of each row begin, and the end." }
+// inputs.indptr = { dtype = "i32", axes = "m", doc = "(M + 1,): the first element of each row, and the end of the last row." }
 // inputs.x = { dtype = "X", axes = "k n", doc = "(K, N)" }
 // outputs.dst = { dtype = "D", axes = "m n", doc = "(M, N), float16 if data and x are, else float32." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
@@ -32,8 +32,8 @@
 // grid = "cdiv(dst.shape[0], 256 >> (lane_bits + column_bits)) * tiles"
 // ///
 
-// Neighbouring invocations take neighbouring columns of x, 2^column_bits of them, or neighbouring
-// elements of a row, which 2^lane_bits lanes share; each lane adds its elements in order.
+// 2^column_bits neighbouring invocations take neighbouring columns of x, and 2^lane_bits lanes
+// share the elements of a row; each lane adds its elements in order.
 var<workgroup> sums: array<f32, 256>;
 
 @compute @workgroup_size(256)
@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       }
     }
   }
-  // The second half of the lanes is added to the first half, until one is left.
+  // The second half of the lanes is added to the first half, until one lane is left.
   sums[li] = sum;
   for (var half = lanes >> 1u; half > 0u; half >>= 1u) {
     workgroupBarrier();

@@ -1,14 +1,14 @@
-// The layout of a block in a workgroup of attention_tile: the part of each invocation, and the
-// places of operands in workgroup memory. Other libraries get this module as their argument L.
+// How a workgroup of attention_tile holds a block: the part of each invocation, and the places of
+// operands in workgroup memory. Other libraries get this module as their argument L.
 //
 // NT: invocations; BR: query rows of a block; BC: keys of a tile; TR: rows of an invocation; PK: keys
 // of p in workgroup memory at a time; DVP: columns of dst.
 //% set NT, BR, BC, TR, PK, DVP = CFG.threads, CFG.BR, CFG.BC, CFG.TR, CFG.PK, CFG.DVP
-// Row groups; column lanes, WA warps across.
+// The number of row groups, of column lanes, and of warps across (WA).
 //% set RG = BR // TR
 //% set CL = NT // RG
 //% set WA = CL // 8
-// Read by query_block: a call may have several dispatches, each for a part of it.
+// query_block reads this: a call may have several dispatches, each for a part of the call.
 //% set ONE_DISPATCH = false
 // Number of vectors of an invocation: of rows, of keys, and of columns of dst.
 //% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
@@ -47,7 +47,7 @@ var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max
   let p_to = (w % ${WA}u) * ${QH}u + at_row;
 //% endmacro
 
-// Variables x0_0 ..: vectors of zeros.
+// Declares x0_0 .. as vectors of zeros.
 //% macro zeros(x, rows, vectors)
 //% for i in range(rows)
 //% for j in range(vectors)
@@ -56,8 +56,8 @@ var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max
 //% endfor
 //% endmacro
 
-// Adds the products of step n of a chunk: rows of a, vectors of b. `down`: along the columns (then a is
-// loaded first).
+// Adds the products of step n of a chunk: rows of a, vectors of b. With `down`, the order is along
+// the columns, and a is loaded first.
 //% macro multiply(into, n, a_at, stage, vectors, down)
       {
 //% for x in ("ab" if down else "ba")

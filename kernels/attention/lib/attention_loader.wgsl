@@ -1,5 +1,5 @@
-// Loads chunks of q, k and v, and stores them and chunks of p to workgroup memory, which has two stages
-// of each. L: attention_layout.
+// Loads chunks of q, k and v. Stores these chunks, and chunks of p, to workgroup memory, which has
+// two stages of each. L: attention_layout.
 //
 // If an invocation loads as many vectors of a chunk as it multiplies, it stores them at literal
 // indices, else (`q_part`, `k_part`, `v_part`) at computed indices.
@@ -34,7 +34,7 @@
 //% endfor
   var q_pos = 0u;
   var k_pos = tile_from * ${L.KV}u;
-  // Row n of a chunk of v is the key of column lane n, four keys a lane.
+  // Row n of a chunk of v is a key of column lane n; a lane has four keys.
   let v_lane = v_row * 4u;
 //% for u in range(L.QL)
   var q_v${u} = vec4<f32>();
@@ -47,7 +47,7 @@
 //% endfor
 //% endmacro
 
-// Loads of q and k: the chunk of stage t at the positions.
+// Loads the chunk of stage t of q and k at the positions.
 //% macro load_next_qk(L, t)
 //% for u in range(L.QL)
       q_v${u} = q_mem[q_from${t} + q_pos + ${u * L.QH}u];
@@ -67,7 +67,7 @@
 //% endfor
 //% endmacro
 
-// Loads of v: the chunk whose first key is `from`. The chunk after the last one is loaded too.
+// Loads the chunk of v whose first key is `from`. The chunk after the last chunk is loaded, too.
 //% macro load_next_v(L, from)
       {
         let key_at = min(${from} + v_lane, ${key_range.COUNT} - 1u) * p.v_st;
@@ -96,7 +96,7 @@ vec4<f32>(unpack2x16float(v_v${u // L.VPL}.${"xz"[u % L.VPL]}), unpack2x16float(
 //% endfor
 //% endmacro
 
-// Stores part `part` of p to a_tile: row lc, chunk after chunk.
+// Stores part `part` of p to a_tile, chunk after chunk; this lane stores row lc.
 //% macro store_p(L, part)
 //% for i in range(L.NE)
 //% set j, x = (part * L.NE + i) // 4, (part * L.NE + i) % 4

@@ -1,16 +1,15 @@
-// The layout of a block in a workgroup of attention_mma: fragments, and their places in workgroup
-// memory.
+// How a workgroup of attention_mma holds a block: fragments, and their places in workgroup memory.
 //
 // BR: query rows of a block; BC: keys of a tile; DVP: depth and columns of dst, padded; ACROSS: subgroups
 // that share rows. A subgroup holds RF fragments of rows, KF of keys, and VF of columns of dst.
 //% set BR, BC, DVP, ACROSS = CFG.BR, CFG.BC, CFG.DEPTH, CFG.ACROSS
-// Read by query_block: one dispatch has all heads and rows.
+// query_block reads this: one dispatch has all heads and rows.
 //% set ONE_DISPATCH = true
 //% set RF, KF, VF = ACROSS, BC // mma.N // ACROSS, DVP // mma.N // ACROSS
 //% set SUBGROUPS = CFG.threads // 32
-// Number of 16-byte units in a row of q, k and v. Rows of these and of the scores are an odd number
-// of units apart, so that they fall on different banks. The sums of all rows go through workgroup
-// memory in PASSES passes, each as wide as the scores.
+// Number of 16-byte units in a row of q, k and v. Rows of q, k, v and of the scores are an odd
+// number of units apart, so that they fall on different banks. The sums of all rows go through
+// workgroup memory in PASSES passes, each as wide as the scores.
 //% set ROW_UNITS = DVP // mma.UNIT
 //% set ROW, SCORES = ROW_UNITS + 1, BC // 4 + 1
 //% set PASSES = VF // KF
@@ -28,10 +27,10 @@
 
 //% macro memory()
 ${mma.memory([BC * ROW, BR * ROW, BR * SCORES] | max, BR * SCORES, CFG.threads)}
-// For each subgroup, whether the maximum of one of its rows has risen.
+// For each subgroup, 1 if the maximum of one of its rows has risen.
 var<workgroup> raised: array<u32, ${SUBGROUPS}>;
 //% if RULES == "all"
-// With a mask: a bit for each key that some row sees.
+// With a mask, there is a bit for each key that some row sees.
 var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% endif
 //% endmacro
@@ -84,8 +83,8 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// Loads units of the keys from `key` on. The driver leaves loads in a branch where they are, but moves
-// other loads down to their first use.
+// Loads units of the keys from `key` on. The loads are in a branch, because the driver moves other
+// loads down to their first use.
 //% macro load(x, key)
 //% for u in range(LOADS)
       ${x}_v${u} = ${x}_mem[${x}_from + min(${key} + unit_row + ${u * ROWS}u, ${key_range.COUNT} - 1u) * p.${x}_ts];
@@ -155,7 +154,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
     workgroupBarrier();
 //% endmacro
 
-// Writes logits in the place of this lane's scores, and notes which keys its row leaves unmasked.
+// Writes logits over this lane's scores, and notes which keys its row leaves unmasked.
 //% macro logits()
         let row = row0 + own_row;
         let member = row / p.pitch;
@@ -220,7 +219,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// Stores a part of the sums to workgroup memory: for each subgroup as many columns as it has
+// Stores a part of the sums to workgroup memory. Each subgroup stores as many columns as it has
 // columns of scores.
 //% macro exchange(pass)
 //% for r in range(RF)

@@ -7,8 +7,8 @@ fn exp_shifted(d: f32) -> f32 { return select(exp(d), 0.0f, d < -87.0f); }
 fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
 //% endmacro
 
-// Ends a row, with the sink of `head`. Reads `m`, the highest lse of the row, `l`, the sum of
-// e^(lse - m), and `lost` (the row is NaN). Declares `factor`, by which e^(lse - m) times the
+// Finishes a row, including the sink of `head`. Reads `m`, the highest lse of the row, `l`, the sum
+// of e^(lse - m), and `lost` (the row is NaN). Declares `factor`, by which e^(lse - m) times the
 // result of a split is multiplied, and the parts of the row's lse: `new_max` + log(`total`), unless
 // the row is `empty`.
 //% macro add_sink(l="l")

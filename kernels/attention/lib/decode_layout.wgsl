@@ -1,6 +1,6 @@
-// How a workgroup of attention_decode divides a split of the keys, and its loads. A lane group of
-// LANES lanes reads a key together, DEPTHS depths each; ROWS query rows share the key. WG:
-// invocations. Other libraries get this module as their argument L.
+// How a workgroup of attention_decode divides a split of the keys, and how it loads. A lane group
+// of LANES lanes reads a key together; each lane reads DEPTHS depths, and ROWS query rows share the
+// key. WG: invocations. Other libraries get this module as their argument L.
 //% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
 //% set GROUPS = WG // LANES
 // Keys and values in blocks (docs/design/quant.md): a lane reads 8 numbers of a block, from words
@@ -12,9 +12,9 @@
 //% set E_BITS = 3 if E == 8 else 2
 //% set OWN_WORDS = quant.BITS // 4 if BLOCKS else 0
 //% set LOADS = CFG.DEPTHS // E
-// A group takes KEYS keys at a time, and U times as many in a round: CFG.LOADS loads of k and as
-// many of v are under way at once. More loads would take more registers, so fewer workgroups would
-// run at once.
+// A group takes KEYS keys at a time, and U times this number in a round. So CFG.LOADS loads of k,
+// and as many loads of v, are under way at once. More loads would take more registers, so fewer
+// workgroups would run at once.
 //% set KEYS = [LANES // ROWS, CFG.LOADS // LOADS] | min
 //% set U = [CFG.LOADS // LOADS // KEYS, 2] | min
 //% set STEP = U * KEYS * GROUPS
@@ -126,7 +126,8 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
       var v${n}_${c} = vec4<u32>();
 //% endfor
 //% endfor
-      if (p.value_depth != 0u) {  // always true; without `if` the driver waits for k before it loads v
+      // The condition is always true; without it, the driver waits for k before it loads v.
+      if (p.value_depth != 0u) {
         ${load_keys("v", "offset")}
       }
 //% else
@@ -152,7 +153,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 (unpack2x16float(${x}_scale >> ((${x}_at & 1u) << 4u)).x * (vec4<f32>((vec4<u32>(${word}) >> vec4<u32>(${at}u, ${at + 16}u, ${at + quant.BITS}u, ${at + 16 + quant.BITS}u)) & vec4<u32>(${2 ** quant.BITS - 1}u)) - ${quant.BIAS}.0f))
 //% endmacro
 
-// The value of key n counts as 0 unless the row sees the key; for a block, the scale is set to 0.
+// The value of key n counts as 0 unless the row sees the key; for blocks, the scale is set to 0.
 //% macro drop_value(n, seen)
 //% if BLOCKS
         v${n}_scale = select(0u, v${n}_scale, ${seen});

@@ -1,4 +1,4 @@
-// Shared by the bodies of decoding: the rows and the split of keys of a workgroup. L is
+// Code that the bodies of decoding share: the rows of a workgroup, and its split of the keys. L is
 // decode_layout.
 
 //% macro functions(L)
@@ -25,7 +25,8 @@ ${L.functions()}
 //% endfor
 //% endfor
 //% if u == L.U - 1
-      if (offset + stride < count) {  // without `if` the driver moves the loads to the end of the loop
+      // Without this condition, the driver moves the loads to the end of the loop.
+      if (offset + stride < count) {
         ${L.load_keys("k", "offset + stride")}
       }
 //% endif
@@ -33,7 +34,7 @@ ${L.functions()}
       let n${u} = offset + own_key + ${u * L.KEYS * L.GROUPS}u;
       let x${u} = select(none, logits(s${u}_, key0 + n${u}, mask_at, slope), n${u} - seen0 < seen);
 //% endfor
-      // Online softmax: m, l, o, and the weights w = 2^(x - m).
+      // The online softmax: updates m, l and o, and computes the weights w = 2^(x - m).
       ${lane_group.raise_row_max(L, shuffles)}
 //% for u in range(L.U)
       let w${u} = exp2_shifted(x${u} - m);
@@ -102,7 +103,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let up${bit} = (lane & ${bit}u) != 0u;
 //% endif
 //% endfor
-  // The number, in its group, of the logit that this lane owns: the logit of one row and one key.
+  // The number of the logit that this lane owns in its group; it is the logit of one row and one
+  // key.
   let own = lane / ${L.SHARE}u;
   let own_row = own & ${L.ROWS - 1}u;
   let own_key = own / ${L.ROWS}u + lane_group * ${L.KEYS}u;
@@ -134,7 +136,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     let lane0 = subgroup_lane & ~${L.LANES - 1}u;
 //% for bit in (8, 16)
 //% if L.LANES <= bit
-    let apart${bit} = select(0u, ${bit}u, subgroup_width >= 32u);  // 0: the lane itself
+    let apart${bit} = select(0u, ${bit}u, subgroup_width >= 32u);  // 0 stands for the lane itself
 //% endif
 //% endfor
     ${key_loop(L, true)}

@@ -1,6 +1,6 @@
 // The loads of flash_attn: E neighbouring elements of a row of k or v at a time, in one load if
-// rows are whole vectors (VECTORIZED), else element by element. Rows, keys and depths that do not
-// exist are clamped.
+// rows are whole vectors (VECTORIZED), else element by element. The numbers of rows, keys and
+// depths are clamped to existing ones.
 //% set QD = 576
 //% set ROWS, KEYS, LANES, WG = CFG.ROWS, CFG.KEYS, CFG.LANES, CFG.threads
 // The number of keys in one pass over k; LANES lanes share a key.
@@ -56,7 +56,7 @@ fn q_value(i: u32) -> f32 {
 //% endif
 //% endmacro
 
-// v0 .. : the values of key n of the split and of further keys, `apart` keys from one to the next.
+// v0 .. : the values of key n of the split, and of further keys at distances of `apart` keys.
 //% macro load_values(n)
   {
 //% for u in range(V_LOADS)

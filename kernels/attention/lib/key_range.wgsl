@@ -33,8 +33,8 @@
 //% endif
 //% endmacro
 
-// A workgroup whose split (from `key0` on) has no keys stores an lse of -inf in `sums` and ends;
-// attention_combine needs nothing else of its part.
+// If the split (from `key0` on) has no keys, the workgroup stores an lse of -inf in `sums` and
+// ends; attention_combine reads nothing else of this part.
 //% macro leave_without_keys(sums, rows_held)
 //% if LENGTHS
   if (key0 >= last_key) {

@@ -109,7 +109,7 @@ ${L.drop_value(u * L.KEYS + j, "seen%d_%d" % (u, j))}
 //% endfor
       }
 //% else
-      // -1: a weight of 0 whose value counts as 0, even if it is NaN.
+      // -1 marks a weight of 0 whose value counts as 0, even if it is NaN.
       exchange[li] = vec4<f32>(shrink
 //% for u in range(2)
         , ${"select(w" ~ u ~ ", -1.0f, x" ~ u ~ " == none)" if u < L.U else "0.0f"}
@@ -145,7 +145,7 @@ ${L.drop_value(u * L.KEYS + j, "seen")}
 //% endif
 //% endmacro
 
-// l of each row: the sum over the lanes of a group that have weights of this row.
+// Computes l of each row: the sum over the lanes of a group that have weights of this row.
 //% macro sum_weights(L)
     exchange[li] = vec4<f32>(l);
     workgroupBarrier();

@@ -11,7 +11,8 @@ const LN2 = 0.693147181f;
 const LOWEST = -0x1.fffffep+127f;
 const MINUS_INF = 0xff800000u;
 
-// 2^d for d <= 0 (a difference to a maximum); 0 below 2^-126 and for -inf, NaN for NaN.
+// 2^d for d <= 0 (the difference from a maximum). The result is 0 below 2^-126 and for -inf, and
+// NaN for NaN.
 fn exp2_shifted(d: V) -> V { return select(exp2(d), V(), d < V(-126.0f)); }
 
 fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
@@ -33,7 +34,7 @@ var<workgroup> raised: atomic<u32>;
 //% endmacro
 
 //% macro tile_functions()
-// By how many powers of two a logit may exceed its row's maximum.
+// The number of powers of two by which a logit may exceed its row's maximum.
 const SLACK = 8.0f;
 
 // Maps the bits of floats to integers of the same order; the function is its own inverse.
@@ -97,7 +98,8 @@ fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
     }
 //% endmacro
 
-// s = 2^(s * factor - m), added to l. Only masked logits (not `plain`) need the limit at 2^-126.
+// Replaces s by 2^(s * factor - m), and adds it to l. Only masked logits (not `plain`) need the
+// limit at 2^-126.
 //% macro exponentiate(TR, CV)
     if (plain) {
 //% for i in range(TR)

@@ -1,7 +1,8 @@
-// Blocks of query rows: which one a workgroup computes, and its epilogue. This code runs once for
+// Blocks of query rows: the block that a workgroup computes, and its epilogue. This code runs once
+// for
 // each block, so its instructions are not in the cache: it is kept short, with branches around
-// divisions that few calls need. L: attention_layout or attention_mma_layout; `epilogue` takes
-// attention_layout alone.
+// divisions that few calls need. L: attention_layout or attention_mma_layout; `epilogue` works only
+// with attention_layout.
 
 // The block that workgroup `g` computes: its split of the keys, KV head (`local` counts the bound KV
 // heads, `kv_head` those of `batch`), first row (`row0`) and column (`col0`), the keys that it may see,
@@ -9,10 +10,10 @@
 //
 // `ranks` blocks, from `first_rank` on; all blocks of one split of the keys come before all blocks
 // of the next. Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache.
-// Among these the blocks with the most keys (causal: the last of `run`) come first; the `rest`
-// shortest blocks of each run follow for all heads, so that the workgroups that end last are short.
-// `breadth` workgroups, of all runs of a KV head and all columns, have the same position in their
-// run.
+// Among these, the blocks with the most keys come first (with causal, these are the last blocks of
+// a `run`). The `rest` shortest blocks of each run follow for all heads, so that the workgroups
+// that end last are short. `breadth` workgroups, of all runs of a KV head and all columns, have the
+// same position in their run.
 //% macro tile_index(L)
   var split = 0u;
   if (p.ranks < p.groups) { split = g / p.ranks; }
@@ -71,7 +72,7 @@
   let tile_to = min((seen_to + ${L.BC - 1}u) / ${L.BC}u, split_end);
 //% endmacro
 
-// Filled at the end: the factor of each row of o, and the row's index in dst, or NONE.
+// These are filled at the end: the factor of each row of o, and the row's index in dst, or NONE.
 //% macro memory(L)
 var<workgroup> row_factor: array<f32, ${L.BR}>;
 var<workgroup> row_dst: array<u32, ${L.BR}>;
@@ -102,7 +103,7 @@ const NONE = 0xffffffffu;
 //% endfor
 //% endmacro
 
-// One invocation for each row computes the row's sum with the sink of its head, its factor, its
+// For each row, one invocation computes the row's sum with the sink of its head, its factor, its
 // index in dst and its lse.
 //% macro _normalize(L)
   if (li < ${L.BR}u) {

@@ -6,18 +6,16 @@
 // in the order of the weights. A step of a digit moves an element's index by e0, e1 or e2, its row of the
 // image by dy1 or dy2, and its column by dx0 or dx1.
 //
-// One vector of the tile holds the pixels q, q + Q, q + 2 Q, q + 3 Q (Q: vectors in a row of the
-// tile), so that neighbouring invocations load neighbouring pixels whatever the alignment. Loads
-// outside of the image are made at a clamped index and replaced by zero when they are stored.
+// One vector of the tile holds the pixels q, q + Q, q + 2 Q and q + 3 Q, where Q is the number of
+// vectors in a row of the tile. So neighbouring invocations load neighbouring pixels, whatever the
+// alignment is. Loads outside of the image are made at a clamped index and replaced by zero when
+// they are stored.
 //
 // `t` describes the tiles:
-//   FORM     "any": each k has digits of its own; "taps": the lowest digit is the channel and n0 a
-//            multiple of BK, so all k of a tile belong to one tap; "vec": as "taps", and U channels are
-//            one vector of memory
-//   U        k that one invocation loads
-//   EXTENT   pixels of a tile
-//   BK       k of a tile
-//   threads  invocations of the workgroup
+//   FORM     "any": each k has digits of its own; "taps": the lowest digit is the channel, and n0
+// is a multiple of BK, so all k of a tile belong to one tap; "vec": as "taps", and U channels are
+// one vector of memory U        k that one invocation loads EXTENT   pixels of a tile BK       k of
+// a tile threads  invocations of the workgroup
 
 // The index and the corner of the window, for each of the invocation's pixels.
 //% macro init(t)
@@ -122,7 +120,7 @@
 //% endfor
 //% endmacro
 
-// Functions of digit triples.
+// Functions of three digits.
 //% macro functions()
 fn digits(k: u32) -> vec3<u32> {
   let q = k / p.n0;
@@ -139,10 +137,10 @@ fn next_digits(d: vec3<u32>) -> vec3<u32> {
   return vec3<u32>(x - select(0u, p.n0, over), y - select(0u, p.n1, more), d.z + p.step2 + select(0u, 1u, more));
 }
 
-// Index of an element, counted from its window's corner.
+// The index of an element, counted from the corner of its window.
 fn window_index(d: vec3<u32>) -> u32 { return d.x * p.e0 + d.y * p.e1 + d.z * p.e2; }
 
-// True if the element lies inside of the image. Rows and columns left of it wrap to large numbers.
+// True if the element lies inside of the image. Rows and columns before it wrap to large numbers.
 fn in_image(y: u32, x: u32, d: vec3<u32>) -> bool {
   return (y + d.y * p.dy1 + d.z * p.dy2 < p.height) & (x + d.x * p.dx0 + d.y * p.dx1 < p.width);
 }

@@ -1,5 +1,5 @@
-// Stores of a product on matrix units whose rows are output channels and whose columns are pixels, one
-// half or f32 at a time: neighbouring lanes store neighbouring pixels, so that sectors are whole
+// Stores a product on matrix units whose rows are output channels and whose columns are pixels, one
+// half or f32 at a time. Neighbouring lanes store neighbouring pixels, so that sectors are whole,
 // whatever the alignment of a row is.
 //
 // Expects at<n>, the index in dst of column m<n> of channel 0, is_pixel<n>, channel0 and factor.

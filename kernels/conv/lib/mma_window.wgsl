@@ -12,8 +12,8 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
 }
 //% endmacro
 
-// Rows of the tile are pixels of dst, from `first` on; k are taps and channels. Each tap has a multiple
-// of BK channels, so a chunk belongs to one tap.
+// A tile whose rows are pixels of dst, from `first` on, and whose k are taps and channels. Each tap
+// has a multiple of BK channels, so a chunk belongs to one tap.
 //% macro pixels_init(t, start, first)
 //% set rows = CFG.threads // t.ACROSS
   ${mma_loader.lanes(t)}
@@ -31,7 +31,7 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
   var tap_j = k_tap - tap_i * p.kernel_w;
 //% endmacro
 
-// Loads the chunk at `k` and moves on to the next; loads nothing from `end` on.
+// Loads the chunk at `k` and moves on to the next chunk; loads nothing from `end` on.
 //% macro pixels_load(t, k, end)
 //% set rows = CFG.threads // t.ACROSS
     if (${k} < ${end}) {
@@ -51,8 +51,8 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
     }
 //% endmacro
 
-// k are pixels of dst, which are the rows of the tile. Units run across the tile: `count` units of taps
-// and channels, from `first` on.
+// A tile whose k are pixels of dst, which are the rows of the tile. Units run across the tile:
+// `count` units of taps and channels, from `first` on.
 //% macro taps_init(t, start, first, count)
 //% set rows = CFG.threads // t.ACROSS
   ${mma_loader.lanes(t)}
@@ -66,7 +66,7 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
 //% endfor
 //% endmacro
 
-// Loads the chunk at `k`, zero from `end` on, and moves on to the next.
+// Loads the chunk at `k`, with zeros from `end` on, and moves on to the next chunk.
 //% macro taps_load(t, k, end)
 //% set rows = CFG.threads // t.ACROSS
     if (${k} + ${CFG.BK}u <= ${end}) {

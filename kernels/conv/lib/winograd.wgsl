@@ -38,8 +38,9 @@
 //% endfor
 //% endmacro
 
-// The tile and the channel (as `channel`) that invocation `item` of tiles * channels has: neighbours take
-// neighbouring tiles, or channels if these are contiguous (channels_last).
+// The tile and the channel (`channel`) of invocation `item` of tiles * channels. Neighbouring
+// invocations take neighbouring tiles, or neighbouring channels if these are contiguous
+// (channels_last).
 //% macro tile_and_channel(tiles, channels, channel)
   let last = p.channels_last == 1u;
   let inner = select(${tiles}, ${channels}, last);
@@ -57,7 +58,7 @@
   let x = (${tile} - row * p.tiles_w) * ${M}u;
 //% endmacro
 
-// The sum of factors times the values <before><n><after>.
+// The sum of the values <before><n><after>, each times its factor.
 //% macro _sum(factors, before, between, after)
 //% set terms = namespace(text="")
 //% for f in factors

@@ -1,7 +1,7 @@
-// What the passes of a Fourier transform share: loads, stores, twiddles and butterflies.
+// Code that the passes of a Fourier transform share: loads, stores, twiddles and butterflies.
 //
-// A complex number is a vec2<f32>: real part, imaginary part. Transforms are forward; an inverse one
-// conjugates what it reads and what it writes.
+// A complex number is a vec2<f32>: real part, imaginary part. Transforms are forward; an inverse
+// transform conjugates the elements that it reads and the elements that it writes.
 
 //% macro functions()
 fn times(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
@@ -16,8 +16,8 @@ fn outer_twiddle(m: u32) -> vec2<f32> {
 
 //% endmacro
 
-// Read the elements `places` of a row that begins at `base` into the variables `v`, as zeros beyond
-// the end. All loads come first, at clamped places.
+// Reads the elements `places` of a row that begins at `base` into the variables `v`; elements
+// beyond the end are zeros. All loads come first, at clamped places.
 //% macro load(v, base, places, factor)
 //% for e in range(v | length)
   let place${e} = ${places[e]};
@@ -179,7 +179,7 @@ fn outer_twiddle(m: u32) -> vec2<f32> {
 //% endmacro
 
 // Multiply the variables, from the second on, by the powers 1, 2, .. of the twiddle number `at` of
-// the table. Powers above the third are products of two entries, so an entry serves several.
+// the table. Powers above the third are products of two entries, so several powers share an entry.
 //% macro twiddles(v, at)
 //% set R = v | length
   {

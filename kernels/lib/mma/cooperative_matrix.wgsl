@@ -1,4 +1,4 @@
-// Matrix units as naga spells them (wgpu_cooperative_matrix): see subgroup_matrix. Drivers need
+// Matrix units in naga's dialect (wgpu_cooperative_matrix); see subgroup_matrix. Drivers need
 // arrays of halves for operands and of f32 for results, so there are two arrays. coopLoadT loads a
 // matrix whose rows are contiguous.
 //% set M, N, K = 16, 16, 16

@@ -1,7 +1,7 @@
-// Matrix units emulated, for tests on devices without them: see subgroup_matrix. A subgroup is 32
-// neighbouring invocations. A lane holds two rows of four columns of a result, and the parts of
-// operands that it multiplies for them. It copies these parts when it loads them, so tests find a
-// tile that is overwritten too early. No f16 and no subgroup operations are needed.
+// Emulated matrix units, for tests on devices without matrix units; see subgroup_matrix. A subgroup
+// is 32 neighbouring invocations. A lane holds two rows of four columns of a result, and the parts
+// of operands that it multiplies for them. It copies these parts when it loads them, so tests find
+// a tile that is overwritten too early. No f16 and no subgroup operations are needed.
 //
 // Sums of halves are at least as inexact as on known matrix units (docs/design/matrix-units.md):
 // eight products and the sum so far are truncated to multiples of a quarter of the last place of
@@ -38,7 +38,7 @@ fn load_right(offset: u32, stride: u32, lane: u32) -> Right {
 fn low_halves(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return (a & vec4<u32>(0xffffu)) | (b << vec4<u32>(16u)); }
 fn high_halves(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return (a >> vec4<u32>(16u)) | (b & vec4<u32>(0xffff0000u)); }
 
-// k is the row: two rows are one word at each k.
+// k is the axis of rows: at each k, two rows are one word.
 fn load_left_columns(offset: u32, stride: u32, lane: u32) -> Left {
   let at = offset + (lane >> 4u);
   let word = (lane >> 2u) & 3u;
@@ -53,7 +53,7 @@ fn load_left_columns(offset: u32, stride: u32, lane: u32) -> Left {
   return Left(low_halves(a0, b0), low_halves(a1, b1), high_halves(a0, b0), high_halves(a1, b1));
 }
 
-// k is the row: four columns are two words at each k.
+// k is the axis of rows: at each k, four columns are two words.
 fn load_right_rows(offset: u32, stride: u32, lane: u32) -> Right {
   let at = offset + ((lane & 3u) >> 1u);
   let word = (lane & 1u) * 2u;
@@ -161,7 +161,7 @@ bitcast<${SUM}>(tile[${i}][${c}])
     tile[${i}] = bitcast<vec4<u32>>(${v});
 //% endmacro
 
-// Bytes are read along k only.
+// Bytes are read only along k.
 //% macro left(name, offset, stride, columns=false)
       let ${name} = load_left${"_columns" if columns else ""}(${offset}, ${stride}, lane);
 //% endmacro

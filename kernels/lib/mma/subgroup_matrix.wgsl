@@ -1,4 +1,4 @@
-// Matrix units as Tint spells them (chromium_experimental_subgroup_matrix). The other libraries of
+// Matrix units in Tint's dialect (chromium_experimental_subgroup_matrix). The other libraries of
 // this folder have the same macros; docs/design/matrix-units.md describes them. FRAGMENTS is the
 // type of the operands' elements.
 //
@@ -16,8 +16,8 @@
 var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
 //% endmacro
 
-// Further arguments of the entry point; and the declarations of `warp`, the number of the subgroup,
-// and `lane`.
+// More arguments of the entry point; and the declarations of `lane` and of `warp`, the number of
+// the subgroup.
 //% macro arguments()
 , @builtin(subgroup_id) warp: u32, @builtin(subgroup_invocation_id) lane: u32
 //%- endmacro
@@ -36,7 +36,7 @@ group_id(wg)
 //% macro result_unit(i)
 bitcast<vec4<${SUM}>>(tile[${i}])
 //%- endmacro
-// One of its elements.
+// One element of a unit.
 //% macro result_element(i, c)
 bitcast<${SUM}>(tile[${i}][${c}])
 //%- endmacro
@@ -44,8 +44,8 @@ bitcast<${SUM}>(tile[${i}][${c}])
     tile[${i}] = bitcast<vec4<u32>>(${v});
 //% endmacro
 
-// Loads M x K elements of the left operand, or K x N of the right operand. `columns`: columns lie along
-// units, not rows.
+// Loads M x K elements of the left operand, or K x N of the right operand. With `columns`, units
+// lie along columns, not along rows.
 //% macro left(name, offset, stride, columns=false)
       let ${name} = subgroupMatrixLoad<subgroup_matrix_left<${FRAGMENTS}, ${K}, ${M}>, ${"col_major" if columns else "row_major"}>(&tile, ${offset}, ${stride});
 //% endmacro
@@ -66,7 +66,7 @@ bitcast<${SUM}>(tile[${i}][${c}])
     subgroupMatrixStore<row_major>(&tile, ${offset}, ${c}, ${stride});
 //% endmacro
 
-// Subgroup operations, in uniform control flow of the workgroup; they declare `to`.
+// Subgroup operations in uniform control flow of the workgroup. Each declares `to`.
 //% macro shuffle_xor(to, value, mask)
     let ${to} = subgroupShuffleXor(${value}, ${mask}u);
 //% endmacro

@@ -6,7 +6,8 @@
 //% set FACTORS = true
 
 //% macro scales()
-// The number for four bits, plus 128, for both numbers of a couple: magnitudes 0 1 2 3 4 6 8 12.
+// The number for four bits, plus 128, for both numbers of a couple; the magnitudes are 0 1 2 3 4 6
+// 8 12.
 fn table_byte(q: u32) -> u32 {
   let size = (0xc8643210u >> (4u * (q & 7u))) & 15u;
   return select(128u + size, 128u - size, q >= 8u);
@@ -48,7 +49,7 @@ fn file_byte(b: u32) -> u32 {
 //% macro making()
 fn make_block() -> u32 {
   let e = max(bitcast<u32>(abs(top_of())) >> 23u, 2u) - 2u;
-  // Two factors, because 2^(128 - e) may be too large for f32.
+  // The factor is split in two, because 2^(128 - e) may be too large for f32.
   let first = bitcast<f32>((191u - (e >> 1u)) << 23u);
   let second = bitcast<f32>((191u - (e - (e >> 1u))) << 23u);
   for (var i = 0u; i < 32u; i++) {

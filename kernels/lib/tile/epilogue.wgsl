@@ -53,10 +53,12 @@ fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u
 //% endmacro
 
 // Scales the sums, applies the epilogue and stores the tile: in vectors of DV along the rows of dst,
-// or along its columns where TRANSPOSED. `times`: the factor of a step of `at_col`.
+// or along its columns where TRANSPOSED. `times` is the factor of a step of `at_col`.
 //% macro store_tile(TM, TN, LM, LN, DV, TRANSPOSED=false, times="")
   let dst_start = dst_batch(batch);
-  var factor = select(p.scale, 1.0f, p.is_partial == 1u);  // selected here, at the stores; earlier it would cost 2.5 %
+  // This is selected here, at the stores, because an earlier selection would cost 2.5 % of the
+  // time.
+  var factor = select(p.scale, 1.0f, p.is_partial == 1u);
   if (has_epilogue()) {
 ${_apply(TM, TN, LM, LN, times)}
     factor = 1.0f;
@@ -68,7 +70,7 @@ ${_store_rows(TM, TN, LM, LN, DV, times)}
 //% endif
 //% endmacro
 
-// A loop over an array: unrolled, it would be larger than the product.
+// This is a loop over an array, because unrolled code would be larger than the product.
 //% macro _apply(TM, TN, LM, LN, times)
     var c = array<vec4<f32>, ${TM * TN // 4}>(
 //% for i in range(TM)

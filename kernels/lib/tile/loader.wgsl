@@ -11,12 +11,13 @@
 //   x        its name: the macros read `<x>_mem`, `<x>_start` (index of the first k), `p.<x>_rs`, ...
 //   storage  the type of its elements in memory
 //   V        elements of one load
-//   K_ROWS   k is the operand's row and loads run across it (V is 4 then), not along k
+//   K_ROWS   k is the operand's axis of rows and loads run across it (V is 4 then), not along k
 //   EXTENT   rows of the operand in a tile
 //   BK       k in a tile
 //   threads  invocations of the workgroup
 
-// Where this invocation loads from. `first`: the tile's first row of the operand; `count`: its rows.
+// Declares the positions from which this invocation loads. `first` is the tile's first row of the
+// operand, and `count` is the operand's number of rows.
 //% macro init(t, first, count)
 //% set x = t.x
 //% if t.K_ROWS
@@ -110,8 +111,8 @@
 //% endmacro
 
 // For loaders that give `count` items to `threads` invocations in several rounds: the item of round
-// u, or the last item again if there are no more; and the condition under which an invocation
-// stores it.
+// u (the last item again if there are no more), and the condition under which an invocation stores
+// it.
 //% macro item(u, count, threads)
 ${"min(li + " ~ u * threads ~ "u, " ~ (count - 1) ~ "u)" if (u + 1) * threads >= count else "li + " ~ u * threads ~ "u"}
 //%- endmacro

@@ -17,7 +17,7 @@ fn alibi_slope(${argument}) -> f32 {
 }
 //% endmacro
 
-// For the bodies of flash_attn, with online_softmax. Logits are powers of two: s * log2(e).
+// For the bodies of flash_attn, with online_softmax. Logits are exponents of two: s * log2(e).
 //
 // The band of keys that a query may see: -inf outside of it.
 //% macro band(N)
@@ -40,8 +40,8 @@ fn capped(s: V) -> V {
 //% endmacro
 
 // N: the number of neighbouring keys that a call of `logits` handles, 1 or 4. `banded`: `logits` hides
-// the keys outside the band that a query may see; otherwise its caller hides them. `masked`: there may be
-// a mask.
+// the keys outside the band that a query may see; otherwise its caller hides them. `masked` is set
+// if there may be a mask.
 //% macro functions(N, banded=true, masked=true)
 //% if masked
 // The term that the mask adds to the logit of one key: kind 1 is f32, 2 f16, 3 bool.
@@ -129,8 +129,8 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 //% endfor
 //% endmacro
 
-// A loop, because unrolled code would be larger than the products. Each round computes the first
-// row; then all rows move up by one, because an indexed array would go through memory.
+// This is a loop, because unrolled code would be larger than the products. Each round computes the
+// first row; then all rows move up by one, because an indexed array would go through memory.
 //% macro _apply_all(L)
       for (var n = 0u; n < ${L.TR}u; n += 1u) {
         let row = row0 + (at_row + (n >> 2u) * ${L.QH}u) * 4u + (n & 3u);

@@ -23,13 +23,14 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 }
 //% endmacro
 
-// Which units of the tile this invocation loads, and the registers for them.
+// The units of the tile that this invocation loads, and the registers for them.
 //% macro lanes(t)
 //% set x = t.x
 //% set rows = CFG.threads // t.ACROSS
   let ${x}_c = li % ${t.ACROSS}u;
 //% if not t.K_ROWS and t.ACROSS == 4
-  // Of each eight rows, the order is 0 4 1 5 .., so that fewer of their stores fall on the same bank.
+  // Each eight rows are taken in the order 0 4 1 5 .., so that fewer of their stores fall on the
+  // same bank.
   let ${x}_i = li / 4u;
   let ${x}_r = (${x}_i & 0xfffffff8u) | ((${x}_i & 7u) >> 1u) | ((${x}_i & 1u) << 2u);
 //% else
@@ -41,8 +42,8 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% endfor
 //% endmacro
 
-// The positions of these units in memory. `first`: the tile's first row of the operand; `count`: the
-// operand's rows; `start`: its first unit, if this is not the start of a batch.
+// The positions of these units in memory. `first` is the tile's first row of the operand, `count`
+// the operand's number of rows, and `start` its first unit, if that is not the start of a batch.
 //% macro init(t, first, count, start="")
 //% set x = t.x
 //% set start = start or x ~ "_batch(batch)"
@@ -58,9 +59,9 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% endif
 //% endmacro
 
-// Loads the chunk at `k`, with zeros from `end` on; loads nothing if there is no chunk. The driver
-// keeps loads in a branch in their place, but moves other loads behind the product. `whole`: all
-// chunks are whole.
+// Loads the chunk at `k`, with zeros from `end` on; loads nothing if there is no such chunk. The
+// driver keeps loads in a branch in their place, but moves other loads behind the product. With
+// `whole`, all chunks are whole.
 //% macro load(t, k, end, whole=false)
 //% set x = t.x
 //% set rows = CFG.threads // t.ACROSS

@@ -46,8 +46,8 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// All tiles from `k_first` to `k_end`. `loads(k)` loads the tiles at k; `product()` multiplies
-// them, if it is given instead of `multiply`.
+// Processes all tiles from `k_first` to `k_end`. `loads(k)` loads the tiles at k; `product()`
+// multiplies them, if it is given instead of `multiply`.
 //% macro accumulate(L, R, loads, product=none)
   var k0 = k_first;
   ${loads("k0")}
@@ -80,8 +80,8 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 
 // Slices of K: after each `p.slice` k, a multiple of BK, each invocation adds its part of the
 // matrix unit's sums to its own sums in plain f32: EACH vectors of a strip, APART units from each
-// other. The own sums do not fit into registers. The code uses loops, because code that rarely runs
-// costs only the fetch of its instructions.
+// other. The invocation's own sums do not fit into registers. The code uses loops, because code
+// that rarely runs costs only the fetch of its instructions.
 //% set EACH, APART = CFG.WN // 8, 32 // QUADS * STRIP
 //% macro _own()
   let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;
@@ -100,7 +100,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// `accumulate` in slices: `add()` adds the sums of a slice to the sums of earlier slices.
+// Like `accumulate`, but in slices; `add()` adds the sums of a slice to the sums of earlier slices.
 //% macro accumulate_slices(L, R, loads, add, product=none)
   var k0 = k_first;
   ${loads("k0")}
@@ -117,8 +117,8 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   }
 //% endmacro
 
-// Slices of K with the own sums in registers, for tiles that are small enough: t<i>_<n> is vector n of
-// strip i.
+// Slices of K with the invocation's own sums in registers, for tiles that are small enough;
+// t<i>_<n> is vector n of strip i.
 //% macro register_slices()
   ${_own()}
 //% for i in range(CFG.WM // mma.M)

@@ -11,9 +11,9 @@ var<workgroup> a_tile: array<array<vec4<f32>, ${BN // 4}>, ${BK}>;
 var<workgroup> b_tile: array<array<vec4<f32>, ${BM // 4}>, ${BK}>;
 //% endmacro
 
-// `at_row`, `at_col`: this invocation's first vectors of the tiles. 32 neighbouring invocations take
-// LM x LN blocks of 4 x 4 sums; their other blocks lie LM and LN vectors further on. Four neighbouring
-// invocations use two vectors of each tile.
+// `at_row` and `at_col` are this invocation's first vectors of the tiles. 32 neighbouring
+// invocations take LM x LN blocks of 4 x 4 sums; their other blocks lie LM and LN vectors further
+// on. Four neighbouring invocations use two vectors of each tile.
 //% macro lane_layout(TM, TN, LM, LN, BN)
 //% set WARPS_ACROSS = BN // (LN * TN)
   let w = li >> 5u;
@@ -48,7 +48,7 @@ ${fma_vectors(TM, TN)}
 //% endfor
 //% endmacro
 
-// The vectors of one k: r<i> of rows, q<j> of columns; `stage`: which of several tiles.
+// The vectors of one k: r<i> of rows and q<j> of columns. `stage` selects one of several tiles.
 //% macro load_vectors(k, TM, TN, LM, LN, stage="")
 //% for i in range(TM // 4)
       let r${i} = b_tile${stage}[${k}][at_row + ${i * LM}u];
@@ -58,7 +58,8 @@ ${fma_vectors(TM, TN)}
 //% endfor
 //% endmacro
 
-// The multiply-adds of one k, row by row; `there_and_back`: every second row begins at its end.
+// The multiply-adds of one k, row by row. With `there_and_back`, every second row begins at its
+// end.
 //% macro fma_vectors(TM, TN, there_and_back=false)
 //% for i in range(TM)
 //% for n in range(TN // 4)
@@ -70,7 +71,7 @@ ${fma_vectors(TM, TN)}
 
 // The multiply-adds of one k, one component at a time, along the rows or down the columns. Every second
 // row or column begins at its end, so each multiply-add shares an operand with the previous multiply-add.
-// `c`, `r`, `q`: names of sums and vectors.
+// `c`, `r` and `q` are the names of sums and vectors.
 //% macro fma_components(TM, TN, down, c="c", r="r", q="q")
 //% set lines, steps = (TN, TM) if down else (TM, TN)
 //% for line in range(lines)

@@ -7,7 +7,7 @@
   let k_count = min(p.split_depth, p.depth - k_first);
 //% endmacro
 
-// The number of k in the first tile: what whole tiles of 16 leave over.
+// The number of k in the first tile, which has the k that do not fill a tile of 16.
 //% macro prologue()
   let k_prologue = ((k_count - 1u) & 15u) + 1u;
 //% endmacro

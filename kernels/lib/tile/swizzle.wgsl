@@ -1,8 +1,8 @@
-// Which tile of dst a workgroup computes: orders in which neighbouring workgroups share operands in
-// the cache.
+// The tile of dst that a workgroup computes, in orders in which neighbouring workgroups share
+// operands in the cache.
 
 // For a batched product: `batch`, `row0` and `col0` of workgroup `g`. Groups of eight rows of tiles
-// follow each other; a group is taken column by column.
+// follow each other, and each group is processed column by column.
 //% macro grouped_rows(BM, BN)
   let batch = g / (p.across * p.down);
   let t = g - batch * p.across * p.down;

@@ -1,15 +1,15 @@
-// Shared by the bodies of cross_entropy: the state of a row or of a piece of a row, and the results
-// from it. Infinities and NaN are recognised by their bits, because comparisons with them are not
-// portable.
+// Code that the bodies of cross_entropy share: the state of a row or of a piece of a row, and the
+// results that follow from the state. Infinities and NaN are recognised by their bits, because
+// comparisons with them are not portable.
 //% import "kernels/lib/reductions.wgsl" as reductions
 
-// Types of VEC logits, and exponentials of differences to a maximum.
+// The types of VEC logits, and exponentials of differences from a maximum.
 //% macro functions(VEC)
 //% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"))
 alias ${name} = ${"vec4<" ~ type ~ ">" if VEC == 4 else type};
 //% endfor
 
-// e^d for d <= 0; 0 where the true value is below 2^-150.
+// e^d for d <= 0; 0 if the true value is below 2^-150.
 fn exp_shifted(d: V) -> V { return select(exp(d), V(), d < V(-104.0f)); }
 //% if VEC == 4
 fn exp_shifted_one(d: f32) -> f32 { return select(exp(d), 0.0f, d < -104.0f); }
@@ -80,7 +80,7 @@ struct Target { found: u32, high: u32, inside: bool, ignored: bool }
 fn target_of(row: u32) -> Target {
   let i = target_row(row) * p.target_words;
   let lo = target_mem[i];
-  // int32 has no second word, so the sign takes its place.
+  // An int32 has no second word, so its sign takes the place of that word.
   let hi = select(target_mem[i + p.target_words - 1u], select(0u, 0xffffffffu, lo >= 0x80000000u), p.target_words == 1u);
   return Target(lo, hi, (hi == 0u) & (lo < p.classes), (lo == p.ignore_lo) & (hi == p.ignore_hi));
 }
@@ -187,7 +187,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
       cost += select(share * (higher - top), V(), share == V());
 //% for u in range(N)
-      // Sums over all classes, without the part of the target itself.
+      // The sums over all classes, without the part of the target class.
 //% set t = "class_weights(c" ~ u ~ ")" ~ (" * fma(p" ~ u ~ ", V(p.hard), V(p.spread))" if PROBS else "")
       let t${u} = ${t};
 //% set d = "t" ~ u ~ " * (V(higher) - in" ~ u ~ ")"
@@ -215,7 +215,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${across("cost", VEC, "+")}, 0.0f, select(0u, 1u, bad),
   );
 //% if not PROBS
-  // Loaded while the lanes' states are combined; by then the class has been loaded.
+  // This is loaded while the lanes' states are combined, because by then the class has been loaded.
   let own_class = min(goal.found, p.classes - 1u);
   let own = f32(x_load(x_at(base, own_class / VEC))${"[own_class & 3u]" if VEC == 4 else ""});
   let own_weight = class_weight(own_class);
@@ -235,7 +235,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
   if (goal.ignored | !goal.inside) {
     if ((piece == 0u) & !goal.ignored) { fault(row, goal.found, goal.high); }
-    state = State(LOWEST, 1.0f, 0.0f, 0.0f, 0.0f, 0u);  // no cost and no gradient
+    state = State(LOWEST, 1.0f, 0.0f, 0.0f, 0.0f, 0u);  // the row has no cost and no gradient
   } else {
     state.share *= p.spread;
     state.cost *= p.spread;

@@ -12,7 +12,7 @@ fn dot4(a: u32, b: vec4<u32>) -> vec4<i32> {
 //% endif
 }
 
-// The bytes of the word at byte k that lie before `end`.
+// The word at byte k, with only the bytes that lie before `end`.
 fn bytes_before(k: u32, end: u32) -> u32 {
   let some = (1u << (((end - k) & 3u) << 3u)) - 1u;
   return select(0u, select(some, 0xffffffffu, end - k > 3u), k < end);
@@ -80,7 +80,7 @@ scaled(${sums}, scales_at, ${row}, ${columns})
 //%- endif
 //% endmacro
 
-// Comes before `finished` and declares the start of the batch.
+// Stands before `finished` and declares the start of the batch.
 //% macro scales_of_batch(D)
 //% if D != "i32"
   let scales_at = vec3<u32>(a_scale_batch(batch), b_scale_batch(batch), bias_batch(batch));

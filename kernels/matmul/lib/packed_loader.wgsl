@@ -1,19 +1,20 @@
 // The loader of tiles of bytes: a tile is loaded into registers while the previous tile is multiplied,
 // and then stored to workgroup memory.
 //
-// An operand reaches workgroup memory as `<x>_tile[k][i]`: k counts words of four neighbouring k, i
-// groups of four rows of the operand, a row in each component. The incomplete tile at the end of k
-// comes first, filled up with zeros; the order of integer sums does not matter.
+// An operand reaches workgroup memory as `<x>_tile[k][i]`: k counts words of four neighbouring k,
+// and i counts groups of four rows of the operand; each component is a row. The incomplete tile at
+// the end of k comes first, filled up with zeros; the order of integer sums does not matter.
 //
 // `t` describes the tiles of one operand:
 //   x        its name: the macros read `<x>_mem`, `<x>_start` (index of the first k), `p.<x>_rs`, ...
 //   V        bytes of one load: 4, or 1 for any strides
-//   K_ROWS   k is the operand's row and words run across it (V is 4 then), not along k
+//   K_ROWS   k is the operand's axis of rows and words run across it (V is 4 then), not along k
 //   EXTENT   rows of the operand in a tile
 //   BK       words of k in a tile
 // The number of invocations is the number of groups of rows times the number of words of k in a tile.
 
-// Where this invocation loads from. `first`: the tile's first row of the operand; `count`: its rows.
+// Declares the positions from which this invocation loads. `first` is the tile's first row of the
+// operand, and `count` is the operand's number of rows.
 //% macro init(t, first, count)
 //% set x = t.x
 //% if t.K_ROWS
@@ -31,7 +32,7 @@
 //% endif
 //% endmacro
 
-// Loads the last tile along k, which has number `tile` and zeros from `k_count` on.
+// Loads the last tile along k, whose number is `tile`, with zeros from `k_count` on.
 //% macro load_last(t, tile)
 //% set x = t.x
   let ${x}_at_k = (${tile} * ${t.BK}u + ${x}_k) * 4u;

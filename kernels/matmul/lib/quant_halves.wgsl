@@ -52,7 +52,7 @@ vec2<f16>(${base + LESS}.0h)
 //% endif
 //% endmacro
 
-// A chain: the products of half of the group with x<half>0 to x<half>7.
+// A chain, which has the products of half of the group with x<half>0 to x<half>7.
 //% macro chain(c, half)
 //% set found = namespace(text="h%d_%d * x%d" % (c, 8 * half, 8 * half))
 //% for t in range(8 * half + 1, 8 * half + 8)

@@ -1,10 +1,10 @@
 // Sums of products of one group of weights, 32 numbers of a row, with 32 numbers of a row of b.
 //
-// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes two vectors from
-// each eight numbers: e<o> with the even numbers and d<o> with the odd numbers. They are integers
-// times FACTORS, because numbers of four or eight bits keep their places in the words. They become
-// floats as the last bits of 2^23, which needs no conversion. The sums of a row of b are a vector,
-// with a component for each place in a word.
+// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes two vectors of each
+// eight numbers: e<o> has the even numbers, and d<o> the odd numbers. They are integers times
+// FACTORS, because numbers of four or eight bits keep their places in the words. They become floats
+// as the last bits of 2^23, which needs no conversion. The sums of a row of b are a vector, with a
+// component for each place in a word.
 //% set PLAIN = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS in (4, 8) and quantised.ZERO != "any"
 //% set NIBBLES = PLAIN and quant.BITS == 4
 //% set PLACES = [1, 16, 256, 4096] if NIBBLES else [1, 256, 1, 256] if PLAIN else [1, 1, 1, 1]

@@ -1,6 +1,6 @@
-// One row times quantised weights, or a few rows: a workgroup takes `columns` columns and divides
-// the groups of k into `runs` runs. Runs consist of whole rounds of `per` groups; all have the same
-// length, except for the last ones.
+// Products of one row, or of a few rows, with quantised weights. A workgroup takes `columns`
+// columns and divides the groups of k into `runs` runs. Runs consist of whole rounds of `per`
+// groups; all runs have the same length, except for the last runs.
 
 //% macro bounds(per)
   let groups = p.depth >> 5u;
@@ -11,8 +11,8 @@
 //% endmacro
 
 // Adds up the runs of each column, in `partial[0]`, ... `partial[rows - 1]`: run r of column c has
-// element r * columns + c. An invocation has the run `run` of `held` columns, of which `slot` is the
-// first; the second one is `apart` elements behind it. Ends with a barrier.
+// element r * columns + c. An invocation has run `run` of `held` columns. `slot` is the first of
+// them, and the second is `apart` elements behind it. Ends with a barrier.
 //% macro sums(rows, held, apart="lanes")
   for (var half = runs >> 1u; half > 0u; half >>= 1u) {
     if (run < half) {

@@ -1,6 +1,6 @@
-// Compares the elements of an index by the place that they name: whether two elements name the same
-// place, and at which slot of a hash table the search for a place begins. `inner` and `length` are
-// as in last_pairs.
+// Compares the elements of an index by the places that they name: tests if two elements name the
+// same place, and finds the slot of a hash table at which the search for a place begins. `inner`
+// and `length` have the same meaning as in last_pairs.
 
 //% import "kernels/lib/indices.wgsl" as indices
 

@@ -1,4 +1,4 @@
-// Shared by the bodies of norms.
+// Code that the bodies of norms share.
 
 // (s0 + s1) + (s2 + s3) ...: sums of many terms lose least in pairs.
 //% macro plus(s, N, first=0)
@@ -11,7 +11,7 @@ ${"dot(" ~ s ~ ", vec4<f32>(1.0f))" if VEC == 4 else s}
 //%- endmacro
 
 // The factor of a row, from the sum of squares of the row or of its differences from the mean.
-// Bits are compared, in whose order NaN is the largest.
+// The bits are compared, because in their order NaN is the largest.
 //% macro inverse(S)
 //% set U = S.replace("f32", "u32")
 fn inverse(squares: ${S}) -> ${S} {

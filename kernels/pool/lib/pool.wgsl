@@ -1,8 +1,8 @@
-// Shared by the bodies of pools: an order of floats that includes NaN, and the positions of
+// Code that the bodies of pools share: an order of floats that includes NaN, and the positions of
 // windows.
 
-// Bits as unsigned numbers of the same order: -inf is 0, +inf 0xff000001, and NaN lies above.
-// `value_of` is exact, so that the largest key gives the largest element back.
+// The bits of floats as unsigned numbers of the same order: -inf is 0, +inf is 0xff000001, and NaN
+// is above. `value_of` is exact, so that the largest key gives the largest element back.
 //% macro keys(VEC)
 //% set V, U, I = ("f32", "u32", "i32") if VEC == 1 else ("vec4<f32>", "vec4<u32>", "vec4<i32>")
 fn key_of(v: ${V}) -> ${U} {
@@ -33,8 +33,8 @@ fn length_${a}(o: u32) -> i32 { return min(end_${a}(o), p.high_${a}) - max(start
 //% endfor
 //% endmacro
 
-// A quotient without a division if the divisor is 1, as for most windows. All invocations take the same
-// branch.
+// A quotient. If the divisor is 1, as for most windows, there is no division. All invocations take
+// the same branch.
 //% macro quotient()
 fn quotient(a: u32, unit: u32) -> u32 {
   if (unit == 1u) { return a; }

@@ -26,7 +26,7 @@ fn inverse_of(d: f32) -> f32 { return select(1.0f / d, 0.0f, d == 0.0f); }
 
 fn half(x: f32) -> u32 { return f16_bits_of_f32(bitcast<u32>(x)); }
 
-// Tests bits, because compilers may assume that there is no NaN.
+// This tests bits, because compilers may assume that there is no NaN.
 fn any_nan() -> bool {
   var found = false;
   for (var i = 0u; i < 32u; i++) { found |= is_nan(numbers[i]); }

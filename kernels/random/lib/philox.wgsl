@@ -1,9 +1,9 @@
 // Philox4x32-10, the counter-based generator of Salmon et al. 2011, and the numbers that kernels
 // compute from its words.
 
-// The high half of the product of a u32 and a constant, by halves: WGSL has no such product. If the
-// halves of the constant add up to less than 2^16, the two middle products and a carry fit into 32
-// bits.
+// The high half of the product of a u32 and a constant, computed from halves, because WGSL has no
+// such product. If the halves of the constant add up to less than 2^16, the two middle products and
+// a carry fit into 32 bits.
 //% macro high(name, x, factor)
 //% set low, top = factor % 65536, factor // 65536
   let ${name}_l = ${x} & 0xffffu;
@@ -17,7 +17,7 @@
 //% endif
 //% endmacro
 
-// draw(i): the four words of block i of a call. The state holds the key in two words and the
+// draw(i) returns the four words of block i of a call. The state holds the key in two words and the
 // counter of block 0 in four words; a call advances the first two words of the counter. Without a
 // state the seed is the key, and the counter begins at 0.
 //% macro functions()

@@ -1,6 +1,6 @@
-// Shared by the bodies of rope: an invocation rotates V pairs of one token in HEADS heads, so the
-// angles are loaded once. Invocations are in the order of columns, then tokens, then heads, so that
-// neighbouring invocations read neighbouring elements.
+// Code that the bodies of rope share. An invocation rotates V pairs of one token in HEADS heads, so
+// the angles are loaded once. Invocations are in the order of columns, then tokens, then heads, so
+// that neighbouring invocations read neighbouring elements.
 //% import "kernels/lib/indices.wgsl" as indices
 
 // The column c of pairs, the row r of tokens, the heads from `first` on, and the elements a<h> and b<h>
@@ -17,8 +17,8 @@
   let c = i - line * p.columns;
   let r = line - block * p.rows;
 
-  // The two vectors of the pairs: from the two halves of the row, or neighbours. Columns after the pairs
-  // are copied; if the last of them has no neighbour, it is loaded as both vectors.
+  // The two vectors of the pairs, from the two halves of the row or next to each other. Columns
+  // after the pairs are copied; if the last of them has no neighbour, it is loaded as both vectors.
   let turned = c < p.pairs;
   let apart = turned & (p.halves == 1u);
   let at = select(2u * c, c, apart);
@@ -33,7 +33,8 @@
 //% endfor
 //% endmacro
 
-// The position q of the token, whether it is below `limit` (else q is 0), and its cosine and sine.
+// The position q of the token (0 if it is not below `limit`), a flag that says if it is below
+// `limit`, and the cosine and sine.
 //% macro angles(limit)
   let word = positions_row(r) * p.index_words;
   let low = positions_mem[word];
@@ -51,7 +52,7 @@
   let sine = sc * cf + cc * sf;
 //% endmacro
 
-// near_turned and far_turned: the pairs of head h.
+// Declares near_turned and far_turned, the rotated pairs of head h.
 //% macro turn(h, sine)
 //% if V == 4
     // A pair of neighbours lies in one vector; a pair from the two halves lies in both vectors.

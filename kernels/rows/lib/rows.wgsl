@@ -1,11 +1,11 @@
-// Rows that an index picks, for set_rows and get_rows.
+// Moves rows that an index picks, for set_rows and get_rows.
 //
 // An invocation moves COLS elements (or vectors) of each of ROWS rows, which lie a workgroup's
 // number of rows apart; 2^lane_bits lanes take neighbouring columns. `picked` names the side whose
 // row the index gives, "src" or "dst"; its step along rows in the index space is 0. This side has
 // `limit` rows in all; a dispatch handles `own_rows` rows from `first_row` on and skips the others.
-// PAIR is for halves that are contiguous in dst: a column is then a word of dst, which has one or two
-// halves of the row.
+// PAIR is for halves that are contiguous in dst. A column is then a word of dst, which has one or
+// two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 //% import "kernels/lib/indices.wgsl" as indices
 //% set ROWS, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
@@ -139,7 +139,8 @@ ${load(k, S, V, COLS)}
 //% endif
 //% endmacro
 
-// Four conversions, at once if all four results are normal halves or zero, as is most frequent.
+// Four conversions; they are made at once if all four results are normal halves or zero, which is
+// the most frequent case.
 //% macro functions(S, D, V)
 //% if V == 4
 fn convert_four(bits: vec4<u32>) -> vec4<u32> {

@@ -1,5 +1,5 @@
-// Float8 e4m3 with scales of 128 x 128 numbers. A block is a float32, the scale, and 128 bytes with the
-// numbers of a row that it scales. `QTensor.from_float8` makes such blocks.
+// Float8 e4m3 with scales of 128 x 128 numbers. A block is a float32 scale, followed by 128 bytes
+// with the numbers of a row that it scales. `QTensor.from_float8` makes such blocks.
 //% set BLOCK, BYTES, ENTRY = 128, 132, 0
 
 //% macro functions()

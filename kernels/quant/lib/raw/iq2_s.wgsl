@@ -1,6 +1,6 @@
-// IQ2_S. In a file: d as a half; for each 8 numbers a byte of their entry; a byte of signs for each 8
-// numbers; two more bits of each entry; four bits with the scale s of each 16 numbers. The scale is
-// d (s + 1/2) / 4.
+// IQ2_S. In a file: d as a half; for each 8 numbers, a byte of their entry; for each 8 numbers, a
+// byte of signs; two more bits of each entry; for each 16 numbers, four bits with the scale s. The
+// scale is d (s + 1/2) / 4.
 //% set BLOCK, BYTES, ENTRY = 256, 82, 8
 
 //% macro functions()

@@ -1,5 +1,5 @@
-// IQ2_XS. In a file: d as a half; 2 bytes for each 8 numbers, 9 bits of their entry and 7 bits of
-// signs; four bits with the scale s of each 16 numbers. The scale is d (s + 1/2) / 4.
+// IQ2_XS. In a file: d as a half; for each 8 numbers, 2 bytes with 9 bits of their entry and 7 bits
+// of signs; for each 16 numbers, four bits with the scale s. The scale is d (s + 1/2) / 4.
 //% set BLOCK, BYTES, ENTRY = 256, 74, 8
 
 //% macro functions()

@@ -1,6 +1,6 @@
-// IQ2_XXS. In a file: d as a half; for each 32 numbers four bytes, each the entry of 8 numbers, and a
-// word: 7 bits of signs for each entry, and the scale s in the upper four bits. The scale is
-// d (s + 1/2) / 4.
+// IQ2_XXS. In a file: d as a half; for each 32 numbers, four bytes, each with the entry of 8
+// numbers, and a word with 7 bits of signs for each entry and the scale s in the upper four bits.
+// The scale is d (s + 1/2) / 4.
 //% set BLOCK, BYTES, ENTRY = 256, 66, 8
 
 //% macro functions()

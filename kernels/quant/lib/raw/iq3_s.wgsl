@@ -1,6 +1,6 @@
-// IQ3_S. In a file: d as a half; a byte for each 4 numbers, of their entry; one more bit of each entry;
-// a byte of signs for each 8 numbers; four bits with the scale s of each 32 numbers. The scale is
-// d (2 s + 1).
+// IQ3_S. In a file: d as a half; for each 4 numbers, a byte of their entry; one more bit of each
+// entry; for each 8 numbers, a byte of signs; for each 32 numbers, four bits with the scale s. The
+// scale is d (2 s + 1).
 //% set BLOCK, BYTES, ENTRY = 256, 110, 4
 
 //% macro functions()

@@ -1,6 +1,6 @@
-// IQ3_XXS. In a file: d as a half; a byte for each 4 numbers, their entry; a word for each 32 numbers:
-// 7 bits of signs for each 8 of them, and the scale s in the upper four bits. The scale is
-// d (s + 1/2) / 2.
+// IQ3_XXS. In a file: d as a half; for each 4 numbers, a byte with their entry; for each 32
+// numbers, a word with 7 bits of signs for each 8 numbers and the scale s in the upper four bits.
+// The scale is d (s + 1/2) / 2.
 //% set BLOCK, BYTES, ENTRY = 256, 98, 4
 
 //% macro functions()
