@@ -23,6 +23,6 @@
 // options.quant = { type = "str | None", doc = "The name of the type of quantised weights." }
 // options.activation = { type = "Activation | None", doc = "Applied to the sums with bias and residual; 'gelu' uses erf." }
 // options.gated = { type = "bool", default = false, doc = "True: the activation of the first half of the columns, times the second half." }
-// bytes = "touched(ids, b, bias, residual, dst) + touched(w, low, scales, high) * min(ids.size, (w if w else low).shape[0]) // max((w if w else low).shape[0], 1)"
+// bytes = "touched(ids, b, bias, residual, dst) + touched(w, low, scales, high) * min(ids.size, low.shape[0] if low else w.shape[0] if w else 1) // max(low.shape[0] if low else w.shape[0] if w else 1, 1)"
 // operations = "2 * dst.size * b.shape[-1] * (2 if gated else 1)"
 // ///

@@ -261,24 +261,23 @@ def _by_rows(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> list
         watch = _watch(rows, experts, first)
         if kind is None:
             (w,) = some.views
-            steps.append(
-                gemv_id.step(
-                    caps, w, rows.b, rows.ids, rows.bias, rows.dst, lane_bits=bits, watch=watch,
-                    **numbers,
-                )
+            step = gemv_id.step(
+                caps, w, rows.b, rows.ids, rows.bias, rows.dst, lane_bits=bits, watch=watch,
+                **numbers,  # type: ignore[arg-type]
             )  # fmt: skip
+            steps.append(step)
             continue
         low, scales, *above = some.views
         planes = low, scales, above[0] if above else None
         if rows.b.dtype.name == "float16":
             step = gemv_id_quant_half.step(
                 caps, *planes, rows.b, rows.ids, rows.bias, rows.dst, TYPE=kind.name,
-                col_bits=bits, watch=watch, **numbers,
+                col_bits=bits, watch=watch, **numbers,  # type: ignore[arg-type]
             )  # fmt: skip
         else:
             step = gemv_id_quant.step(
                 caps, *planes, rows.b, rows.ids, rows.bias, rows.dst, TYPE=kind.name, LV=kind.vec,
-                col_bits=bits, watch=watch, **numbers,
+                col_bits=bits, watch=watch, **numbers,  # type: ignore[arg-type]
             )  # fmt: skip
         steps.append(step)
     return steps
@@ -305,15 +304,17 @@ def _by_tiles(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> lis
         added = rows.bias, rows.residual
         if some.kind is None:
             (w,) = some.views
-            steps.append(gemm_id_float.step(caps, table, rows.b, *added, w, rows.dst, **numbers))
+            step = gemm_id_float.step(
+                caps, table, rows.b, *added, w, rows.dst,
+                **numbers,  # type: ignore[arg-type]
+            )  # fmt: skip
         else:
             low, scales, *above = some.views
-            steps.append(
-                gemm_id.step(
-                    caps, table, rows.b, *added, low, scales, above[0] if above else None,
-                    rows.dst, TYPE=some.kind.name, LV=some.kind.vec, **numbers,
-                )
+            step = gemm_id.step(
+                caps, table, rows.b, *added, low, scales, above[0] if above else None, rows.dst,
+                TYPE=some.kind.name, LV=some.kind.vec, **numbers,  # type: ignore[arg-type]
             )  # fmt: skip
+        steps.append(step)
     return steps
 
 
