@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "cholesky", "cholesky_residual", "definite", "exchanged", "lu_factor", "lu_residual", "solve",
-    "solve_budget", "solve_tri", "solve_tri_budget",
+    "cholesky", "cholesky_residual", "definite", "exchanged", "invertible", "lu_factor",
+    "lu_residual", "solve", "solve_budget", "solve_tri", "solve_tri_budget",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -46,6 +46,15 @@ def definite(dst: Array) -> Array:
     """Positive definite matrices of this shape, made of any numbers, for cases of export."""
     square = dst @ dst.swapaxes(-1, -2)
     found: Array = square + dst.shape[-1] * np.eye(dst.shape[-1], dtype=dst.dtype)
+    return found
+
+
+def invertible(dst: Array) -> Array:
+    """Matrices for systems of this shape, for cases of export: near the identity, with rows in
+    another order."""
+    shape = (*dst.shape[:-1], dst.shape[-2])
+    waves = np.sin(np.arange(np.prod(shape, dtype=int))).reshape(shape) / shape[-1]
+    found: Array = np.roll(waves + np.eye(shape[-1]), 1, -2).astype(dst.dtype)
     return found
 
 
