@@ -209,14 +209,20 @@ def _quiet(context: Any) -> Iterator[None]:
 FACTS: dict[str, Any] = json.loads(read("javascript.json"))["kernels"]
 
 
-# Calls with a second round of loops that the cases of the exports leave after the first.
-MORE = {"cumsum": ["x=f32[2,6000]"]}
+# Calls beside the cases of the exports: a second round of a loop, bodies that no case runs.
+MORE = {
+    "cumsum": ["x=f32[2,6000]"],
+    "conv2d": ["x=f32[1,8,20,20] w=f32[8,1,3,3] dst=f32[1,8,20,20] padding=1 groups=8"],
+    "resize": ["x=f32[1,9,8] dst=f32[1,4,5] antialias=True"],
+    "top_k": ["x=f32[2,33000] dst=f32[2,1030] index=i32[2,1030]"],
+}
 # The cases, by number, of bodies that the first cases of all kernels leave out.
 OTHERS: dict[str, tuple[int, ...]] = {
-    "argsort": (1,), "batch_norm_backward": (1,), "cholesky": (2,), "conv2d": (6, 7),
+    "argsort": (1,), "batch_norm_backward": (1,), "cholesky": (2,), "conv2d": (6, 7, 8),
     "cpy": (2, 10, 12), "cumprod": (1,), "cumsum": (3, 4), "fft": (1,), "flash_attn": (1,),
     "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "mul_mat_i8": (1,),
-    "mul_mat_id": (1,), "mul_mat_quant": (1,), "rms_norm_linear": (2, 3), "scatter_add": (1,),
+    "mul_mat_id": (1,), "mul_mat_quant": (1,), "resize": (3,), "rms_norm_linear": (2, 3),
+    "scatter_add": (1,), "top_k": (3,),
 }  # fmt: skip
 
 

@@ -3,15 +3,16 @@ recorder.
 
     python -m tests.proofs.mutation run --seed 1 --count 600 --into mutants.jsonl [--shard 1/4]
     python -m tests.proofs.mutation again --into mutants.jsonl     survivors, with all their tests
+    python -m tests.proofs.mutation note --into mutants.jsonl 87 killed "which test"     by hand
     python -m tests.proofs.mutation table mutants.jsonl            the score by family
 
 Each mutant is one small wrong change (see `mutation_operators`) at a place that the seed draws:
 first a family, then a kind of file, then a file, then a kind of change. It is built in a copy of
-the tree, and the tests of its family run for 20 s of the processor; then the cases of its kernels
-run with texts that check themselves, for 20 s. A mutant is killed when a test fails, stillborn when
-it cannot be built or compiled (another is drawn for it), and survives otherwise. A run that was
-stopped goes on where it was; `again` gives survivors ten minutes, in which a test that does not end
-kills.
+the tree, and the tests of its family run for 20 s of the processor, those that are near to the
+change first; then the cases of its kernels run with texts that check themselves, for 20 s. A mutant
+is killed when a test fails, stillborn when it cannot be built or compiled (another is drawn for
+it), and survives otherwise. A run that was stopped goes on where it was; `again` gives survivors
+ten minutes, in which a test that does not end kills.
 """
 
 from __future__ import annotations
