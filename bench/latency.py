@@ -1,4 +1,5 @@
-"""Wall-clock time of calls, reads and syncs, beside GPU time and raw calls.
+"""Measures calls, reads and syncs by the host's clock, and compares them with GPU time and raw
+calls.
 
     python -m bench.latency [--engine dawn] [--adapter NAME] [--only TEXT] [--small] [--save F.json]
     python -m bench.latency --functions     host time of functions, beside a bound

@@ -1,4 +1,5 @@
-"""Whole networks beside torch: wall-clock times of decoder steps, prefills, and ResNet-50.
+"""Compares the times of whole networks with torch's times: decoder steps, prefills and ResNet-50,
+by the host's clock.
 
     python -m bench.networks [--engine ENGINE] [--adapter NAME] [--small] [--only TEXT]
                              [--rounds N] [--save FILE]

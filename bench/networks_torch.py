@@ -118,7 +118,7 @@ class Decoder:
 
 
 class ResNet:
-    """The operations of bench/resnet.py."""
+    """The operations that bench/resnet.py calls, in PyTorch."""
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
         self.w = {name: tensor(w, "float32") for name, w in weights.items()}
@@ -179,7 +179,7 @@ def timed(call: Any) -> Any:
 
 
 def loops_of(call: Any) -> dict[str, Any]:
-    """The loops of eager calls, and of a CUDA graph, if there is a GPU."""
+    """The loops of eager calls and, if there is a GPU, the loops of a CUDA graph."""
     found = {"torch": timed(call)}
     if DEVICE == "cuda":
         found["CUDA graph"] = timed(graphed(call))
@@ -261,7 +261,7 @@ def decode_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, An
 
 
 def prefill_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
-    """The loops of a prefill: all tokens in one call."""
+    """The loops of a prefill, which computes all tokens in one call."""
     given = torch.tensor(tokens, device=DEVICE)
     places = torch.arange(len(tokens), device=DEVICE)
 

@@ -1,4 +1,4 @@
-"""Networks from ONNX files, on pykernels beside ONNX Runtime.
+"""Compares the times of networks from ONNX files, on pykernels and on ONNX Runtime.
 
     python -m bench.onnx_files [FILE ...] [--shape NAME=1,3,48,320] [--engine ENGINE]
                                [--adapter NAME] [--small] [--rounds N] [--save FILE]
@@ -17,8 +17,8 @@ tensors on the device. GPU time is measured by timestamps on captured calls, wit
 Runtime uses all of its graph optimizations.
 
 The provider is in the package onnxruntime-webgpu. It contains the same module as the package
-onnxruntime, so install only one of them. Without the provider its column is empty. Rows are written
-into the file of bench.networks, in the same form.
+onnxruntime, so install only one of them. Without the provider, its column is empty. Rows are
+written into the file of bench.networks, in the same form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The errors of float16 products, convolutions and attention on matrix units, beside torch's.
+"""Compares the errors of float16 products, convolutions and attention on matrix units with torch's
+errors.
 
     python -m bench.precision [--engine ENGINE] [--size N] [--only matmul|conv2d|attention]
 
@@ -82,7 +83,8 @@ def convolutions(kind: str, n: int) -> Iterator[Problem]:
 
 
 def attentions(kind: str, n: int) -> Iterator[Problem]:
-    """The problem of n / HEADS queries for each of HEADS heads, with values of one kind."""
+    """For each number of keys in DEPTHS, an attention problem with HEADS heads and n / HEADS
+    queries for each head."""
     for keys in DEPTHS:
         rng = np.random.default_rng(keys)
         q, k = (

@@ -52,8 +52,8 @@ def kept_below(sums: Sums) -> int:
 
 
 def joint(sums: Sums) -> int:
-    """How many terms of half a last place must be added in one step to change the sum; 0 if no
-    number of them does."""
+    """The number of terms of half a last place that must be added in one step to change the sum; 0
+    if no number of them does."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 

@@ -1,5 +1,5 @@
-"""Training steps beside torch: wall-clock times, as calls and captured, after a check of the
-outputs.
+"""Compares the times of training steps with torch's times, for single calls and for captured steps,
+by the host's clock. Outputs are checked first.
 
     python -m bench.training [--adapter NAME] [--small] [--rounds N] [--only TEXT]
 
@@ -90,7 +90,7 @@ def gpt2_logits(w: dict[str, Any], x: Any, size: transformer.Size) -> Any:
 
 
 def gpt2(small: bool, batch: int, context: int) -> Problem:
-    """The example's transformer with GPT-2's shape, and its vocabulary."""
+    """The transformer of the example, with the shape and the vocabulary of GPT-2."""
     size, tokens = (GPT2_SMALL, 199) if small else (GPT2, 50_257)
     weights = transformer.initial_weights(size)
     del weights["head"]

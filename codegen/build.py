@@ -207,10 +207,17 @@ def _bodies_of(kernel: Spec, specs: Sequence[Spec]) -> list[str]:
     return [*(kernel.bodies or [kernel.body or kernel.name]), *parts]
 
 
+def _summary(doc: str) -> str:
+    """The first sentence of a doc, in one line."""
+    paragraph = " ".join(doc.partition("\n\n")[0].split())
+    sentence, end, _ = paragraph.partition(". ")
+    return sentence + end.rstrip()
+
+
 def _kernel(spec: Spec, name: str, specs: Sequence[Spec]) -> dict[str, Any]:
     """The facts about one wrapper in the index of kernels."""
     return {
-        "doc": str(spec.wrappers.get(name, {}).get("doc", spec.doc)).splitlines()[0],
+        "doc": _summary(str(spec.wrappers.get(name, {}).get("doc", spec.doc))),
         "family": spec.family,
         "bodies": _bodies_of(spec, specs),
         "fixed_axes": dict(spec.fixed_axes),

@@ -13,7 +13,7 @@ from .signatures import File, Files, is_literal, renamed
 
 __all__ = ["emit_methods"]
 
-# The names are those of numpy and torch. Methods that rearrange axes are in
+# The names are the same as in numpy and torch. Methods that rearrange axes are in
 # pykernels/tensors/methods.py.
 METHODS = (
     "abs", "all", "any", "argmax", "argmin", "argsort", "ceil", "clamp", "clip", "cos",

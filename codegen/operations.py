@@ -126,12 +126,12 @@ class Declared(Function):
     wrapper: str  # the name of the kernel's wrapper
     results: Mapping[str, str]  # for outputs of the kernel, the argument that asks for the output
     tape: bool  # True if there are more outputs while a tape records
-    # tests of arguments, and the functions that handle calls which pass them
+    # tests of arguments; if a call passes a test, the function beside the test handles the call
     special: Sequence[Mapping[str, str]]
 
 
 def operation_files(root: Path) -> list[Path]:
-    """The files of declarations, by family and name."""
+    """The files of declarations, in the order of their families and names."""
     return sorted((root / "kernels").glob(f"*/*{SUFFIX}"))
 
 

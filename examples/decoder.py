@@ -75,8 +75,8 @@ class Decoder:
             self.table = pk.rope_table(
                 config.depth, base=config.rope_base, freq_factors=factors, device=dev
             )
-        # A step reads and updates these: the next token; its position, and the number of keys
-        # including its own.
+        # Each step reads and updates `token`, the next token, and `counts`. `counts` holds the
+        # position of this token and the number of keys up to this position.
         self.token = dev.zeros(1, "int32")
         self.counts = dev.tensor(np.int32([0, 1]))
         self.state = pk.random_state(seed, device=dev)

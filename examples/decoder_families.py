@@ -158,7 +158,7 @@ def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
-    """Random weights by the names of GGUF files; float32."""
+    """Random float32 weights, under the names that GGUF files use."""
     return drawn({name: (shape, -1) for name, shape in shapes_of(config).items()}, seed)
 
 

@@ -1,4 +1,4 @@
-"""Trains both examples for 40 steps and compares their losses with those of torch.
+"""Trains both examples for 40 steps and compares their losses with torch's losses.
 
     python examples/curves/compare.py
 

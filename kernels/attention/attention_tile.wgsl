@@ -75,8 +75,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (tile_from < tile_to) { ${loader.load_next_qk(L, 0)} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${L.BC}u;
-    // The number of chunks of v. If no row sees the other keys, these are only the chunks with the
-    // first keys of each lane.
+    // The number of chunks of v to read. The first chunks hold the first keys of each lane; if no
+    // row sees later keys of this tile, only these chunks are read.
     let chunks = select(${L.PARTS * L.WN}u, ${L.PARTS * L.WN // L.CV}u, key0 + ${L.BC // L.CV}u >= seen_to);
 
     // s = q k^T, two chunks a round.

@@ -21,7 +21,7 @@
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t", doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
-// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b", doc = "(B,): the number of keys of each batch that count, as if k, v and mask ended after these keys; clamped to 0 .. T, and read on the device." }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b", doc = "(B,): the number of keys of each batch that count, as if k, v and mask ended after these keys; it is clamped to [0, T] and read on the device." }
 // outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): the logarithm of the sum of exp(logit), including the sink." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, H, S, Dv)" }
 // options.scale = { type = "float | None", doc = "Factor of q k^T; None is 1 / sqrt(D)." }
@@ -151,8 +151,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${L.load_q()}
   workgroupBarrier();
 
-  // The sum that an invocation finishes in each pass: its row and key, and the variables that the
-  // row's logits need.
+  // In each pass, an invocation finishes the sum of one row and one key. These variables name the
+  // row and the key; the next variables are what the logits of the row need.
   let which = li >> ${L.PASS_BITS}u;
   let own_key = li & ${L.PASS - 1}u;
   let own_row = which & ${L.ROWS - 1}u;

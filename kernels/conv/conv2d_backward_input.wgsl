@@ -4,8 +4,8 @@
 //
 // dst[n, c, y, x] is the sum over output channels o and taps (i, j) of dy[n, o, u, v] w[o, c, i, j]
 // wherever u s + i d - top = y and v s + j d - left = x. dst has the shape of conv2d's x; w and the
-// options are those of the forward call. Sums are f32. No zeros are inserted between the pixels of
-// dy, because each residue of the strides is a convolution of its own."""
+// options are the same as in the forward call. Sums are f32. No zeros are inserted between the
+// pixels of dy, because each residue of the strides is a convolution of its own."""
 // source = "torch.nn.grad.conv2d_input (meaning)"
 // operations = "2 * dy.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["implicit_gemm", "implicit_gemm_3x3", "conv_stem", "conv_few_outputs", "conv_depthwise", "conv_direct", "conv_pack"]

@@ -5,8 +5,8 @@
 // dst[o, c, i, j] is the sum over images n and pixels (y, x') of dy[n, o, y, x'] x[n, c, y s + i d
 // - top, x' s + j d - left].
 //
-// dst has the shape of conv2d's w; x and the options are those of the forward call. Sums are f32,
-// and their order depends only on shapes, strides and device; x counts as 0 outside of the
+// dst has the shape of conv2d's w; x and the options are the same as in the forward call. Sums are
+// f32, and their order depends only on shapes, strides and device; x counts as 0 outside of the
 // image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
 // configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8, PAD = 4 }

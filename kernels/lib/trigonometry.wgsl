@@ -1,9 +1,9 @@
 // Sines, tangents and their inverses: helpers of operations, see numeric.wgsl.
 
 // x = n pi / 2 + r with r from -pi / 4 to pi / 4, for |x| up to 1e5. The parts of pi / 2 have 8
-// bits each, so that the first five products are exact, fused or not (n has 16 bits); differences
-// in which many digits cancel are exact, too. For larger |x|, r is bounded, and sine and cosine are
-// some numbers in [-1, 1].
+// bits each, and n has 16 bits, so the first five products are exact, whether or not the compiler
+// fuses them with additions. Differences in which many digits cancel are exact, too. For larger
+// |x|, r is bounded, and sine and cosine are some numbers in [-1, 1].
 //% set PI2 = ["1.5703125f", "4.825592041015625e-4f", "1.2665987e-6f", "9.895302e-10f", "2.5579538e-12f", "5.390303e-15f"]
 //% macro quarters()
 fn quarters(x: V) -> V { return round(x * 0.63661977f); }

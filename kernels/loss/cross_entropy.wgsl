@@ -12,7 +12,7 @@
 // source = "torch.nn.functional.cross_entropy (meaning); Milakov and Gimelshein 2018 (online form)"
 // bodies = ["cross_entropy_rows", "cross_entropy_probs", "cross_entropy_combine", "loss_total", "cpy", "cpy_block", "cpy_bytes", "cpy_rows", "cpy_cast", "cpy_tile"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes)" }
-// inputs.target = { dtype = "*", dtypes = ["int32", "int64", "float32", "float16"], bind = "'u32'", doc = "(...), or (..., classes) of x's dtype" }
+// inputs.target = { dtype = "*", dtypes = ["int32", "int64", "float32", "float16"], bind = "'u32'", doc = "classes of the shape (...), or weights of the shape (..., classes) and of x's dtype" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of x's dtype." }
 // outputs.stats = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(..., 2): for the gradient, the largest logit of each row, and sum_c t_c / sum_c exp(x_c - largest)." }
 // outputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): the divisor of 'mean'." }

@@ -11,7 +11,7 @@
 // inputs.x = { dtype = "T", vec = "VEC", when = "TARGETS != 'nll'", optional = true, doc = "(..., classes)" }
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", when = "TARGETS != 'probs'", optional = true, doc = "(..., 1)" }
 // inputs.probs = { dtype = "T", vec = "VEC", when = "TARGETS == 'probs'", optional = true, doc = "(..., classes)" }
-// inputs.stats = { dtype = "f32", when = "TARGETS != 'nll'", optional = true, doc = "(..., 2), of cross_entropy" }
+// inputs.stats = { dtype = "f32", when = "TARGETS != 'nll'", optional = true, doc = "(..., 2), the stats that cross_entropy wrote" }
 // inputs.dy = { dtype = "T", doc = "(..., 1)" }
 // inputs.total = { dtype = "f32", optional = true, index = false, doc = "()" }
 // inputs.weight = { dtype = "T", optional = true, index = false, axes = "c", doc = "(classes,)" }

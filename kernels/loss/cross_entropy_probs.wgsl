@@ -9,7 +9,7 @@
 // axes.BATCH = "configs"
 // inputs."x target" = { dtype = "T", vec = "VEC", doc = "(..., classes)" }
 // inputs.weight = { dtype = "T", optional = true, index = false, axes = "c", doc = "(classes,)" }
-// outputs.stats = { dtype = "f32", doc = "(..., 2): largest logit, share / sum of exponentials" }
+// outputs.stats = { dtype = "f32", doc = "(..., 2): the largest logit of each row, and share / (the sum of exponentials)" }
 // outputs.dst = { dtype = "f32", doc = "(..., 1): loss; (..., 2): loss and weight; or for pieces (..., 6 * pieces)" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "x.shape[-1] // VEC" }

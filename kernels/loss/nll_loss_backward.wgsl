@@ -2,8 +2,8 @@
 // doc = """
 // The gradient of nll_loss's input: -k * weight[class] at the class of each row, and 0 elsewhere.
 //
-// k is dy of the row for reduction 'none', else dy of the whole loss, divided by `total` for 'mean'. The
-// gradient of an ignored row is 0. The other arguments are the same as in `nll_loss`."""
+// For reduction 'none', k is the row's element of dy. For 'sum', k is the only element of dy, and for
+// 'mean' it is this element divided by `total`. The gradient of an ignored row is 0. The other arguments are the same as in `nll_loss`."""
 // bodies = ["cross_entropy_grad"]
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(...)" }
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "() or (...), of dst's dtype" }

@@ -4,10 +4,10 @@
 // one channel of all images.
 //
 // running_mean becomes (1 - momentum) * running_mean + momentum * mean. running_variance is updated in the
-// same way, with the variance divided by one less than the number of elements. `saved` is an argument of
-// batch_norm_backward: the mean, its rounding error, and the sum of squared differences from the mean.
-// All is computed in f32, from differences to a rounded mean. dst may be x. A channel must have two
-// or more elements."""
+// same way, with the variance divided by one less than the number of elements. `saved` holds the
+// mean, its rounding error, and the sum of squared differences from the mean; it is an argument of
+// batch_norm_backward. All is computed in f32, from differences to a rounded mean. dst may be x. A
+// channel must have two or more elements."""
 // source = "Ioffe and Szegedy 2015; moments: Chan, Golub and LeVeque 1979"
 // bodies = ["norm_running", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

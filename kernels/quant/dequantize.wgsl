@@ -2,8 +2,9 @@
 // doc = """
 // The numbers of quantised weights: dst[..., n, k] = scale q (+ offset), as ggml computes them in f32.
 //
-// The planes are those of `pack_blocks`. For every type, a number is an exact product, or the sum
-// of two exact products, rounded once to f32; float16 is then rounded to nearest even."""
+// The planes are the planes that `pack_blocks` makes. For every type, a number is an exact product,
+// or the sum of two exact products, rounded once to f32; float16 is then rounded to nearest
+// even."""
 // source = "ggml's dequantize_row"
 // include quantised
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }

@@ -2,9 +2,9 @@
 // doc = """
 // Rows of quantised weights that an index gives, dequantised: dst[..., :] = weights[index[...], :].
 //
-// The planes are those of `pack_blocks`, for one matrix. For an index outside [0, rows) nothing is
-// written, and IndexRangeError is raised once, at the next synchronisation; negative indices do not
-// count from the end."""
+// The planes are the planes that `pack_blocks` makes of one matrix. For an index outside [0, rows)
+// nothing is written, and IndexRangeError is raised once, at the next synchronisation; negative
+// indices do not count from the end."""
 // source = "ggml GET_ROWS, torch embedding"
 // include quantised
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }

@@ -4,11 +4,12 @@
 // and values as blocks, by ggml's rule, to the rows that positions name.
 //
 // The heads of x are queries, keys and values; queries go to dst. The cache is (..., heads of keys and
-// values, rows, width) of the type `quant`, in the planes of `pack_blocks`. Keys are quantised
-// directly from f32, without rounding to x's dtype first. If there is no table, nothing is rotated,
-// and rows are only quantised. If two tokens have the same position, the row of this position has
-// numbers of both. For a position outside [0, rows) nothing is written to the cache, queries are
-// rotated as at position 0, and IndexRangeError is raised once, at the next synchronisation."""
+// values, rows, width) of the type `quant`, as the planes that `pack_blocks` makes. Keys are
+// quantised directly from f32, without rounding to x's dtype first. If there is no table, nothing
+// is rotated, and rows are only quantised. If two tokens have the same position, the row of this
+// position has numbers of both. For a position outside [0, rows) nothing is written to the cache,
+// queries are rotated as at position 0, and IndexRangeError is raised once, at the next
+// synchronisation."""
 // source = "Su et al. 2021; ggml's rope_ext and SET_ROWS"
 // axes.TYPE = ["q4_0", "q8_0"]
 // axes.LV = [4]

@@ -3,7 +3,8 @@
 // The gradient of roi_align's images in mode avg: dst[n, c, y, x] is the sum of dy times the share
 // of the pixel over all bins of boxes of image n.
 //
-// The other arguments are those of `roi_align`. Boxes of images that do not exist add nothing."""
+// The other arguments are the same as in `roi_align`. Boxes of images that do not exist add
+// nothing."""
 // source = "torchvision.ops.roi_align, whose gradient adds in no order; this one is the same each time"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(dy)" }
 // inputs.dy = { dtype = "T", axes = "r c h w", doc = "(R, C, OH, OW)" }

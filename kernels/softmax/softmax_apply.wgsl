@@ -8,7 +8,7 @@
 // axes.PIECE = { values = "configs", pick = "'piece1024'" }
 // inputs.x = { dtype = "T", vec = "VEC" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
-// inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), of softmax_combine" }
+// inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), the stats that softmax_combine wrote" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }

@@ -16,7 +16,7 @@
 // inputs.indices = { dtype = "i32", axes = "e", doc = "(elements,): the column of each element." }
 // inputs.indptr = { dtype = "i32", axes = "m", doc = "(M + 1,): the first element of each row, and the end of the last row." }
 // inputs.x = { dtype = "X", axes = "k n", doc = "(K, N)" }
-// outputs.dst = { dtype = "D", axes = "m n", doc = "(M, N), float16 if data and x are, else float32." }
+// outputs.dst = { dtype = "D", axes = "m n", doc = "(M, N), float16 if data and x are float16, else float32." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // params.rows = { type = "u32", value = "dst.shape[0]" }
 // params.width = { type = "u32", value = "dst.shape[1]" }

@@ -140,7 +140,7 @@ class Counts:
 
 
 def kernel_of(name: str) -> Kernel:
-    """The Kernel behind a wrapper."""
+    """The Kernel that a wrapper calls."""
     module = importlib.import_module(getattr(kernels, name).__module__)
     return cast(Kernel, getattr(module, name.upper(), module.KERNEL))
 

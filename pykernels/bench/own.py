@@ -357,6 +357,6 @@ class Suite:
 
 
 def suites(namespace: dict[str, Any]) -> list[OwnCase]:
-    """The cases of all suites among a module's names."""
+    """The cases of all suites that a module has as global variables."""
     found = {id(v): v for v in namespace.values() if isinstance(v, Suite)}
     return [*itertools.chain.from_iterable(found.values())]

@@ -49,8 +49,8 @@ def collect_crate(
     tuning: str = DEFAULT_TUNING,
     watch: Watch = lambda label, items: items,
 ) -> Export:
-    """The crate of these kernels, for any layout. It has all variants, or only the variants of
-    `dtypes` (short names), and its plans use the tuning table `tuning`.
+    """The crate of these kernels, whose plans accept tensors of any layout. It has all variants, or
+    only the variants of `dtypes` (short names), and its plans use the tuning table `tuning`.
 
     ArgumentError if the plan of a kernel is not translated: a crate has no recorded plans.
     """

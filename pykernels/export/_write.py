@@ -302,7 +302,7 @@ def _of_dtypes(built: dict[str, Any], entry: dict[str, Any], dtypes: Sequence[st
 
 
 def bundles(built: dict[str, Any], wanted: Sequence[str], watch: Watch) -> dict[str, str]:
-    """The files of texts."""
+    """The content of each file of shader texts, by the name of the file."""
     facts: dict[str, dict[str, dict[str, Any]]] = {}
     for name in watch("texts", wanted):
         body, _, key = name.partition(" ")

@@ -78,15 +78,15 @@ class LossScale:
 
     @whole
     def unscale(self, grads: Tensor | Iterable[Tensor]) -> tuple[Any, Tensor]:
-        """The gradients divided by the factor, and a flag that says if one of them has an infinity
+        """The gradients divided by the factor, and a flag that is 1 if one of them has an infinity
         or a NaN.
 
         Args:
             grads: A Tensor, or several, float32, float16 or bfloat16.
 
         Returns:
-            The gradients in float32, a Tensor for a Tensor and else a list; and the flag, a uint32
-            Tensor of no axes, 0 or 1.
+            Two results. The first is the gradients in float32: a Tensor if `grads` is a Tensor,
+            else a list. The second is the flag, 0 or 1, a uint32 Tensor of no axes.
 
         Raises:
             ArgumentError: there is no gradient. DTypeError: another dtype.

@@ -64,7 +64,7 @@ class Schedule:
 
     @classmethod
     def constant(cls, value: float, *, device: Device | None = None) -> Schedule:
-        """A schedule with always the same number."""
+        """A schedule that always has the same number."""
         number = _number("value", value)
         return cls([_row(0, STRAIGHT, number, number)], device)
 
@@ -72,7 +72,8 @@ class Schedule:
     def warmup(
         cls, value: float, steps: int, first: float = 0.0, *, device: Device | None = None
     ) -> Schedule:
-        """From `first` to `value` in a straight line over `steps` steps, and `value` afterwards."""
+        """A schedule that goes from `first` to `value` in a straight line over `steps` steps, and
+        stays at `value` afterwards."""
         given = _number("first", first), _number("value", value)
         return cls([_row(0, STRAIGHT, *given, _steps("steps", steps))], device)
 
@@ -81,7 +82,8 @@ class Schedule:
         cls, value: float, steps: int, warmup: int = 0, last: float = 0.0, *,
         device: Device | None = None,
     ) -> Schedule:  # fmt: skip
-        """From `value` to `last` along half a cosine, as `optax.warmup_cosine_decay_schedule`.
+        """A schedule that goes from `value` to `last` along half a cosine, as
+        `optax.warmup_cosine_decay_schedule`.
 
         Args:
             value: The largest number.

@@ -86,8 +86,8 @@ def kaiming_uniform(
     """Initial weights of a layer (He): uniform random numbers in [-b, b) with b = gain sqrt(3 /
     fan).
 
-    They are computed as (2 u - 1) b in float32, with u from `rand`, and rounded once; so they are
-    the same on every device.
+    A number is (2 u - 1) b, computed in float32 and rounded once, where u is a number of `rand`. So
+    the weights are the same on every device.
 
     Args:
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.

@@ -32,8 +32,8 @@ def csr_matmul(a: CSR | Any, x: Array, *, out: Tensor | None = None) -> Array:
         out: The Tensor to write to; None makes one.
 
     Returns:
-        (M,) or (M, N), float16 if a and x are, else float32. It is a numpy array if x is one and
-        `out` is None, else a Tensor.
+        (M,) or (M, N), float16 if a and x are float16, else float32. It is a numpy array if x is
+        one and `out` is None, else a Tensor.
 
     Raises:
         ShapeError, DTypeError: x does not fit a; and the errors of `pk.CSR`.

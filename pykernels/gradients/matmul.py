@@ -200,7 +200,8 @@ def _dequantised(call: Taped, shape: tuple[int, ...], low: str = "low") -> Any:
 
 
 class _Products:
-    """A function for products with the factor and the precision of a call."""
+    """A function that computes matrix products with the factor and the precision of a recorded
+    call."""
 
     def __init__(self, call: Taped) -> None:
         self._scale, self._precision = call.scalar("scale"), call.option("precision")

@@ -1,4 +1,4 @@
-"""Compares results with those of onnxruntime for the same inputs."""
+"""Compares results with onnxruntime's results for the same inputs."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Model:
                 self.forget()
 
     def profile(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Profile:
-        """The time of each kernel in a call; the arguments are those of a call."""
+        """The time of each kernel in a call of the model with these arguments."""
         with self._lock:
             program, values = self._prepared({**(inputs or {}), **named})
             return program.profile(values)

@@ -1,4 +1,4 @@
-"""Replaces the weights of a file by random weights like those of an untrained network."""
+"""Replaces the weights of a file by random weights, as an untrained network has them."""
 
 from __future__ import annotations
 

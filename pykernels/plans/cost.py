@@ -1,4 +1,5 @@
-"""Estimates the cost of a choice: of workgroups in waves, and of sums over splits of K.
+"""Estimates the cost of a choice: the time of workgroups that run in waves, and the time of sums
+over splits of K.
 
 Estimates are in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """

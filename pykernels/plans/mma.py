@@ -66,8 +66,8 @@ def strips(threads: int, columns: int) -> int:
 
 
 def longest_sum(terms: int, multiple: int) -> int:
-    """How many of a sum's `terms` terms matrix units may add in one piece. The pieces are added in
-    plain f32, and the result stays within the bound of plain f32."""
+    """The largest number of terms that matrix units may add in one piece, for a sum of `terms`
+    terms. The pieces are added in plain f32, and the result stays within the bound of plain f32."""
     return max(int(LONGEST * math.sqrt(terms)) // multiple, 1) * multiple
 
 

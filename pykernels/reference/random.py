@@ -58,8 +58,8 @@ def words(size: int, state: Array | None, seed: int) -> Array:
 def rand(
     shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
 ) -> Array:
-    """Numbers in [0, 1). Each is made of the highest bits of a word, as many as the dtype holds
-    exactly."""
+    """Numbers in [0, 1). Each number is made of the highest bits of a word: as many bits as the
+    dtype holds exactly."""
     bits = BITS[dtype.name]
     w = words(math.prod(shape), state, seed) >> U32(32 - bits)
     return (w.astype(F32) * F32(2.0**-bits)).astype(dtype).reshape(shape)

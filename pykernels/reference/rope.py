@@ -23,10 +23,10 @@ def angles(
 ) -> Array:  # fmt: skip
     """The angle of each pair at position 1, in radians, float64 (dims // 2,).
 
-    base^(-2 i / dims) over its frequency factor, times freq_scale. With an ext_factor (YaRN), pairs
-    that turn often within n_ctx_orig positions keep their unscaled angle: completely with more than
-    beta_fast turns, not at all with fewer than beta_slow turns, and in proportion between these
-    numbers.
+    The angle of pair i is base^(-2 i / dims) * freq_scale / freq_factors[i]. With an ext_factor
+    (YaRN), pairs that turn often within n_ctx_orig positions keep their unscaled angle: completely
+    with more than beta_fast turns, not at all with fewer than beta_slow turns, and in proportion
+    between these numbers.
     """
     i = np.arange(dims // 2)
     own = base ** (-2.0 * i / dims)

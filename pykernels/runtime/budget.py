@@ -155,7 +155,7 @@ class Budget:
                 block.make(block)
 
     def _fulfil(self, block: PromisedBlock) -> None:
-        """Make the buffer of a promised block that the budget has room for."""
+        """Make room in the budget, and then the buffer of a promised block."""
         with self._lock:
             if not block.promised:  # another thread has made the buffer
                 return

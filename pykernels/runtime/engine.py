@@ -160,7 +160,7 @@ class Engine:
         return shared.get_default_device()
 
     def feature(self, name: str) -> str:
-        """This engine's name of a feature."""
+        """The name of a feature in this engine."""
         return _FEATURES[self.name].get(name, name)
 
     def features(self, owner: Any) -> frozenset[str]:

@@ -34,7 +34,7 @@ class ProgramMemory:
         kept: The bytes of tensors made inside that existed at the end of the capture. Each has its
             own buffer.
         shared: The buffers that the other memory shares.
-        bound: The largest of `live`. No placement takes less.
+        bound: The largest of `live`; no placement can use less memory.
         methods: The bytes of `shared` for each placement method; the smallest was chosen.
     """
 

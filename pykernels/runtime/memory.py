@@ -296,7 +296,8 @@ class Pool(Budget):
         return block
 
     def _dissolve(self, arena: Arena) -> None:
-        """An arena's owner was deleted: its blocks belong to their tensors, or become free."""
+        """End an arena whose owner was deleted. Blocks with tensors belong to these tensors from
+        then on; the other blocks become free."""
         blocks = arena.blocks
         while blocks:
             block = blocks[-1]

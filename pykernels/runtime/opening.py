@@ -21,7 +21,7 @@ def opened(
     adapter: int | str | None, engine: EngineName | None, checks: bool, matrix_units: bool,
     type: AdapterType | None,
 ) -> tuple[Engine, Any]:  # fmt: skip
-    """The engine, and a new GPUDevice of it; the arguments are those of `Device`."""
+    """The engine, and a new GPUDevice of it; the arguments are the same as in `Device`."""
     if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
         raise ArgumentError(
             f"[device] adapter must be None, a number or a part of a name but is {adapter!r}"

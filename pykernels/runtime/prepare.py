@@ -129,7 +129,7 @@ class _Call:
         return dtype == "bfloat16" and dtype not in arg.dtypes
 
     def _unbindable(self, frame: _Frame, options: tuple[Any, ...]) -> list[str]:
-        """The inputs to copy if a step of the plan cannot be bound by itself."""
+        """The inputs to copy if a step of the plan cannot bind its tensors without copies."""
         steps = self._steps(self.kernel, Scratch(), frame, options)
         return frame.shared if any(self._decide_step(s, frame)[1] for s in steps) else []
 

@@ -117,9 +117,9 @@ class Taped:
         return tuple([found.get(name) for name in names])
 
     def earlier(self, name: str) -> Any:
-        """The gradient of an argument that other calls gave, a float32 Tensor of its shape, for a
-        rule that adds it to its own gradient and gives the sum. None if there is no such gradient,
-        or if a tape records the calls of the rule."""
+        """The gradient that other calls have given to an argument, as a float32 Tensor of the
+        argument's shape. A rule may add it to its own gradient and give the sum. None if there is
+        no such gradient, or if a tape records the calls of the rule."""
         place = self._place(name)
         if place is None or name not in self._wanted or recording():
             return None

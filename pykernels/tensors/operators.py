@@ -53,7 +53,8 @@ def is_function(name: str) -> bool:
 
 
 class Operators:
-    """Arithmetic and comparisons, element by element; hashes stay those of objects.
+    """Arithmetic and comparisons, element by element; the hash of a Tensor is still the hash of an
+    object.
 
     The other operand is a tensor, a numpy array or a number; dtypes are promoted as
     docs/reference/promotion.md says. In place, the result must have the tensor's dtype.

@@ -13,7 +13,7 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 
 def changes(data: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `data` that differ from those of `base`."""
+    """The values of `data` that differ from the values of `base`."""
     found: dict[str, Any] = {}
     for key, value in data.items():
         before = base.get(key)

@@ -1,4 +1,5 @@
-"""The features that a text needs: those that it enables, and those of its storage formats.
+"""The features that a text needs: the features that it enables, and the features that its storage
+formats need.
 
 No `enable` directive names the features of storage formats, and compilers do not require all of
 them, so this module finds them by the types.

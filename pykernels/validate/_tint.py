@@ -80,7 +80,8 @@ class Tint:
         _null_device(os.getpid())
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
-        """All errors and warnings of each text, followed by those of its pipelines.
+        """All errors and warnings of each text, followed by the errors and warnings of its
+        pipelines.
 
         Large texts are checked in separate processes: see `check_here`.
         """

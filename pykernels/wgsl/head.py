@@ -2,13 +2,13 @@
 
 It needs only the standard library; codegen makes the shipped texts with it.
 
-Only this module writes Params and bindings. The body sees named constants, `p` (Params), and per
-tensor `x_load(i)`, `dst_store(i, v)` and, by the index space, `x_index(i)` (nd), `x_row(r)` and
-`x_at(row, c)` (rows), or `x_batch(b)` and `x_at(batch, r, c)` (tiles). A tensor with named axes has
-their steps in Params: `p.x_hs` for the axis h. Tensors of any
-dtype (`dtype = "*"`) are bound as words and read through `x_mem`. With `faults = true` the body
-calls `fault_started(first)` once in every invocation and `fault(position, lo, hi)` for each number
-that it finds wrong.
+Only this module writes Params and bindings. The body sees named constants and `p`, which is Params.
+For an input x and an output dst it sees `x_load(i)` and `dst_store(i, v)`. The other functions of a
+tensor depend on the index space: `x_index(i)` for nd, `x_row(r)` and `x_at(row, c)` for rows,
+`x_batch(b)` and `x_at(batch, r, c)` for tiles. If a tensor has named axes, Params has their steps:
+`p.x_hs` for the axis h. Tensors of any dtype (`dtype = "*"`) are bound as words and read through
+`x_mem`. With `faults = true` the body calls `fault_started(first)` once in every invocation and
+`fault(position, lo, hi)` for each number that it finds wrong.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ ${L.drop_value(u * L.KEYS + j, "seen%d_%d" % (u, j))}
 //% endif
 //% endmacro
 
-// c0 ..: the weight of key j of round u in each row.
+// Sets c0, c1, ... to the weights that rows 0, 1, ... give to key j of round u.
 //% macro weights_of_key(L, u, j, shuffles)
 //% for r in range(L.ROWS)
 //% if shuffles

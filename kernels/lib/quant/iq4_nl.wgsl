@@ -1,4 +1,4 @@
-// IQ4_NL: d times an entry of a table. A block in a file looks like that of Q4_0.
+// IQ4_NL: a number is d times an entry of a table. A block in a file looks like that of Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 18, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0

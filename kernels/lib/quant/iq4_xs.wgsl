@@ -1,6 +1,6 @@
-// IQ4_XS: d (s - 32) times an entry of IQ4_NL's table; 32 numbers share an s. In a file: d as a
-// half, 2 bytes with the two upper bits of each s, 4 bytes with the four lower bits of each s, then
-// the bytes of each 32 numbers as in Q4_0.
+// IQ4_XS: a number is d (s - 32) times an entry of IQ4_NL's table; 32 numbers share an s. In a
+// file: d as a half, 2 bytes with the two upper bits of each s, 4 bytes with the four lower bits of
+// each s, then the bytes of each 32 numbers as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 136, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 2, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0

@@ -1,5 +1,5 @@
-// MXFP4: 2^(e - 128) times an entry of a table (e2m1, doubled). In a file: the byte e, then the
-// numbers as in Q4_0.
+// MXFP4: a number is 2^(e - 128) times an entry of a table of doubled e2m1 numbers. In a file: the
+// byte e, then the numbers as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 17, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 4
 //% set BITS, BIAS, WORD_BIAS = 4, 128, 0

@@ -1,5 +1,6 @@
-// 4 bits of ONNX's MatMulNBits: d (q - z). In our own files: a half d, a byte z, a zero byte, then
-// the numbers; byte i has number 2 i in its lower bits and number 2 i + 1 in its upper bits.
+// The 4-bit type of ONNX's MatMulNBits: a number is d (q - z). In our own files: a half d, a byte
+// z, a zero byte, then the numbers; byte i has number 2 i in its lower bits and number 2 i + 1 in
+// its upper bits.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 20, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0

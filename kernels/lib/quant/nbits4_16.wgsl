@@ -1,4 +1,5 @@
-// 4 bits of ONNX's MatMulNBits: d (q - z) with a float32 d; each 16 numbers have a d and a z. In
+// The 4-bit type of ONNX's MatMulNBits with groups of 16: a number is d (q - z), and each 16
+// numbers have a float32 d and a z. In
 // our own files: both d, both z, then the numbers; byte i has number 2 i in its lower bits and
 // number 2 i + 1 in its upper bits.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 32, 16, false

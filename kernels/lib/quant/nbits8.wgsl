@@ -1,5 +1,5 @@
-// 8 bits of ONNX's MatMulNBits: d (q - z). In our own files: a half d, a byte z, a zero byte, then
-// a byte for each number.
+// The 8-bit type of ONNX's MatMulNBits: a number is d (q - z). In our own files: a half d, a byte
+// z, a zero byte, then a byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 36, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 1, 1
 //% set BITS, BIAS, WORD_BIAS = 8, 0, -128

@@ -1,4 +1,5 @@
-// 8 bits of ONNX's MatMulNBits: d (q - z) with a float32 d; each 16 numbers have a d and a z. In
+// The 8-bit type of ONNX's MatMulNBits with groups of 16: a number is d (q - z), and each 16
+// numbers have a float32 d and a z. In
 // our own files: both d, both z, then a byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 48, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 4, 1

@@ -1,6 +1,6 @@
-// Q2_K: d s q - dmin m; 16 numbers share s and m. In a file: 16 bytes with s in the lower and m in
-// the upper bits, then 32 bytes for each 128 numbers (a byte holds numbers 32 apart), d and dmin as
-// halves.
+// Q2_K: a number is d s q - dmin m; 16 numbers share s and m. In a file: 16 bytes with s in the
+// lower and m in the upper bits, then 32 bytes for each 128 numbers (a byte holds numbers 32
+// apart), d and dmin as halves.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 84, 16, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 2, 1, 0, 5, 1
 //% set BITS, BIAS, WORD_BIAS = 2, 0, 0

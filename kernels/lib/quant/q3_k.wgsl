@@ -1,5 +1,5 @@
-// Q3_K: d s (q - 4); 16 numbers share s. In a file: 32 bytes of third bits, 32 bytes for each 128
-// numbers (a byte holds numbers 32 apart), 12 bytes of s, d as a half.
+// Q3_K: a number is d s (q - 4); 16 numbers share s. In a file: 32 bytes of third bits, 32 bytes
+// for each 128 numbers (a byte holds numbers 32 apart), 12 bytes of s, d as a half.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 110, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 2, 1, 1, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 2, 4, 4

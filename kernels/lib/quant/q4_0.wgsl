@@ -1,5 +1,5 @@
-// Q4_0: d (q - 8). In a file: d as a half, then 16 bytes; byte i has number i in its lower bits and
-// number i + 16 in its upper bits.
+// Q4_0: a number is d (q - 8). In a file: d as a half, then 16 bytes; byte i has number i in its
+// lower bits and number i + 16 in its upper bits.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 18, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 4, 8, 8

@@ -1,4 +1,4 @@
-// Q4_1: d q + m. In a file: d and m as halves, then the bytes of Q4_0.
+// Q4_1: a number is d q + m. In a file: d and m as halves, then the bytes of Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 20, 32, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 1, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0

@@ -1,6 +1,6 @@
-// Q4_K: d s q - dmin m; 32 numbers share s and m. In a file: d and dmin as halves, 12 bytes of s
-// and m, then 32 bytes for each 64 numbers (number i in the lower bits, number i + 32 in the upper
-// bits).
+// Q4_K: a number is d s q - dmin m; 32 numbers share s and m. In a file: d and dmin as halves, 12
+// bytes of s and m, then 32 bytes for each 64 numbers (number i in the lower bits, number i + 32 in
+// the upper bits).
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 144, 32, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0

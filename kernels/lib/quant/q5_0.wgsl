@@ -1,5 +1,5 @@
-// Q5_0: d (q - 16). In a file: d as a half, 4 bytes with the fifth bit of each number, then the
-// other bits as in Q4_0.
+// Q5_0: a number is d (q - 16). In a file: d as a half, 4 bytes with the fifth bit of each number,
+// then the other bits as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 22, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 1, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 4, 16, 16

@@ -1,5 +1,5 @@
-// Q5_1: d q + m. In a file: d and m as halves, 4 bytes with the fifth bit of each number, then the
-// other bits as in Q4_0.
+// Q5_1: a number is d q + m. In a file: d and m as halves, 4 bytes with the fifth bit of each
+// number, then the other bits as in Q4_0.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 24, 32, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 1, 1, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0

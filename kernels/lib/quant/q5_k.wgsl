@@ -1,13 +1,13 @@
-// Q5_K: d s q - dmin m as in Q4_K. In a file: d and dmin as halves, 12 bytes of s and m, 32 bytes
-// of fifth bits, then 32 bytes for each 64 numbers.
+// Q5_K: a number is d s q - dmin m, as in Q4_K. In a file: d and dmin as halves, 12 bytes of s and
+// m, 32 bytes of fifth bits, then 32 bytes for each 64 numbers.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 176, 32, true
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 1, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0
 
 //% macro scales()
-// Scale and minimum of group j of 32 numbers, six bits each. For j below 4 they have bytes of their
-// own. For other j, four bits are in word 3, and the other two are the upper bits of the bytes of j
-// - 4.
+// Scale and minimum of group j of 32 numbers, six bits each. For j below 4, each has a whole byte.
+// For other j, four of its bits are in word 3, and the other two are the upper bits of the bytes of
+// group j - 4.
 fn six(low: u32, above: u32, j: u32, shift: u32) -> f32 {
   let at = 8u * (j & 3u);
   let far = ((above >> (at + shift)) & 15u) | (((low >> (at + 6u)) & 3u) << 4u);

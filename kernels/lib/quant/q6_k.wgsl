@@ -1,6 +1,6 @@
-// Q6_K: d s (q - 32); 16 numbers share s. In a file: 64 bytes for each 128 numbers (byte i has the lower
-// bits of numbers i and i + 64), then 32 bytes for each 128 numbers (a byte has the upper bits of numbers
-// 32 apart), then the 16 scales s, then d as a half.
+// Q6_K: a number is d s (q - 32); 16 numbers share s. In a file: 64 bytes for each 128 numbers
+// (byte i has the lower bits of numbers i and i + 64), then 32 bytes for each 128 numbers (a byte
+// has the upper bits of numbers 32 apart), then the 16 scales s, then d as a half.
 //% set BLOCK, BYTES, STEP, OFFSET = 256, 210, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 2, 5, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 32, 32

@@ -1,4 +1,4 @@
-// Q8_0: d q. In a file: d as a half, then a signed byte for each number.
+// Q8_0: a number is d q. In a file: d as a half, then a signed byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 34, 32, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 1, 2
 //% set BITS, BIAS, WORD_BIAS = 8, 128, 0

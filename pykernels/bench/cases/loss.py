@@ -194,8 +194,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """The gradients by autograd, from the forward call's logarithms of probabilities; their values
-    do not change the time."""
+    """The gradients that autograd computes from the forward call's logarithms of probabilities;
+    their values do not change the time."""
     aten, kernel = torch.ops.aten, case.kernel
     if case.function is not None:
         t["dst"].copy_(getattr(torch.nn.functional, kernel)(t["input"], t["target"]))

@@ -57,14 +57,14 @@ def rows(kernel: str, shape: tuple[int, ...], dtype: str, out: str) -> Case:
 def set_rows(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """A case: rows (..., n, k) go to as many places."""
+    """A case that writes n rows of k elements to n places of a tensor, for each leading index."""
     return rows("set_rows", shape, dtype, out)
 
 
 def get_rows(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """A case: rows (..., n, k) come from as many places."""
+    """A case that reads n rows of k elements from n places of a tensor, for each leading index."""
     return rows("get_rows", shape, dtype, out)
 
 

@@ -149,7 +149,7 @@ def chosen(family: str, only: str = "", limit: int | None = None) -> list[SweepC
 
 
 def peers() -> dict[str, dict[str, Peer]]:
-    """The peers by function and name."""
+    """For each function, its peers by their names."""
     return {
         name: {"torch": _torch} | ({"numpy": _numpy} if name in NUMPY else {}) for name in FUNCTIONS
     }

@@ -219,8 +219,9 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions of the plans of all problems for which the model has times, which are the
-    problems in f32."""
+    """The questions that plans ask for the problems of which the model knows times.
+
+    These are the problems in f32."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None and q.module in _MODELS]
 

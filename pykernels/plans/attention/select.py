@@ -78,8 +78,9 @@ class AttentionTail(NamedTuple):
 
 
 class AttentionChoice(NamedTuple):
-    """A choice: the body (DECODE, a tile, a tile of matrix units (MMA), or PRODUCTS), and the
-    number of splits of the keys, for all blocks or for the blocks at the end.
+    """The choice of a body and of the number of splits of the keys. The body is DECODE, a tile, a
+    tile of matrix units (MMA), or PRODUCTS. The splits are for all blocks, or only for the blocks
+    at the end.
 
     `order`: the order of blocks that differ in length; None stands for the function `order`.
     `queries`: the queries of a chunk of PRODUCTS; 0 means all queries.

@@ -111,7 +111,8 @@ def _one_dtype(caps: Caps, scratch: Scratch, call: Call) -> tuple[Call, list[Ste
 
 
 def _sum(caps: Caps, partials: View, call: Call, splits: int) -> Step:
-    """The sum of the splits, in the order of dst. In a split the channels of a tap lie together."""
+    """The sum of the splits, in the order of dst. In each split, the sums of all channels of a tap
+    are neighbours in memory."""
     dst, taps, channels = call.dst, call.shape.taps, call.shape.channels
     if abs(dst.strides[2]) < abs(dst.strides[4]):
         dst, taps, channels = _channels_last(dst), 1, 1
@@ -128,8 +129,8 @@ def _target(scratch: Scratch, call: Call, splits: int) -> View:
 
 
 def _pixels(call: Call, each: int, ahead: int) -> dict[str, int]:
-    """The params that all bodies have; from one step to the next, the digits of a pixel's number
-    advance by `ahead`."""
+    """The params that all bodies have. From one step to the next, an invocation advances by `ahead`
+    pixels."""
     g, s = call.g, call.shape
     out_h, out_w = call.dy.shape[3:]
     return {

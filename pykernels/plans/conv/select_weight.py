@@ -39,8 +39,8 @@ class WeightGradShape(NamedTuple):
 
 
 class WeightGradChoice(NamedTuple):
-    """A choice: the body (DIRECT, one of TILES or one of TILES_WEIGHT), and the number of splits of
-    the pixels."""
+    """The choice of a body and of the number of splits of the pixels. The body is DIRECT, one of
+    TILES or one of TILES_WEIGHT."""
 
     body: str
     splits: int = 1

@@ -60,8 +60,8 @@ def _check(src: View, dst: View) -> None:
 
 
 def _of_real(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
-    """Copies real numbers to complex numbers. Unless src is float32 and has the shape of dst, it is
-    first copied to a temporary that is."""
+    """Copies real numbers to complex numbers. If src is not float32, or does not have the shape of
+    dst, it is first copied to a float32 temporary of this shape."""
     if src.dtype.name == "float32" and src.shape == dst.shape:
         return pairs.plan(caps, scratch, src, None, dst)
     real = scratch.empty(dst.shape, "float32")

@@ -58,7 +58,7 @@ from .sums import spread, summed, target
 
 __all__ = ["choose", "plan"]
 
-ALONG_K = 2  # k of one vector, for an operand with k as its last axis
+ALONG_K = 2  # the number of k in one vector of an operand whose last axis is k
 # the BK of all mul_mat tiles; gemm_tile alternates between two smaller stages
 BK = TILES["mul_mat/32"].BK
 # For precision="fast", pairs (least, n): if K >= least, 16 n products at a time are summed in f16.

@@ -71,8 +71,8 @@ class GemmTail(NamedTuple):
 
 
 class GemmChoice(NamedTuple):
-    """A choice: the body ("gemv", one of TILES, or a tile of gemm_mma or gemm_split), the number of
-    splits of K, and, for gemm_tile, the tail.
+    """The choice of a body, of the number of splits of K and, for gemm_tile, of the tail. The body
+    is "gemv", one of TILES, or a tile of gemm_mma or gemm_split.
 
     `each`: the k of each split, except the last, which is shorter; 0: equal splits.
     """

@@ -37,8 +37,8 @@ VECTOR = 16  # bytes of one vector of gemv_i8, along k
 
 
 class Int8Choice(NamedTuple):
-    """A choice: the body ("gemv_i8", one of TILES, or a tile of gemm_mma_i8), and the number of
-    splits of K."""
+    """The choice of a body and of the number of splits of K. The body is "gemv_i8", one of TILES,
+    or a tile of gemm_mma_i8."""
 
     body: str
     splits: int = 1

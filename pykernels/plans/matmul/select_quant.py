@@ -63,8 +63,9 @@ class QuantShape(NamedTuple):
 
 
 class QuantChoice(NamedTuple):
-    """A choice: the body (gemv_quant, a tile of gemm_quant or gemm_mma_quant, or mul_mat for
-    weights as floats in scratch), and, for a tile, the number of splits of K."""
+    """The choice of a body and, for a tile, of the number of splits of K. The body is gemv_quant, a
+    tile of gemm_quant or gemm_mma_quant, or mul_mat, which reads the weights as floats from scratch
+    memory."""
 
     body: str
     splits: int = 1
