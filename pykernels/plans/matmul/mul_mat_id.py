@@ -322,8 +322,8 @@ def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
     """What the first piece reports: the other pieces see the same experts."""
     if first:
         return None
-    watch = Watch("ids", experts.count, rows.shape, rows.shape)
-    if rows.part is None:
+    watch: Watch | None = Watch("ids", experts.count, rows.shape, rows.shape)
+    if watch is None or rows.part is None:  # an exported plan has no watch
         return watch
     slots = rows.shape[1]
     sizes = rows.ids.shape[0] // slots, slots
