@@ -344,8 +344,8 @@ def behind_norms(edge: int) -> Iterator[Case]:
 
 
 def of_experts(edge: int) -> Iterator[Case]:
-    """The cases of mul_mat_id: a prompt and a token of Mixtral, in which 2 of 8 experts serve, and a
-    token of Qwen 3 MoE, in which 8 of 128 serve."""
+    """The cases of mul_mat_id: a prompt and a token of Mixtral, in which 2 of 8 experts serve,
+    and a token of Qwen 3 MoE, in which 8 of 128 serve."""
     wide = cut(4096, edge)
     for tokens in (cut(512, edge), 1):
         for dtype, quant in (("float16", "q4_0"), ("float16", ""), ("float32", "")):
