@@ -76,6 +76,7 @@ _WHY = {
         "rnn_cell",
     ),
     "keeps a slot for what it reports of its indices": (
+        "expert_linear",
         "rope",
         "rope_append",
         "set_rows",

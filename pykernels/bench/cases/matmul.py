@@ -66,7 +66,10 @@ MAIN = {
     "mul_mat_i8": ("i8>i32-4096x4096x4096", "i8>i32-1x4096x4096"),
     "rms_norm_linear": ("f16-16384x2048", "f16xu32>f16-16384x2048-q4_0"),
     "mul_mat_quant": ("u32xf16>f32-4096x4096x4096-q4_0", "u32xf16>f32-1x16384x16384-q4_0"),
-    "mul_mat_id": ("i32xf16xu32>f16-8x512x2x4096x4096-q4_0", "i32xf16>f16-8x512x2x4096x4096"),
+    "mul_mat_id": (
+        "i32xf16xu32>f16-8x512x2x4096x4096-q4_0", "i32xf16>f16-8x512x2x4096x4096",
+        "i32xf16xu32>f16-8x1x2x4096x4096-q4_0",
+    ),
 }  # fmt: skip
 
 
@@ -345,11 +348,14 @@ def behind_norms(edge: int) -> Iterator[Case]:
 
 def of_experts(edge: int) -> Iterator[Case]:
     """The cases of mul_mat_id: a prompt and a token of Mixtral, where each token uses 2 of 8
-    experts."""
+    experts, and a token of Qwen 3 MoE, which uses 8 of 128."""
     wide = cut(4096, edge)
     for tokens in (cut(512, edge), 1):
         for dtype, quant in (("float16", "q4_0"), ("float16", ""), ("float32", "")):
             yield mul_mat_id((8, tokens, 2, wide, wide), dtype, quant=quant)
+    few = cut(768, edge), cut(2048, edge)
+    for dtype, quant in (("float16", "q4_0"), ("float16", "")):
+        yield mul_mat_id((128, 1, 8, *few), dtype, quant=quant)
 
 
 @numpy_peer

@@ -263,7 +263,7 @@ def _by_rows(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> list
             (w,) = some.views
             step = gemv_id.step(
                 caps, w, rows.b, rows.ids, rows.bias, rows.dst, lane_bits=bits, watch=watch,
-                **numbers,  # type: ignore[arg-type]
+                **numbers,
             )  # fmt: skip
             steps.append(step)
             continue
@@ -322,8 +322,8 @@ def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
     """What the first piece reports: the other pieces see the same experts."""
     if first:
         return None
-    watch = Watch("ids", experts.count, rows.shape, rows.shape)
-    if rows.part is None:
+    watch: Watch | None = Watch("ids", experts.count, rows.shape, rows.shape)
+    if watch is None or rows.part is None:  # an exported plan has no watch
         return watch
     slots = rows.shape[1]
     sizes = rows.ids.shape[0] // slots, slots
