@@ -74,7 +74,9 @@ def _label_encoder(p: Parts) -> None:
     if len(keys) != len(values) or not len(keys):
         raise ModelError(f"{len(keys)} keys and {len(values)} values")
     is_float = p.kind not in _INTS
-    at = np.arange(len(keys))[::-1]  # of equal keys the last one counts
+    at = np.arange(len(keys))
+    if p.values.versions.get(p.node.domain, 1) >= 4:  # of equal keys the last one counts
+        at = at[::-1]
     at = at if is_float else at[np.abs(keys[at]) <= np.iinfo(np.int32).max]
     keys, first = np.unique(keys[at] + keys.dtype.type(0), return_index=True)  # -0.0 becomes 0.0
     x = p.floats() if is_float else p.node.input[0]

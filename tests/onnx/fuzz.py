@@ -212,9 +212,22 @@ def outcome(model: onnx.ModelProto, dev: pk.Device, peer: Peer) -> Outcome:
             return Outcome("wrong", f"{name} has {len(ours)} elements, not {len(theirs)}")
         for mine, its in zip(ours, theirs, strict=True):
             away = difference(name, "output", mine, its)
+            both = mine.shape == its.shape and its.dtype.kind == "f"
+            if both and not away.fits and not np.isfinite(away.norm) and _is_huge(model):
+                return Outcome("unchecked", "sums that overflow in one order and not in another")
             if not away.fits:
                 return Outcome("wrong", str(away))
     return Outcome("right", "")
+
+
+def _is_huge(model: onnx.ModelProto) -> bool:
+    """True if a constant is near the largest number of float32."""
+    arrays = (
+        np.frombuffer(t.raw_data[: len(t.raw_data) // 4 * 4], np.float32)
+        for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT
+    )  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        return any(bool((np.abs(a[np.isfinite(a)]) > 1e30).any()) for a in arrays)
 
 
 def main() -> None:

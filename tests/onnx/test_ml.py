@@ -98,12 +98,13 @@ def test_results_are_those_of_onnxruntime(dev: pk.Device, name: str) -> None:
 
 
 def test_a_key_of_nan_matches_nan_and_the_last_of_equal_keys_counts(dev: pk.Device) -> None:
-    """As the definition says; onnxruntime 1.32 does neither."""
+    """As the definition of version 4 says; onnxruntime 1.32 does neither. Before, the first one."""
     x = np.float32([0.0, -0.0, np.nan, 1.0, 2.0, -np.nan])
     proto, given = model("LabelEncoder", x, version=4, keys_floats=[1.0, np.nan, 0.0, 1.0],
                          values_floats=[5.0, 6.0, 7.0, 8.0], default_float=-1.0)  # fmt: skip
     found = pk.onnx.load(proto, device=dev)(given)["y0"]
     np.testing.assert_array_equal(found, [7.0, 7.0, 6.0, 8.0, -1.0, 6.0])
+    check(dev, *model("LabelEncoder", WHOLE, keys_int64s=[1, 0, 1], values_floats=[5.0, 6.0, 7.0]))
 
 
 def test_numbers_become_strings(dev: pk.Device) -> None:
