@@ -81,16 +81,14 @@ class Picture:
 def stir(positions: pk.Tensor, steps: int, kernel: Any = move) -> None:
     """Move the particles (particles x 3) by some steps, in place."""
     dev, n = positions.device, positions.shape[0]
-    vortices = dev.tensor(VORTICES)
+    vortices, grid = dev.tensor(VORTICES), -(-n // 64)
     with dev.batch():  # one submit
         for _ in range(steps):
-            grid = -(-n // 64)
             kernel(positions, vortices, n=n, count=len(VORTICES), step=STEP, grid=grid)
 
 
 def stirred(start: Array, steps: int) -> Array:
     """`stir` in numpy and double precision."""
-
     vortices, at = VORTICES.astype(float), start.astype(float)
     z = at[:, 0] + 1j * at[:, 1]
 
