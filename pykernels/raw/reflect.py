@@ -110,7 +110,7 @@ class Interface:
 
 
 def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> Interface:
-    """Read a text. Read a text's interface; ArgumentError if it cannot be launched."""
+    """Read the interface of a text. ArgumentError if it cannot be launched."""
     usage = measure(wgsl, tuple(constants.items()))
     found = usage.functions.get(entry)
     if found is None or not found.compute:

@@ -344,7 +344,7 @@ def _first_uses(usage: Usage, uses: dict[str, list[_Use]]) -> Iterator[Flaw]:
     left = _MOST_USES
     for entry in (f.name for f in usage.functions.values() if f.compute and f.name in uses):
         done: set[str] = set()
-        # skipped then, because a second walk through a function finds nothing new
+        # the calls that were followed, because a second walk through a function finds nothing new
         called: set[tuple[str, bool]] = set()
         walk = [(iter(uses[entry]), True)]
         while walk and left:

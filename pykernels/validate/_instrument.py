@@ -41,7 +41,7 @@ __all__ = [
     "without_debug",
 ]  # fmt: skip
 
-MEMORY = "pk_debug_mem"  # the number of the extra binding
+MEMORY = "pk_debug_mem"  # the name of the extra binding
 HEADER_WORDS, CHECKED_WORDS = 8, 8
 MOST_VALUES = 16
 _LABEL = re.compile(r'(\bdebug\s*\(\s*)"([^"\n]*)"')
