@@ -92,9 +92,9 @@ class Model:
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """The outputs by name: tensors if any input is a tensor, else numpy arrays. A sequence is a
-        list of them. An optional value that is absent is None. Maps by class are lists of dicts, and
-        strings are numpy arrays; if any input is a tensor, the dict has tensors of the scores and
-        of the places of the strings instead.
+        list of them. An optional value that is absent is None. Maps by class are lists of dicts,
+        and strings are numpy arrays; if any input is a tensor, the dict has tensors of the scores
+        and of the places of the strings instead.
 
         Args:
             inputs: Inputs by name, for names that are not Python identifiers. An input that is a
