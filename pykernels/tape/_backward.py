@@ -96,7 +96,7 @@ class Taped:
         return self._entry.options[self.kernel.options.index(name)]
 
     def scalar(self, name: str) -> float:
-        """A number of the call."""
+        """The number that the call passes as this argument."""
         scalars: tuple[float, ...] = self._entry.scalars
         return scalars[self.kernel.scalars.index(name)]
 
