@@ -72,7 +72,7 @@ class Problem(NamedTuple):
 
 
 def tied(w: dict[str, Any]) -> dict[str, Any]:
-    """The weights with the embedding as the output layer, the usual form of GPT-2."""
+    """The weights, with the embedding also as the output layer, as is usual for GPT-2."""
     return {**w, "head": w["characters"]}
 
 

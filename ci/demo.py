@@ -33,7 +33,7 @@ from pykernels.reference import family
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 48.0  # most seconds of checks and timings on a software driver; later cases are left out
-# The effort on a software driver, with readings of a hundredth of a second.
+# The effort on a software driver; a reading takes a hundredth of a second.
 SHORT = Effort(warm=0.0, most=0.0, rounds=3, blocks=1, reading=1e-2, longest=0.2, loop=3)
 
 

@@ -64,7 +64,7 @@ class Reader:
         self._pick_of_axes()
 
     def _each(self, table: str, given: dict[str, Any]) -> dict[str, Any]:
-        """A table in which keys of several names are split into single names."""
+        """The table with one key for each name; in a source file, a key may be several names."""
         found: dict[str, Any] = {}
         for key, value in given.items():
             for name in key.split() or [key]:

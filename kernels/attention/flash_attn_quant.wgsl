@@ -15,7 +15,7 @@
 // inputs.v_scales = { dtype = "u32", doc = "Likewise, of values" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
-// inputs.lengths = { dtype = "i32", optional = true, readonly = true, doc = "(B,): the number of keys of each batch that count; clamped to 0 .. T, and read on the device." }
+// inputs.lengths = { dtype = "i32", optional = true, readonly = true, doc = "(B,): the number of keys of each batch that count; it is clamped to [0, T] and read on the device." }
 // outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): the logarithm of the sum of exp(logit), including the sink." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, H, S, Dv)" }
 // options.quant = { type = "str", default = "q8_0", doc = "The name of the type of keys and values." }

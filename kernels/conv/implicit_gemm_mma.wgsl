@@ -19,7 +19,7 @@
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", axes = "g k n h w c", doc = "The packed image (conv_units): chunks of channels, in words of two halves." }
-// inputs.b = { dtype = "u32", vec = "BV", axes = "g k r c", doc = "The packed weights: taps and chunks of channels, rows, channels, in words of two halves." }
+// inputs.b = { dtype = "u32", vec = "BV", axes = "g k r c", doc = "The packed weights, in words of two halves. The axes are: groups; taps and chunks of channels; rows; channels." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "It is in vectors of pixels or of channels." }
 // params."rows pixels plane out_w dst_w depth split_depth splits slice across down" = { type = "u32" }

@@ -6,7 +6,7 @@
 // axes.POSITIONS = { values = [false, true], pick = "positions is not None" }
 // axes.BLOCK = { values = "configs", pick = "'block2048'" }
 // inputs.x = { dtype = "*", bind = "'u32'" }
-// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "The positions of the elements of x in the unsorted row; if it is missing, these are the positions in x" }
+// inputs.positions = { dtype = "i32", when = "POSITIONS", optional = true, doc = "The position of each element of x in the unsorted row; without this input, elements are numbered by their positions in x" }
 // outputs.values = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32'", optional = true }
 // outputs.index = { dtype = "i32", optional = true }
 // iterate = "rows"

@@ -182,8 +182,8 @@ def conv_transpose3d(
 
 
 def _added(parts: list[tuple[int, Any]], length: int, like: Tensor) -> Tensor:
-    """The sum of parts. Each part has a first plane and images, and is padded to `length`
-    planes."""
+    """The sum of the parts of a result. A part is the number of its first plane, and its planes;
+    before the sum it is padded to `length` planes."""
     total: Any = None
     for at, y in parts:
         behind = length - at - y.shape[1]

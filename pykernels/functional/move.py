@@ -194,7 +194,7 @@ def _joined(
 def repeat(
     x: Array, repeats: int | Counts, axis: int | None = None, *, dim: int | None = None
 ) -> Array:
-    """Repeat each element `repeats` times along an axis, copies next to each other (numpy).
+    """Repeat each element `repeats` times along an axis; its copies are next to each other (numpy).
 
     Args:
         x: Tensor or numpy array, any dtype.

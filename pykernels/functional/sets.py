@@ -59,8 +59,8 @@ def unique(
         return_counts: Also return the number of elements with each value.
         size: The length of the result, and of positions and counts. If there are more values, the
             result has the first `size`; if there are fewer, counts of 0 follow. None returns all.
-        fill_value: The filler behind the values, if there are fewer than `size`; None is the first
-            value. It must fit x's dtype.
+        fill_value: The value that fills the end, if there are fewer than `size` values; None means
+            the first value. It must fit x's dtype.
 
     Returns:
         The values (count,), of x's dtype; with a flag a tuple of the values and, in this order,

@@ -226,7 +226,7 @@ def roi_align_budget(
     sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
 ) -> Array:  # fmt: skip
     """A place has the error of some roundings of numbers as large as the corners, and a share has
-    the same error. A mean has a rounding for each sample."""
+    the same error. The sum of a mean is rounded once for each sample."""
     out = np.zeros(shape)
     for r, n in enumerate(index):
         unit = _roundings(boxes[r], shape[2:], spatial_scale, sampling_ratio, aligned)

@@ -113,7 +113,8 @@ class Signals(abc.ABC):
         time.sleep(seconds)
 
     def _info(self, kind: Kind, mode: str, status: bytearray) -> tuple[Any, Any]:
-        """The argument of a raw call, with a callback that writes its arguments to `status`.
+        """The argument of a raw call. It contains a callback, which writes the values that it gets
+        to `status`.
 
         The callback is a C function, struct's pack_into. A callback in Python could raise
         KeyboardInterrupt, which cffi would print and drop.

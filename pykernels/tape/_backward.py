@@ -96,7 +96,7 @@ class Taped:
         return self._entry.options[self.kernel.options.index(name)]
 
     def scalar(self, name: str) -> float:
-        """A number of the call."""
+        """The number that the call passes as this argument."""
         scalars: tuple[float, ...] = self._entry.scalars
         return scalars[self.kernel.scalars.index(name)]
 
@@ -108,9 +108,9 @@ class Taped:
         return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
     def room(self, *names: str) -> tuple[Any, ...]:
-        """The places for the gradients of arguments that are windows of one larger tensor: for each
-        argument a Tensor of its shape, which the rule writes and then passes to `give`. None if
-        there is no such place."""
+        """Places for the gradients of arguments that are windows of one larger tensor. For each
+        argument this is a Tensor of its shape, which the rule writes and then passes to `give`;
+        None if there is no such place."""
         places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
         like = next(dy for dy in self._dys.values() if dy is not None)
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))

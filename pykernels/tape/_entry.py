@@ -86,7 +86,7 @@ class Entry:
             ]
         )
         self.done = False
-        self.line = line_of_caller(5)  # number of frames of the tape, the hook and the launch
+        self.line = line_of_caller(5)  # skips the frames of the tape, the hook and the launch
 
     @classmethod
     def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:

@@ -67,8 +67,8 @@ def value_and_grad(
         has_aux: As for `grad`.
 
     Returns:
-        A function of the same arguments. It returns a pair: the result of f, and the gradient as
-        from `grad`.
+        A function of the same arguments. It returns a pair: the result of f, and the gradient that
+        `grad(f)` would return.
 
     Raises:
         ArgumentError, DTypeError, TapeError: as `grad`.

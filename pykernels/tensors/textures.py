@@ -22,7 +22,7 @@ _KINDS = {"unorm": "uint", "snorm": "int", "uint": "uint", "sint": "int", "float
 
 
 class Texels(NamedTuple):
-    """The shape and dtype of a texture's tensor, without an axis for one channel."""
+    """The shape and dtype of a texture's tensor. With one channel, there is no axis of channels."""
 
     shape: tuple[int, ...]
     dtype: DTypeName

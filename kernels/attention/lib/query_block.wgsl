@@ -4,9 +4,10 @@
 // divisions that few calls need. L: attention_layout or attention_mma_layout; `epilogue` works only
 // with attention_layout.
 
-// The block that workgroup `g` computes: its split of the keys, KV head (`local` counts the bound KV
-// heads, `kv_head` those of `batch`), first row (`row0`) and column (`col0`), the keys that it may see,
-// and their tiles.
+// Finds the block that workgroup `g` computes: its split of the keys, its KV head, its first row
+// (`row0`) and column (`col0`), the keys that it may see, and the tiles of these keys. `local` is
+// the number of the head among the bound KV heads, `kv_head` its number among the KV heads of
+// `batch`.
 //
 // `ranks` blocks, from `first_rank` on; all blocks of one split of the keys come before all blocks
 // of the next. Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache.
@@ -79,8 +80,8 @@ var<workgroup> row_dst: array<u32, ${L.BR}>;
 const NONE = 0xffffffffu;
 //% endmacro
 
-// Stores o / l to dst, and lse. l of a row is the sum over its column lanes, computed by one
-// invocation.
+// Stores o / l to dst, and stores lse. The l of a row is a sum over the lanes of its columns, which
+// one invocation computes.
 //% macro epilogue(L)
   workgroupBarrier();
 //% for r in range(L.RV)

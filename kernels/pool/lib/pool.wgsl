@@ -20,8 +20,9 @@ fn rank_of(v: ${V}) -> ${U} {
 }
 //% endmacro
 
-// Window o along an axis is [start, end) in steps of `dilation`. A mean divides by end - start
-// elements, both clamped to the elements that count: with the padding, or the image alone.
+// Window o along an axis is [start, end) in steps of `dilation`. A mean divides by the number of
+// elements that count, which is end - start after both are clamped, either to the padded image or
+// to the image without padding.
 //% macro windows(lengths)
 ${quotient()}
 //% for a in "hw"

@@ -42,8 +42,8 @@ def _named(graph: Graph, name: str, shape: tuple[int, ...], like: str) -> str:
 
 
 def _before(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """Replace the movement of a dequantised value by a movement of its bytes that is dequantised
-    afterwards. Other uses of the value stay."""
+    """Where a dequantised value is moved, move its bytes instead, and dequantise them afterwards.
+    Other uses of the value stay."""
     made: dict[str, Node] = {}
     found: list[Node] = []
     for node in nodes:

@@ -165,7 +165,7 @@ def _tile_seconds(t: Tuning, tile: str, d: Dims, splits: int, banded: bool) -> f
 
 
 def _busy(t: Tuning, tile: str, d: Dims) -> int:
-    """Workgroups that keep the device busy."""
+    """The number of workgroups that keep the device busy."""
     each = t.attention.attention_tile.waves[f"{tile.split('/')[1]}/{padded(d)}"]
     return each * t.device.units
 

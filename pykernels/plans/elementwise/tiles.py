@@ -17,7 +17,7 @@ from pykernels.tensors.layout import Ints, Nd, View
 
 __all__ = ["TILE", "Tiling", "tiling"]
 
-TILE = {4: 64, 1: 32}  # elements along each level, by the side of a block
+TILE = {4: 64, 1: 32}  # a block with the side 4 or 1: elements of a tile along each level
 MIN = 16  # with a shorter level, tiles would be mostly empty
 # How a block of 4 x 4 is read: vectors along the output ("row"), vectors along the other level
 # ("col"), one element for the whole block ("one"); "" if it cannot be read in one of these ways.

@@ -1,8 +1,8 @@
 """Lists numpy's functions that run on the device, and its functions that read a tensor.
 
-A row is a call of our function: its name, then numpy's arguments in their order. `a>b`: our
-function names argument a `b`. `a=value`: our function lacks a, so only this value, or None, may be
-given.
+A row is a call of our function: its name, then numpy's arguments in their order. `a>b` means that
+    numpy's argument `a` has the name `b` in our function. `a=value` means that our function has no
+    argument `a`, so only this value, or None, may be given.
 """
 
 from __future__ import annotations
