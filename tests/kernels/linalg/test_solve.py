@@ -86,8 +86,8 @@ def test_vectors_and_leading_axes_are_numpys(dev: pk.Device, n: int) -> None:
     """b of one axis is a vector; b of more axes holds matrices, whatever a has (numpy 2)."""
     rng = np.random.default_rng(3)
     for lead, shape in (
-        ((), (n,)), ((2,), (n,)), ((2, 2), (n,)), ((), (4, n, 2)), ((2, 1), (3, n, 2)),
-        ((4, 1), (n, 1)), ((n,), (n, n)),
+        ((), (n,)), ((2,), (n,)), ((2, 2), (n,)), ((), (2, n, 2)), ((2, 1), (2, n, 2)),
+        ((2, 1), (n, 1)), ((min(n, 3),), (n, n)),
     ):  # fmt: skip
         a, b = matrices(rng, *lead, n, n), rng.normal(size=shape).astype("f4")
         got = pk.solve(dev.tensor(a), dev.tensor(b)).numpy()
