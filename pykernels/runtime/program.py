@@ -57,8 +57,8 @@ class Captured:
 class Variant:
     """A program with given inputs: the commands that a replay records.
 
-    `encoded`: a raw command buffer with all commands, encoded in advance, or None. `mark` belongs
-    to the buffer and keeps nothing alive.
+    `encoded`: a raw command buffer with all commands, encoded in advance if these inputs came
+    `again`, or None. `mark` belongs to the buffer and keeps nothing alive.
     """
 
     def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
@@ -69,6 +69,7 @@ class Variant:
         self.pieces = tuple((call.count, call.size, call.work) for call in calls)
         self.work = sum(call.work for call in calls)
         self.encoded: Any = None
+        self.again = False
         self.mark = object()
         self.pages = tuple(recording.pages)
         self.runs = recording.runs
@@ -129,6 +130,7 @@ class Recording:
             names = ", ".join(self.inputs) or "none"
             raise ArgumentError(f"[program] no input {unknown[0]!r}: it was captured with {names}")
         if not given:
+            self.base.again = True
             return self.base
         inputs = {**self.inputs, **given}
         try:
@@ -145,6 +147,8 @@ class Recording:
             if len(self.variants) >= MAX_VARIANTS:
                 del self.variants[next(iter(self.variants))]
             self.variants[key] = found
+        else:
+            found.again = True
         return found
 
     def forget(self, blocks: set[Block]) -> None:

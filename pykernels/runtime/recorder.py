@@ -264,7 +264,8 @@ class Recorder:
             engine.end("submit")
         self._pool.serial = self.serial
         self.pace.submitted(program.work, True)
-        program.encoded = self._encode(program.commands, None)
+        if program.again:  # else it may never be submitted
+            program.encoded = self._encode(program.commands, None)
 
     def prime(self, command: Command, blocks: Sequence[Block]) -> None:
         """Submit a dispatch of no workgroups by itself, because some drivers compile a pipeline at
