@@ -225,9 +225,9 @@ def mul_mat_id_budget(
         assert low is not None and scales is not None
         rows = np.broadcast_to(b, (*shape[:2], b.shape[2])).reshape(-1, 1, b.shape[2])
         for i, expert in enumerate(np.clip(ids, 0, len(own) - 1).flat):
-            e = slice(expert, expert + 1)
-            above = None if high is None else high[e]
-            packed[i] = 1.2 * _packed(low[e], scales[e], rows[i], own.shape[1:], above, quant)
+            one = slice(expert, expert + 1)
+            above = None if high is None else high[one]
+            packed[i] = 1.2 * _packed(low[one], scales[one], rows[i], own.shape[1:], above, quant)
     found = []
     pairs = _of_rows(ids, b, own, bias, residual, shape, activation, gated)
     for (terms, act), more in zip(pairs, np.split(packed, 1 + gated, 2), strict=True):

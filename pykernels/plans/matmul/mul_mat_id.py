@@ -267,7 +267,7 @@ def _by_rows(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> list
             (w,) = some.views
             step = gemv_id.step(
                 caps, w, rows.b, rows.ids, rows.bias, rows.dst, lane_bits=bits, watch=watch,
-                **numbers,  # type: ignore[arg-type]
+                **numbers,
             )  # fmt: skip
             steps.append(step)
             continue
