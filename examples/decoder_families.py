@@ -185,7 +185,7 @@ def rope_factors(config: Config) -> Array | None:
     if config.rope_factor == 1.0:
         return None
     w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
-    # the context is within the positions with which the model was trained
+    # turns of each pair within the positions with which the model was trained
     turns = config.trained * w / (2 * math.pi)
     kept = np.clip((turns - 1) / (4 - 1), 0, 1)
     found: Array = 1 / ((1 - kept) / config.rope_factor + kept)

@@ -30,7 +30,7 @@ def draw(
     """Run a kernel that draws random numbers on (..., state, dst).
 
     The same call advances the state by `blocks`, so no call of another thread draws the same
-        numbers.
+    numbers.
     """
     *_, state, dst = tensors
     assert dst is not None

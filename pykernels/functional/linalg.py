@@ -60,8 +60,8 @@ def cholesky(a: Array, *, upper: bool = False, out: Tensor | None = None) -> Arr
     u.mT @ u = a. Computed in f32. The other triangle of a is not used. The host reads nothing, so
     no error is raised for a matrix without a factor, where numpy raises LinAlgError. Instead, the
     factor is NaN from the first column whose pivot is not positive (for upper=True, from that row).
-    Infinities count as not positive. The
-    gradient is the same as in torch: symmetric, for a symmetric a.
+    Infinities count as not positive. The gradient is the same as in torch: symmetric, for a
+    symmetric a.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.

@@ -36,7 +36,7 @@ def embedding_backward(
     whose index is m.
 
     The result is deterministic: indices are sorted, and the order of the additions depends only on
-        the indices. Sums are f32, rounded once if dy is of 16 bits.
+    the indices. Sums are f32, rounded once if dy is of 16 bits.
 
     Args:
         dy: Tensor or numpy array, float32, float16 or bfloat16, (*indices.shape, k).

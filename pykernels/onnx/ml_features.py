@@ -78,6 +78,9 @@ def _label_encoder(p: Parts) -> None:
     if p.values.versions.get(p.node.domain, 1) >= 4:  # of equal keys the last one counts
         at = at[::-1]
     at = at if is_float else at[np.abs(keys[at]) <= np.iinfo(np.int32).max]
+    if not len(at):  # no element has such a key
+        _all_usual(p, names, values)
+        return
     keys, first = np.unique(keys[at] + keys.dtype.type(0), return_index=True)  # -0.0 becomes 0.0
     x = p.floats() if is_float else p.node.input[0]
     kind = np.dtype(np.float32) if is_float else helper.tensor_dtype_to_np_dtype(p.kind)
@@ -94,6 +97,16 @@ def _label_encoder(p: Parts) -> None:
         return
     table = np.append(values[at][first], _usual(p, values.dtype)).astype(values.dtype)
     p.add("Gather", p.constant(table), row, out=0)
+
+
+def _all_usual(p: Parts, names: Any, values: Array) -> None:
+    """The default in place of each integer."""
+    x = p.node.input[0]
+    row = p.add("Sub", x, x)
+    if names is not None:
+        p.names(row, [p.text("default_string", "_Unused")])
+    else:
+        p.add("Gather", p.constant(_usual(p, values.dtype)), row, out=0)
 
 
 def _column(p: Parts, name: str) -> Array:

@@ -7,6 +7,7 @@ inside of `Device.debug` takes them, with the calls written out, and one more ou
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -46,12 +47,14 @@ class _Recording:
         if texts is None or text is None:
             return None
         # The device identifies a call by the number of its text times MOST_CALLS, plus its own.
-        made = debugging(self._name, text.wgsl, self._members, len(_calls) * MOST_CALLS)
-        _calls.append(tuple(Call(s, texts.where(key, s.line)) for s in made.sites))
+        number = next(_numbers)  # by one step, because two devices may ask in two threads
+        made = debugging(self._name, text.wgsl, self._members, number * MOST_CALLS)
+        _calls[number] = tuple(Call(s, texts.where(key, s.line)) for s in made.sites)
         return text._replace(wgsl=made.text)
 
 
-_calls: list[tuple[Call, ...]] = []
+_calls: dict[int, tuple[Call, ...]] = {}  # of each text, by its number
+_numbers = itertools.count()
 
 
 def call_of(number: int) -> Call:

@@ -81,6 +81,7 @@ class Pipelines:
     def __init__(self, engine: Engine, device: Any, checks: bool) -> None:
         self._engine, self._device, self._checks = engine, device, checks
         self._layouts: dict[tuple[tuple[bool, ...], tuple[Kind, ...]], tuple[Any, Any]] = {}
+        self._empty: dict[tuple[Kind, ...], tuple[Any, Any]] = {}
         self._pipelines: dict[tuple[str, str, tuple[Kind, ...]], Pipeline] = {}
         self._made: deque[tuple[str, str, tuple[Kind, ...]]] = (
             deque()
@@ -128,6 +129,23 @@ class Pipelines:
         if (taken := time.perf_counter() - begun) > LONG:
             logger.info("compiled %s in %.2f s", label, taken)
         return pipeline
+
+    def empty(self, kinds: tuple[Kind, ...]) -> tuple[Any, Any]:
+        """The raw pipeline of an empty text that binds textures alone, and its bind group
+        layout. It is kept, because a kernel between two levels of a texture asks at each launch."""
+        found = self._empty.get(kinds)
+        if found is None:
+            device = self._device
+            layout = device.create_bind_group_layout(
+                entries=[entry_of(i, kind) for i, kind in enumerate(kinds)]
+            )
+            text = device.create_shader_module(code="@compute @workgroup_size(1) fn main() {}")
+            pipeline = device.create_compute_pipeline(
+                layout=device.create_pipeline_layout(bind_group_layouts=[layout]),
+                compute={"module": text, "entry_point": "main"},
+            )
+            self._empty[kinds] = found = pipeline, layout
+        return found
 
     def _layout(self, writable: tuple[bool, ...], kinds: tuple[Kind, ...]) -> tuple[Any, Any]:
         found = self._layouts.get((writable, kinds))

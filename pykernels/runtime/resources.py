@@ -91,19 +91,10 @@ def clash(context: Any, resources: Sequence[Resource]) -> str:
     """
     raw = context.raw
     try:
-        layout = raw.create_bind_group_layout(
-            entries=[entry_of(i, r.kind) for i, r in enumerate(resources)]
-        )
+        pipeline, layout = context.pipelines.empty(tuple(r.kind for r in resources))
         group = raw.create_bind_group(
             layout=layout,
             entries=[{"binding": i, "resource": r.thing} for i, r in enumerate(resources)],
-        )
-        pipeline = raw.create_compute_pipeline(
-            layout=raw.create_pipeline_layout(bind_group_layouts=[layout]),
-            compute={
-                "module": raw.create_shader_module(code="@compute @workgroup_size(1) fn main() {}"),
-                "entry_point": "main",
-            },
         )
         encoder = raw.create_command_encoder()
         compute_pass = encoder.begin_compute_pass()

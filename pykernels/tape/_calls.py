@@ -139,9 +139,8 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
 
     A tape keeps the arguments and none of the tensors that f computes. When the gradient is
     computed, f is called once more. Tensors that f reads without getting them as arguments also get
-    gradients. Random
-    numbers are the same in both calls: the second call draws from a copy of the device's
-        state.
+    gradients. Random numbers are the same in both calls: the second call draws from a copy of the
+    device's state.
 
     Args:
         f: A function of any arguments that returns a Tensor or a tree of Tensors.

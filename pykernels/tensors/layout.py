@@ -230,7 +230,7 @@ def _cut(n: int, sizes: Iterable[int]) -> Ints:
     sizes can repeat along it.
 
     A view with a size between 1 and n repeats by modulo: at one of the cuts, the axes inside it
-        have that size together.
+    have that size together.
     """
     inner = sorted({*sizes} - {1, n})
     if any(b % a for a, b in itertools.pairwise(inner)):

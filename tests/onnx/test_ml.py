@@ -71,6 +71,8 @@ CASES = {
                               imputed_value_int64s=MEANS),
     "LabelEncoder": model("LabelEncoder", WHOLE, keys_int64s=[3, -2, 0, 1 << 40],
                           values_floats=[0.5, 1.5, -2.5, 7.0], default_float=9.25),
+    "LabelEncoder_far": model("LabelEncoder", WHOLE, keys_int64s=[1 << 40, -(1 << 33)],
+                              values_int64s=[1, 2], default_int64=-7),
     "LabelEncoder_integers": model("LabelEncoder", WHOLE, keys_int64s=[-4, 4, 1],
                                    values_int64s=[40, 30, 20], default_int64=-7),
     "LabelEncoder_floats": model("LabelEncoder", np.round(X), keys_floats=[2.0, 1.0, 0.0],
@@ -81,6 +83,7 @@ CASES = {
                              intercepts=[0.5]),
     "LinearRegressor_many": model("LinearRegressor", X, coefficients=weights(15).tolist(),
                                   intercepts=[0.5, 0.0, -1.0], targets=3),
+    "Normalizer_MAX_signed": model("Normalizer", X, norm="MAX"),
     "Normalizer_MAX": model("Normalizer", np.abs(X), norm="MAX"),
     "Normalizer_L1": model("Normalizer", np.vstack([X, X[:1] * 0]), norm="L1"),
     "Normalizer_L2": model("Normalizer", np.vstack([X, X[:1] * 0]), norm="L2"),
@@ -112,6 +115,9 @@ def test_numbers_become_strings(dev: pk.Device) -> None:
                          values_strings=["a", "b", "c"])  # fmt: skip
     run = pk.onnx.load(proto, device=dev)
     np.testing.assert_array_equal(run(given)["y0"], theirs(proto, given)["y0"])
+    proto, given = model("LabelEncoder", WHOLE, keys_int64s=[1 << 40], default_string="none",
+                         values_strings=["a"])  # fmt: skip
+    assert (pk.onnx.load(proto, device=dev)(given)["y0"] == np.full(WHOLE.shape, "none")).all()
 
 
 def test_names_of_classes_are_taken_and_moved(dev: pk.Device) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ import pytest
 
 import pykernels as pk
 from pykernels.own import SourceError, build_package
+from pykernels.raw import records
+from pykernels.steps import Body
 from pykernels.validate import find_naga, find_tint
+from pykernels.validate._instrument import Instrumented, Site
+from pykernels.wgsl.texts import Text
 from tests.checkout import ROOT
 
 TEMPLATES = ROOT / "codegen" / "templates"
@@ -229,3 +234,34 @@ def test_sources_of_the_build(tmp_path: Path) -> None:
     assert after.files["wgsl/passes.json"] == before.files["wgsl/passes.json"]
     assert all(v.debug is not None for v in after.variants)
     assert all(v.debug is None for v in before.variants)
+
+
+def test_two_devices_number_their_texts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text whose calls another thread numbers meanwhile keeps its own calls."""
+    text = Text("", ())
+    ids: dict[str, int] = {}
+
+    class Texts:
+        def __init__(self, label: str) -> None:
+            self.label = label
+
+        def get(self, key: str) -> Text:
+            return text
+
+        def where(self, key: str, line: int) -> str:
+            return f"{self.label}.wgsl:{line}"
+
+    def numbered(name: str, wgsl: str, members: int, first: int) -> Any:
+        ids[name] = first
+        if name == "outer":
+            worker = threading.Thread(target=recordings["inner"].get, args=("",))
+            worker.start()
+            worker.join()
+        return Instrumented(wgsl, (Site(2, name),))
+
+    monkeypatch.setattr(records, "debug_texts", Texts)
+    monkeypatch.setattr(records, "debugging", numbered)
+    recordings = {n: records._Recording(Body(n, (), "", (), ""), 1) for n in ("outer", "inner")}
+    recordings["outer"].get("")
+    for name in recordings:
+        assert records.call_of(ids[name]) == (Site(2, name), f"{name}.wgsl:2")

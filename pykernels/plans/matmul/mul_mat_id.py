@@ -133,7 +133,11 @@ def plan(
         return steps
     if experts.count > MOST or ids.size > MOST_ROWS:
         raise LimitError(f"[{_OP}] more than {MOST} experts or {MOST_ROWS} rows")
+    if not experts.count:
+        raise ShapeError(f"[{_OP}] there are {ids.size} rows, but no experts")
     choice = choose(caps, IdShape(ids.size, experts.count, residual is not None))
+    if choice.body == ROWS and residual is not None:  # a forced choice
+        raise ArgumentError(f"[{_OP}] the bodies for rows do not bind a residual")
     flat = _flat(caps, scratch, b, 2, 16 // b.dtype.itemsize, steps)
     packed = choice.body == ROWS and experts.kind is not None and experts.kind.halves and caps.f16
     if flat.dtype.itemsize == 2 and not packed:

@@ -360,6 +360,14 @@ def test_expert_linear_rejects(dev: pk.Device) -> None:
     for options, error, text in own:
         with pytest.raises(error, match=text):
             pk.kernels.mul_mat_id(dev.tensor(ids), rows, y, w=w, **options)
+    with (
+        force(dev, choice("mul_mat_id", body="rows")),
+        pytest.raises(pk.ArgumentError, match="bodies for rows do not bind a residual"),
+    ):
+        pk.kernels.mul_mat_id(dev.tensor(ids), rows, y, w=w, residual=y)
+    with pytest.raises(pk.ShapeError, match="there are 8 rows, but no experts"):
+        call(x, w[:0], ids)
+    assert call(x[:0], w[:0], ids[:0]).shape == (0, 2, 8)
     with pytest.raises(pk.DTypeError, match="out must be float32, float16 or bfloat16"):
         call(x, w, ids, out=dev.zeros((4, 2, 8), "int32"))
 
