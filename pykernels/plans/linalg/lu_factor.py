@@ -27,8 +27,9 @@ from .blocks import BLOCK, block, each_batch, less_product, turned
 __all__ = ["factored", "plan", "small", "swapped", "width"]
 
 NARROW = 32  # columns of a panel, which one workgroup factors in memory
-# Blocks of a matrix, so that the dispatches of a call fit into one batch. A panel is at most as wide
-# as its workgroup, so `solve` has too many of them from about 20,000 rows on.
+# Blocks of a matrix, so that all dispatches of a call fit into one batch. A panel is not wider than
+# its workgroup, so there are more blocks from 16,385 rows on, and a call of `solve` is refused from
+# about 20,000 rows on.
 MOST = 64
 SIZES = {own.S * own.T: name for name, own in body.CONFIGS.items()}
 
