@@ -191,6 +191,7 @@ def solve(a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     Raises:
         ShapeError: a is not square, or b does not fit it.
         DTypeError: another dtype, or two different dtypes.
+        LimitError: a matrix does not fit one binding, or n is about 20,000 or more.
 
     Source: Golub and Van Loan, Matrix Computations, section 3.4; LAPACK gesv.
     """
@@ -214,6 +215,7 @@ def inv(a: Array, *, out: Tensor | None = None) -> Array:
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
+        LimitError: a matrix does not fit one binding, or n is about 20,000 or more.
     """
     call = Call(_INV, a, out=out)
     of = _square(call, a)
@@ -243,6 +245,7 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
+        LimitError: a matrix does not fit one binding, or n is about 20,000 or more.
 
     Source: LAPACK getrf; Golub and Van Loan, Matrix Computations, section 3.4.
     """
@@ -271,6 +274,7 @@ def det(a: Array, *, out: Tensor | None = None) -> Array:
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
+        LimitError: a matrix does not fit one binding, or n is about 20,000 or more.
     """
     call = Call(_DET, a, out=out)
     of = _square(call, a)
@@ -300,6 +304,7 @@ def slogdet(a: Array) -> tuple[Array, Array]:
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
+        LimitError: a matrix does not fit one binding, or n is about 20,000 or more.
     """
     call = Call(_SLOGDET, a)
     of = _square(call, a)
