@@ -344,6 +344,10 @@ def raw_kernel(
         name = name or (path.stem if entry == "main" else f"{path.stem}.{entry}")
     if not isinstance(wgsl, str):
         raise ArgumentError(f"[raw_kernel] wgsl must be a str or a path but is {type_name(wgsl)}")
+    if wgsl.endswith(".wgsl"):
+        raise ArgumentError(
+            f"[raw_kernel] a str is the text itself: pass Path({wgsl[-60:]!r}) for the file"
+        )
     for word, told in (("entry", entry), ("name", entry if name is None else name)):
         if not isinstance(told, str):
             raise ArgumentError(f"[raw_kernel] {word} must be a str but is {type_name(told)}")

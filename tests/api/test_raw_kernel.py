@@ -313,6 +313,7 @@ TEXTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "entry that is no text": (DOUBLE, {"entry": None}, "entry must be a str but is NoneType"),
     "name that is no text": (DOUBLE, {"name": 5}, "name must be a str but is int"),
     "constants without names": (DOUBLE, {"constants": [1]}, "constants must be values by name"),
+    "name of a file": ("blur.wgsl", {}, r"pass Path\('blur.wgsl'\) for the file"),
 }  # fmt: skip
 
 
