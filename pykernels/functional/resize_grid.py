@@ -56,8 +56,8 @@ def grid_sample(
     input: Array, grid: Array, mode: Mode = "bilinear", padding_mode: Padding = "zeros",
     align_corners: bool = False,
 ) -> Array:  # fmt: skip
-    """Images at the places of a grid, as in torch: result[n, :, i, j] is input[n] at (x, y) =
-    grid[n, i, j]. Volumes are read at (x, y, z).
+    """Images at the places of a grid, as in torch: result[n, :, i, j] is input[n] at
+    (x, y) = grid[n, i, j]. Volumes are read at (x, y, z).
 
     The coordinates -1 and 1 are the outer edges of the first and last pixels, or, with
     `align_corners`, the centres of these pixels. All is computed in f32, by calls that have

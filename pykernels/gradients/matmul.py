@@ -175,7 +175,7 @@ def _before_gates(call: Taped) -> Any:
 
 @reads("x", "gain", "w", "scales", "high", "bias")
 def rms_norm_linear(call: Taped) -> None:
-    """The gradients of the norm and of the product as two operations."""
+    """The gradients are those of a norm and a product as two operations."""
     quant, options = call.option("quant"), {n: call.option(n) for n in ("activation", "gated")}
     weights = call.saved("w")
     if quant:

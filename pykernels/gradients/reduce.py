@@ -43,7 +43,8 @@ def _count(call: Taped) -> int:
 
 
 def _give(call: Taped, text: str, **named: Any) -> None:
-    """Give x an expression of dy, with the reduced axes kept, and of `named`."""
+    """Give x the value of an expression of `named` and of dy, in which the reduced axes have size
+    1."""
     call.give("x", elementwise(text, dy=_kept(call, call.dy()), **named))
 
 
