@@ -41,7 +41,8 @@ live: set[weakref.ref[Cast]] = set()
 
 
 class autocast(Block):
-    """Products, convolutions and attention inside compute in float16, losses in float32.
+    """Inside the block, products, convolutions and attention compute in float16, and losses in
+    float32.
 
         with pk.autocast("float16"):
             loss = pk.mse_loss(pk.tanh(x @ w1) @ w2, y)
@@ -63,7 +64,7 @@ class autocast(Block):
 
     Args:
         dtype: "float16" and no other.
-        enabled: False switches conversions off inside.
+        enabled: False switches conversions off inside the block.
 
     Raises:
         DTypeError: another dtype.

@@ -32,7 +32,7 @@ class Made:
         views: tensors that the kernel gets in place of arguments and results, each a view or a
             copy. Calls with copies are not cached.
         options: the kernel's options, if they differ from the function's arguments.
-        bits: the two words of each scalar of the kernel that holds the bits of a dtype.
+        bits: for each scalar that the kernel takes as the bits of a value, the two words.
         after: a function that is called after the kernel; calls with it are not cached.
     """
 

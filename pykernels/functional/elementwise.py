@@ -35,7 +35,7 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
     functions of this module by name, and the conversions `float32 int32 uint32 bool`. Operands are
     float32, float16, int32, uint32 or bool; others are converted first. Operands repeat by numpy's
     rule, and dtypes are promoted as in all other functions. Floats are computed in float32 (a
-    float16 result is rounded once, at its end), integers of up to 16 bits in 32 bits.
+    float16 result is rounded once, at the end), and integers of up to 16 bits in 32 bits.
 
     An expression is compiled for each new combination of text, dtypes and layouts. A call with
     other numbers, in the text or as operands, needs no new compilation. The text is never used as
