@@ -1,13 +1,15 @@
-"""Repeats calls of functions that Python composes of views and launches. What a call did is kept,
-and a later call like it makes the same views and launches without the function's Python code.
+"""Repeats calls of functions whose Python code only makes views and launches kernels. The views and
+launches of a call are kept; a later call like it makes them again and does not run the function's
+Python code.
 
 A call is like another one if its tensors have the same layouts and share buffers in the same way,
 and if all other arguments are equal and of the same types. The second such call is traced: a block
-of the kind "trace" sees its allocations and launches, each as a view of an argument, of new memory,
-or of a constant of the device. Numbers that the call writes to the device follow from its
-arguments, so their memory is kept as a constant if it is small and the call only reads it. Calls
-that wait for the device are not kept, and neither are calls whose results are not tensors. Under a
-tape, `autocast` or a byte budget the function itself runs, because there its launches may differ.
+of the kind "trace" notes its allocations and its launches. A tensor of a launch is kept as a view
+of an argument, of new memory, or of a constant of the device. Numbers that the host writes to the
+device in a call follow from the call's arguments. So the memory with these numbers is kept as a
+constant, if it is small and no launch of the call writes to it. Calls that wait for the device are
+not kept, and neither are calls whose results are not tensors. Under a tape, `autocast` or a byte
+budget, the function itself runs each time, because its launches may differ there.
 """
 
 from __future__ import annotations
@@ -117,14 +119,15 @@ def _decorated(function: Callable[P, R], default: bool) -> Callable[P, R]:
 
 
 def _looked_into(context: Context) -> bool:
-    """True if launches run texts that tell what happens, which no call may keep."""
+    """True if launches run texts that also check indices or write debug records; calls with such
+    launches are not kept."""
     return context.checks_indices or context.debugging is not None
 
 
 def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
     """Add an argument to the key of a call; False if calls with it are not kept."""
     if kind is float:
-        key += (float, value if value else repr(value))  # because -0.0 == 0.0
+        key += (float, value if value else repr(value))  # repr, because -0.0 == 0.0
     elif kind is tuple or kind is list:
         key += (kind, len(value))
         for v in value:
@@ -141,8 +144,8 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
         given += planes
         key += (QTensor, value.type, value.shape, *[t._layout for t in planes])
     elif kind is Device:
-        # The call's tensors must be on this device. Without a tensor, this is the device of the
-        # call.
+        # Tensors of the call must be on this device. If no tensor comes before it, it decides the
+        # device of the call.
         if given:
             if given[0]._context is not value._context:
                 return False
@@ -156,7 +159,8 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
 
 
 class _Nothing:
-    """Stands for a tensor on the device of a call, if no tensor comes before the device."""
+    """Stands for a tensor on the device of a call, if the device comes before all tensors among the
+    arguments."""
 
     __slots__ = ("_context",)
     _block = None

@@ -64,7 +64,8 @@ class _Plan:
 
     kernel: Kernel
     tensors: tuple[str, ...]  # the tensors of the kernel, by name
-    # the kernel's numbers; in a kernel of the table a number has the name of its input
+    # the numbers that the kernel takes: each by the name of an operand, or by its index in
+    # `numbers`
     scalars: tuple[Scalar, ...]
     numbers: tuple[float, ...]
     dtypes: tuple[DTypeName, ...]  # possible dtypes of the result, the usual one first
@@ -136,7 +137,7 @@ def _remembered(op: str, text: object, key: tuple[Any, ...]) -> _Ran | None:
     """The cached call of this key; ArgumentError if the expression is not a text."""
     try:
         return _expressions.get(key) or _expressions.get((key, "limits"))
-    except TypeError:  # the text cannot be hashed, such as a list
+    except TypeError:  # a value that cannot be hashed, such as a list
         raise ArgumentError(f"[{op}] the expression must be a str but is {text!r:.80}") from None
 
 
@@ -277,7 +278,7 @@ def _run(
 ) -> Any:  # fmt: skip
     """The result. Caches the call in `known` if no argument was converted."""
     places = {n: i for i, n in enumerate(operands)}
-    limits: list[tuple[int, Limit]] = []  # limits of the numbers, which another call may change
+    limits: list[tuple[int, Limit]] = []  # limits of given numbers; another call may give others
     for limit in plan.limits:
         if isinstance(limit.source, int):
             _check(op, limit, plan.numbers[limit.source])
@@ -330,8 +331,8 @@ def _run(
         if len(known) >= arrays.MAX_KNOWN:
             known.clear()
         among = tuple([places[n] for n in plan.tensors])
-        # Functions that read `known` themselves do not check limits, so calls with limits are not
-        # put there.
+        # Generated functions look up `known` by `key` themselves and do not check limits. So a call
+        # with limits gets another key.
         known[(key, "limits") if limits else key] = _Ran(
             plan.kernel, options, result._layout, among, scalars, plan.numbers, (*limits,)
         )

@@ -1,8 +1,8 @@
 """What functions do around a kernel: convert arrays, allocate the output, return arrays.
 
 If no argument is a Tensor, numpy arrays run on the default device and the result is an array. If an
-argument is a Tensor, the others are copied to its device, float64 as float32, and the result is a
-Tensor.
+argument is a Tensor, arrays are copied to its device, where float64 becomes float32, and the result
+is a Tensor.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Call:
     @overload
     def tensor(self, name: str, array: None) -> None: ...
     def tensor(self, name: str, array: Array | None) -> Tensor | None:
-        """An argument as a tensor, float64 beside tensors as float32; DTypeError if the kernel does
-        not accept its dtype."""
+        """An argument as a tensor; a float64 array beside tensors becomes float32. DTypeError if
+        the kernel does not accept its dtype."""
         arg = self._args[name]
         if array is None and arg.optional:
             return None
@@ -142,7 +142,7 @@ class Call:
         """
         op = self._op
         index = integer(op, "axis", axis)
-        ndim = max(x.ndim, 1)  # a number is a row of one element
+        ndim = max(x.ndim, 1)  # a tensor without axes counts as a row of one element
         if not -ndim <= index < ndim:
             raise ShapeError(f"[{op}] axis {index} does not exist in shape {x.shape}")
         index %= ndim
@@ -258,7 +258,7 @@ def narrowed(op: str, name: str, array: Array) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def _name(dtype: np.dtype[Any]) -> str:
-    refuse_process()  # numpy imports a module to make the name, which fails when Python ends
+    refuse_process()  # str(dtype) imports a module, which fails while Python exits
     return str(dtype)  # this takes some microseconds
 
 
@@ -266,7 +266,8 @@ def _conversion(arg: Arg, array: Array, dtype: str) -> str:
     """A hint how to convert an array that the argument does not take, if the conversion keeps its
     meaning.
 
-    An integer mask should become bool, because its 0 and 1 are no logits to be added.
+    For an integer mask the hint is bool, because its values 0 and 1 say what is masked and are not
+    logits to add.
     """
     kind = DTYPES[dtype].kind if dtype in DTYPES else np.dtype(array.dtype).kind
     found = ""

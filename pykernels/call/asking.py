@@ -41,7 +41,8 @@ class Meta:
 
 
 class Unsupported:
-    """The reason that a call would not work. It is false, and its text is the reason.
+    """The answer of `supports` if a call would not work. It counts as false, and its text is the
+    reason.
 
     Attributes:
         error: The error that the call would raise.

@@ -1,7 +1,7 @@
 """`pk.autocast`: blocks in which functions convert their arguments, by the tables in `casts`.
 
-A context variable holds the innermost block's state. If no context has a state, a call only tests
-`live`. Signals may interrupt any call.
+A context variable holds the innermost block's state. `live` is empty if no context has a state;
+then a call tests only `live`. The code allows for signal handlers that run in the middle of a call.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ class Cast:
 
 
 _state: ContextVar[Cast | None] = ContextVar("pykernels_autocast", default=None)
-# The states that a context may still hold. A deleted state is removed without running Python code.
+# The states that a context may still hold. When a state is deleted, its weak reference is removed
+# by `set.discard`, without Python code.
 live: set[weakref.ref[Cast]] = set()
 
 
 class autocast(Block):
-    """Products, convolutions and attention inside compute in float16, losses in float32.
+    """Inside the block, products, convolutions and attention compute in float16, and losses in
+    float32.
 
         with pk.autocast("float16"):
             loss = pk.mse_loss(pk.tanh(x @ w1) @ w2, y)
@@ -53,7 +55,7 @@ class autocast(Block):
     norms, softmax and losses. docs/guide/training.md lists them. All other functions, and every
     call with `out`, compute in the dtypes of their inputs. Tapes record a conversion like any other
     call, so a gradient has the dtype of its parameter. A weight that is used twice is converted
-    twice. `Tape.gradient` and optimisers compute as outside of the block.
+    twice. `Tape.gradient` and optimisers convert nothing, even inside the block.
 
     Blocks nest; the innermost counts. The state belongs to a context (see `contextvars`): an
     asyncio task that starts inside begins with a copy of the state and keeps it; a thread begins
@@ -62,12 +64,12 @@ class autocast(Block):
 
     Args:
         dtype: "float16" and no other.
-        enabled: False switches conversions off inside.
+        enabled: False switches conversions off inside the block.
 
     Raises:
         DTypeError: another dtype.
-        ArgumentError: enabled is no bool; this block is open already; it decorates a generator or
-            a coroutine function, whose body would run outside of the block.
+        ArgumentError: enabled is not a bool; this block is open already; or the block decorates a
+            generator or a coroutine function, whose body would run outside of the block.
         FeatureError: by a call inside that has to convert to float16, on a device without
             shader-f16; nothing was launched.
     """
@@ -103,14 +105,14 @@ def restored(state: Cast | None) -> Iterator[None]:
         _state.set(state)
         yield
     finally:
-        if _state.get() is state:  # False if the block ends in another context than it began in
+        if _state.get() is state:  # False if another context ends the block
             _state.set(before)
 
 
 def recast(op: str, *arrays: Any) -> tuple[Any, ...]:
     """The arguments of a function, converted as the caller's block says.
 
-    numpy arrays are converted on the host. Arguments that are no arrays are not changed.
+    numpy arrays are converted on the host. Arguments that are not arrays stay as they are.
 
     Raises:
         FeatureError: a device cannot compute in float16.

@@ -20,7 +20,7 @@ from .scalars import bits_of
 __all__ = ["draw", "states", "write_seed"]
 
 # A function that gets a device and its state, and returns the state that calls of this context use.
-# None: they use the device's state.
+# With None, these calls use the device's state.
 states: ContextVar[Callable[[Any, Any], Any] | None] = ContextVar("pykernels_states", default=None)
 
 
@@ -29,8 +29,8 @@ def draw(
 ) -> None:
     """Run a kernel that draws random numbers on (..., state, dst).
 
-    The same call advances the state by `blocks`, so no call of another thread draws the same
-    numbers.
+    The launch that draws also advances the state by `blocks`, so a call of another thread cannot
+    draw the same numbers.
     """
     *_, state, dst = tensors
     assert dst is not None

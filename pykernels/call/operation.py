@@ -1,5 +1,5 @@
-"""Calls of functions that `kernels/FAMILY/NAME.op.toml` declares, if they are not cached. The
-generated function launches cached calls itself."""
+"""Runs calls of the functions that `kernels/FAMILY/NAME.op.toml` declares, if the calls are not
+cached. The generated function launches cached calls itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .arrays import MAX_KNOWN, Array, Call
 
 __all__ = ["Made", "Operation", "either"]
 
-# Where a view begins in its tensor, in bytes, and the layout of the view.
+# The layout of a view, and the byte of its tensor at which it begins.
 Place: TypeAlias = tuple[Layout, int]
 
 
@@ -29,10 +29,10 @@ class Made:
 
     Attributes:
         results: the outputs in the caller's form, by the kernel's names; `out` is the first.
-        views: replacements of arguments and results for the kernel, each a view or a copy. Calls
-            with copies are not cached.
+        views: tensors that the kernel gets in place of arguments and results, each a view or a
+            copy. Calls with copies are not cached.
         options: the kernel's options, if they differ from the function's arguments.
-        bits: the two words of each scalar of the kernel that holds the bits of a dtype.
+        bits: for each scalar that the kernel takes as the bits of a value, the two words.
         after: a function that is called after the kernel; calls with it are not cached.
     """
 
@@ -47,8 +47,9 @@ class Operation:
     """One function of layer two, which runs one kernel on views of its arguments.
 
     `known` caches calls on tensors: the kernel's options, bits, and a place for each of its
-    tensors. The place of an input is None or the place of its view; of an output, None or its
-    layout and the place of its view.
+    tensors. For an input, the place is None if the kernel gets the argument itself, else the place
+    of its view. For an output, it is None if the output is not wanted, else the layout of the
+    result and the place of the kernel's view (None without a view).
     """
 
     __slots__ = ("_fixed", "_kernel", "_named", "_names", "_results", "_rule", "_takes", "known")
@@ -121,7 +122,8 @@ class Operation:
 
 
 class _Elsewhere(Exception):
-    """A tensor of the kernel is a view of neither an argument nor a new result."""
+    """A tensor of the kernel is not a view of an argument or of a new result, so the call is not
+    cached."""
 
 
 def _place(role: str, whole: Tensor | None, view: Tensor | None) -> Any:

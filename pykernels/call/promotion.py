@@ -2,12 +2,13 @@
 
 The rules, which docs/reference/promotion.md shows as a table:
 
-- bool becomes the type of any number, an integer becomes any float, and float16 becomes float32.
-- Two integers become the smallest signed or unsigned integer that holds both, but none larger
-  than 32 bits: int32 with uint32 gives int32, and wraps.
+- Beside a number, bool becomes the number's type; beside a float, an integer becomes that float;
+  beside float32, a 16-bit float becomes float32.
+- Two integers become the smallest signed or unsigned integer that holds both, but no integer of
+  more than 32 bits: int32 with uint32 gives int32, which wraps.
 - Two kinds of 16-bit floats give float32.
-- A Python number is weak: it takes the dtype of the tensors, but an int makes int32 of bools and a
-  float makes float32 of integers. numpy's integers are weak too.
+- A Python number is weak: it takes the dtype of the tensors, but an int beside bool tensors gives
+  int32, and a float beside integer tensors gives float32. numpy's integer scalars are weak, too.
 - complex64 with any other dtype gives complex64.
 - int64 is computed as int32; the next synchronisation reports elements that do not fit.
 """
@@ -31,7 +32,7 @@ def weak(dtype: str) -> str:
 
 
 def promote(a: DTypeName, b: DTypeName) -> DTypeName:
-    """The dtype of a result of operands of two dtypes; int64 stays only with int64."""
+    """The dtype of a result of operands of two dtypes; int64 stays int64 only beside int64."""
     if a == b:
         return a
     if "complex64" in (a, b):
@@ -50,7 +51,7 @@ def promote(a: DTypeName, b: DTypeName) -> DTypeName:
 
 
 def result_type(operands: Iterable[str]) -> DTypeName:
-    """The dtype of a result of operands: names of dtypes, and marks of `weak`."""
+    """The dtype of a result. `operands` are names of dtypes, or marks that `weak` returns."""
     strong: list[DTypeName] = []
     weaker: list[DTypeName] = []
     for name in operands:

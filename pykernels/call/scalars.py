@@ -1,7 +1,7 @@
 """Scalar arguments and options of kernels as plain numbers, or as bits.
 
-Wrappers convert before they look up the call in a cache, because 1.0 equals 1 there, and a
-conversion may run code of the caller.
+Functions convert these arguments before they look up the call in a cache: in a key of the cache,
+1.0 would equal 1, and the conversion may run code of the caller.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["axes", "bits_of", "choice", "flag", "integer", "integers", "real", "
 
 
 def integer(op: str, name: str, value: Any) -> int:
-    """An integer (a value with `__index__`, but no bool) as an int; ArgumentError for other
+    """An integer (a value with `__index__` that is not a bool) as an int; ArgumentError for other
     values."""
     try:
         return _index(value)
@@ -47,7 +47,7 @@ def axes(op: str, name: str, value: Any) -> Any:
 
 
 def _index(value: Any) -> int:
-    if isinstance(value, bool):  # numpy's bool has no __index__, so this tests Python's bool only
+    if isinstance(value, bool):  # only Python's bool, because numpy's bool has no __index__
         raise TypeError
     return operator.index(value)
 
@@ -127,6 +127,7 @@ def _bfloat16(value: float) -> bytes:
     if bits & 0x7FFFFFFF > 0x7F800000:
         return int((bits >> 16) | 0x40).to_bytes(2, "little")
     if float(single) != value:
-        # The first rounding is to odd, so that the result is as if rounded only once.
+        # The rounding to float32 is made a rounding to odd. So both roundings together give the
+        # same result as one rounding to bfloat16.
         bits = (bits - (abs(float(single)) > abs(value))) | 1
     return int(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF).to_bytes(2, "little")

@@ -25,9 +25,9 @@ TENSOR: Any = _Tensor  # the class of all tensors
 class Step(NamedTuple):
     """One launch of a kept call."""
 
-    # for each piece of new memory: its slot, bytes and layout
+    # for each piece of new memory: its slot, its number of bytes, and its layout
     new: tuple[tuple[int, int, Layout], ...]
-    # for each view: its slot, the slot it is a view of, layout, first byte
+    # for each view: its slot, the slot of which it is a view, its layout, and its first byte there
     views: tuple[tuple[int, int, Layout, int], ...]
     kernel: Kernel
     options: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
     """A kept call. When the call is repeated, its slots hold the arguments first, then constants,
     new memory and views; the last slot holds None."""
 
-    caps: object  # with another tuning table, plans may make other launches
+    caps: object  # the device's `caps` at the call; with another tuning table, plans may differ
     constants: tuple[tuple[int, Callable[[], Storage | None], int, Layout], ...]
     more: tuple[None, ...]  # empty slots that follow the arguments
     steps: tuple[Step, ...]
@@ -58,7 +58,7 @@ class Trace:
     """The allocations and launches of a call while it runs."""
 
     def __init__(self) -> None:
-        self.whole = True  # False if the call did more than allocate, launch and write
+        self.whole = True  # False if the call did more than allocate, launch and write a few bytes
         self.new: dict[weakref.ref[Storage], int] = {}
         self.written: dict[weakref.ref[Storage], Storage] = {}  # storages that the host wrote
         self.launches: list[tuple[tuple[Any, ...], list[Any], tuple[float, ...]]] = []
@@ -69,8 +69,8 @@ class Trace:
     def launched(
         self, key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...]
     ) -> None:
-        # The trace has only weak references to storages, so that the call's memory is reused as it
-        # is without a trace.
+        # The trace has only weak references to storages, so that memory of the call is reused in
+        # the same way as without a trace.
         seen = [None if t is None else (weakref.ref(t._storage), t._offset, t._layout)
                 for t in tensors]  # fmt: skip
         self.launches.append((key, seen, scalars))
@@ -80,7 +80,7 @@ class Trace:
         self.whole &= nbytes <= MAX_WRITTEN
 
     def spoil(self) -> None:
-        """Note that the call needs the host, so it cannot be repeated."""
+        """Note that the call did something that a repetition would leave out, so it is not kept."""
         self.whole = False
 
 
@@ -182,14 +182,14 @@ def keep(
     made = []
     for i, (fresh, seen, kernel, options, scalars, places) in enumerate(steps):
         ends = tuple([slot for slot, last in slots.last.items() if last == i])
-        pick = itemgetter(*places, -1)  # with several items, itemgetter returns a tuple
+        pick = itemgetter(*places, -1)  # the -1 makes itemgetter return a tuple
         made.append(Step(fresh, seen, kernel, options, scalars, pick, ends))
     more = (None,) * (slots.count + 1 - len(given))
     return Kept(caps, tuple(slots.constants), more, tuple(made), new, views, form)
 
 
 def _lasting(trace: Trace, at: weakref.ref[Storage]) -> Callable[[], Storage | None]:
-    """A function that returns the storage of a constant. The device owns the storage, or the
-    function owns it if the call wrote it."""
+    """A function that returns the storage of a constant. If the host wrote the storage in the call,
+    the function keeps it alive; otherwise the device owns it."""
     storage = trace.written.get(at)
     return at if storage is None else lambda: storage

@@ -1,4 +1,4 @@
-"""Spectra of overlapping frames, and the signal that has them, as torch defines them."""
+"""Spectra of overlapping frames, and the inverse, as torch's stft and istft."""
 
 from __future__ import annotations
 

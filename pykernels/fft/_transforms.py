@@ -87,8 +87,8 @@ def irfft(
 ) -> Array:  # fmt: skip
     """The inverse of `rfft`: n real numbers, by default 2 (m - 1) for m elements.
 
-    The imaginary parts of the first element, and for an even n of element n / 2, do not count.
-    Arguments are the same as in `fft`, except that `out` is float32.
+    The imaginary part of element 0 does not count, nor, for an even n, the imaginary part of
+    element n / 2. Arguments are the same as in `fft`, except that `out` is float32.
     """
     return _along("irfft", x, n, axis, norm, out)
 
@@ -148,7 +148,7 @@ def _number(op: str, x: Array) -> Array:
 
 
 def _length(op: str, t: Tensor, n: int | None, at: int, of_half: bool) -> int:
-    """The length of a transform; with `of_half`, the transform of half a spectrum."""
+    """The length of a transform; `of_half` is True for a transform of half a spectrum."""
     if n is None:
         n = 2 * (t.shape[at] - 1) if of_half else t.shape[at]
     length = integer(op, "n", n)
@@ -204,7 +204,7 @@ def irfftn(
     x: Array, s: Ints | None = None, axes: Ints | None = None, norm: Norm | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `rfftn`; arguments as in `fftn`, s are the lengths of the result."""
+    """The inverse of `rfftn`; arguments are as in `fftn`, and s gives the lengths of the result."""
     return _over("irfftn", x, s, axes, norm, out)
 
 

@@ -15,8 +15,8 @@ def kept_boxes(
     boxes: Array, scores: Array, most: int | None, overlap: float, least: float | None,
     center: bool = False,
 ) -> Array:  # fmt: skip
-    """Rows of (batch, class, box), int64, of boxes (batches, boxes, 4) and scores (batches,
-    classes, boxes); the arguments are those of `nms`."""
+    """The boxes that `nms` keeps, as rows of (batch, class, box), int64. Arguments are as in `nms`,
+    with boxes (batches, boxes, 4) and scores (batches, classes, boxes)."""
     rows = []
     count = boxes.shape[1] if most is None else most
     for batch in range(boxes.shape[0]) if count > 0 else ():

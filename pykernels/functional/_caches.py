@@ -21,7 +21,7 @@ __all__ = ["append_blocks", "copy_blocks", "renamed", "set_block_rows"]
 
 
 def renamed(kernel: Kernel, op: str, **names: str) -> Kernel:
-    """The kernel, whose errors then name this function and its arguments."""
+    """The kernel with the names of this function and its arguments, which then appear in errors."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
     return replace(kernel, name=op, args=args)
 
@@ -66,7 +66,8 @@ def set_block_rows(src: Array, index: Array, dst: QTensor, check: bool) -> None:
         raise ShapeError(
             f"[set_rows] index must repeat to {rows.shape[:-1]} but has shape {places.shape}"
         ) from None
-    # A matrix of the cache has all heads, so every matrix gets the same positions.
+    # The kernel gives all heads of a batch the same positions. Here each matrix has its own
+    # positions, so each counts as a batch of one head.
     one = rows.reshape((*rows.shape[:-2], 1, *rows.shape[-2:]))
     none = dst.device.empty((*one.shape[:-3], 0, *one.shape[-2:]), rows.dtype)
     tensors = (one, places, None, dst.scales, dst.low, none)

@@ -16,7 +16,8 @@ BUFFERS = "max-storage-buffers-per-shader-stage"
 
 
 def copy_together(dst: Tensor, pieces: Sequence[tuple[int, Tensor]]) -> None:
-    """Copy the tensors of pieces (start, tensor), in ascending order, to the flat `dst`.
+    """Copy tensors to the flat `dst`. `pieces` are pairs of the first element in `dst` and a
+    tensor, in ascending order.
 
     Contiguous float32 tensors share launches. No two destinations may overlap, and no tensor may
     lie in the buffer of `dst`.

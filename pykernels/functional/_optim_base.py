@@ -40,10 +40,10 @@ class Optimizer:
     _name: str
     _moments: tuple[str, ...]  # names of the states of each parameter
     _places: Mapping[str, int]  # position of the first number of a setting
-    _size = 0  # count of all numbers; 0: the sum over all settings
-    _initial: Mapping[int, float] = {}  # the count of numbers that belong to no setting
+    _size = 0  # count of all numbers; 0: the settings give it
+    _initial: Mapping[int, float] = {}  # numbers of no setting, by position
     _counts = False  # True if the optimiser counts its steps
-    _views: Mapping[str, int] = {}  # names of states that are numbers among the settings
+    _views: Mapping[str, int] = {}  # states that lie among the settings: name, position
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
     _together = False  # True: one launch updates several parameters
 
@@ -161,7 +161,7 @@ class Optimizer:
         self._add_views()
 
     def _add_views(self) -> None:
-        """Add views of the state that lies among the settings."""
+        """Add views of the numbers among the settings that belong to the state."""
         for name, at in self._views.items() if not self._groups else ():
             self._state[name] = self._settings[at]
 

@@ -28,7 +28,8 @@ class Numbers(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A parameter and its gradient, and the first and last byte of its states."""
+    """The position `at` of a parameter and its gradient; the states of the parameter are the bytes
+    from `lo` to `hi`."""
 
     at: int
     lo: int
@@ -76,7 +77,7 @@ def _placed(
     at: int, param: Tensor, grad: Tensor, states: Sequence[Tensor], largest: int
 ) -> tuple[Any, _Pair]:
     """The key of a parameter, and the place of its states. Parameters with equal keys can share a
-    launch; with None, the parameter needs its own launch."""
+    launch; a parameter whose key is None needs its own launch."""
     nothing = None, _Pair(at, 0, 0)
     for t in (param, grad):
         if not (t._layout.contiguous and t.dtype in SHORT and 0 < t._layout.nbytes <= largest):
@@ -97,8 +98,8 @@ def _placed(
 
 
 def _cut(line: Sequence[_Pair], most: int, largest: int) -> Iterator[list[_Pair]]:
-    """Groups of at most `most` parameters. Each group takes one launch, so its states fit one
-    binding."""
+    """Groups of at most `most` parameters. The states of a group have at most `largest` bytes,
+    because a group is one launch, with one binding for all states."""
     some: list[_Pair] = []
     for pair in line:
         if some and (len(some) == most or pair.hi - some[0].lo > largest):

@@ -62,7 +62,7 @@ def flash_attn(
     If matrix units multiply float16, weights are rounded to float16 before they are multiplied with
     v; lse uses unrounded weights. Memory grows with S and T, but not with S * T. Query i has the
     position p = i + T - S among the keys. A key does not count if an option hides it or its logit
-    is -inf. The result of a query without keys is 0, its lse -inf.
+    is -inf. If no key counts for a query, its result is 0 and its lse is -inf.
 
     Args:
         q: Tensor or numpy array, float32, float16 or bfloat16, (B, H, S, D). D up to 576.
@@ -85,9 +85,9 @@ def flash_attn(
         window: (left, right): query i sees the keys from p - left to p + right; None is no limit.
         max_bias: For ALiBi, which multiplies the mask by a slope for each head; 0 is no ALiBi.
         softcap: cap(s) is softcap * tanh(s / softcap); 0 is no cap.
-        precision: On matrix units, 'fast' sums float16 values in one piece, which may add an error
-            of 0.16 T 2^-23 sum p|v|; 'high' and None keep the error bound of float32 values.
-            Without matrix units, `precision` changes nothing.
+        precision: On matrix units, which truncate when they add, 'fast' does not restart long sums
+            of float16 values; this may add an error of 0.16 T 2^-23 sum p|v|. 'high' and None keep
+            the error bound of float32 values. Without matrix units, `precision` changes nothing.
         dropout_p: The probability with which a weight becomes 0; the others are divided by
             1 - dropout_p. The gradient uses the same dropped weights. Dropout needs memory for
             S * T weights, and excludes lengths and return_lse.
@@ -210,8 +210,8 @@ def scaled_dot_product_attention(
         out: The Tensor to write to; None makes one with the query's dtype.
 
     Returns:
-        (..., H, L, Ev): a numpy array if all arguments are numpy arrays, else a Tensor. The result
-        of a query without keys is 0.
+        (..., H, L, Ev): a numpy array if all arguments are numpy arrays, else a Tensor. If no key
+        takes part for a query, its result is 0.
 
     Raises:
         ShapeError, DTypeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.

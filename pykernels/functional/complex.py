@@ -203,8 +203,8 @@ def operated(op: str, args: tuple[Any, ...], out: Tensor | None) -> Any:
         raise DTypeError(f"[{op}] out must be {dtype} but is {out.dtype}")
     else:
         result = out
-    # If the result overlaps an operand, the operand is copied first, because it is read in two
-    # steps.
+    # An operand in the buffer of the result is copied first: real and imaginary part may be two
+    # launches, and the second launch must not read what the first wrote.
     operands = [
         a.copy() if isinstance(a, Tensor) and a._block is result._block else a for a in operands
     ]

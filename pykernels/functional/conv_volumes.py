@@ -52,7 +52,7 @@ def conv3d(
         activation: As in `conv2d`, applied to the result.
 
     Returns:
-        (N, O, OD, OH, OW), of the dtype of x and w if they have one, else float32; in memory the
+        (N, O, OD, OH, OW), of the common dtype of x and w, or float32 if they differ; in memory the
         order of the axes is (N, OD, O, OH, OW). A numpy array if all arguments are, else a Tensor.
 
     Raises:
@@ -123,8 +123,8 @@ def conv_transpose3d(
         dilation: Steps between taps, an integer or (planes, rows, columns).
 
     Returns:
-        (N, O, OD, OH, OW), of the dtype of x and w if they have one, else float32; a numpy array if
-        all arguments are, else a Tensor.
+        (N, O, OD, OH, OW), of the common dtype of x and w, or float32 if they differ: a numpy array
+        if all arguments are, else a Tensor.
 
     Raises:
         ShapeError: if the shapes do not fit, or the output would be empty.
@@ -144,7 +144,7 @@ def conv_transpose3d(
             f"[{op}] output_padding must be less than stride or dilation but is {more[0]}"
         )
     kind = promote(t.dtype, taps.dtype)
-    if kind != "float32":  # the products of several planes are added
+    if kind != "float32":  # in float32, because the products of several planes are added
         t = t.astype("float32")
     n, planes = t.shape[0], taps.shape[2]
     full = (t.shape[2] - 1) * steps[0] + (planes - 1) * gaps[0] + 1 + more[0]
@@ -182,8 +182,8 @@ def conv_transpose3d(
 
 
 def _added(parts: list[tuple[int, Any]], length: int, like: Tensor) -> Tensor:
-    """The sum of the parts of a result. A part is the number of its first plane, and its planes;
-    before the sum it is padded to `length` planes."""
+    """The sum of the parts of a result. A part is a pair: the position of its first plane in the
+    result, and its planes. Each part is padded to `length` planes before the sum."""
     total: Any = None
     for at, y in parts:
         behind = length - at - y.shape[1]

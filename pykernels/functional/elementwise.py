@@ -34,11 +34,12 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
     chained), `and or not`, `a if condition else b`, the constants `pi inf nan`, the elementwise
     functions of this module by name, and the conversions `float32 int32 uint32 bool`. Operands are
     float32, float16, int32, uint32 or bool; others are converted first. Operands repeat by numpy's
-    rule, dtypes are promoted as everywhere. Floats are computed in float32 (a float16 result is
-    rounded once, at its end), integers of up to 16 bits in 32 bits.
+    rule, and dtypes are promoted as in all other functions. Floats are computed in float32 (a
+    float16 result is rounded once, at the end), and integers of up to 16 bits in 32 bits.
 
-    An expression is compiled for each new combination of text, dtypes and layouts. Other numbers,
-    in the text or as operands, need no new compilation. The text is never used as shader text.
+    An expression is compiled for each new combination of text, dtypes and layouts. A call with
+    other numbers, in the text or as operands, needs no new compilation. The text is never used as
+    shader text.
 
     Args:
         expression: The text.
@@ -220,7 +221,7 @@ def swiglu(
         x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the
             gate.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
-        axis: The axis of the halves.
+        axis: The axis along which x is halved.
         dim: Another name for axis.
         swapped: True: the second half of x is the gate, not the first.
         out: The Tensor to write to; None makes one.
@@ -246,7 +247,7 @@ def geglu(
         x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the
             gate.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
-        axis: The axis of the halves.
+        axis: The axis along which x is halved.
         dim: Another name for axis.
         swapped: True: the second half of x is the gate, not the first.
         out: The Tensor to write to; None makes one.
@@ -272,7 +273,7 @@ def reglu(
         x: Tensor or numpy array, float32, float16 or bfloat16; without `gate`, one half of x is the
             gate.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None: a half of x.
-        axis: The axis of the halves.
+        axis: The axis along which x is halved.
         dim: Another name for axis.
         swapped: True: the second half of x is the gate, not the first.
         out: The Tensor to write to; None makes one.
@@ -294,7 +295,7 @@ def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None 
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16.
-        axis: The axis of the halves.
+        axis: The axis along which x is halved.
         dim: Another name for axis.
         out: The Tensor to write to; None makes one.
 

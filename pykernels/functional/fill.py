@@ -101,9 +101,9 @@ def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
 def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None = None) -> Tensor:
     """A copy of numbers, lists, an array or a tensor, on the default device unless one is given.
 
-    Python's numbers become float32, its bools become bool. Arrays keep their dtype, but float64
-    becomes float32; torch's tensors on the CPU are accepted, including bfloat16. A list with
-    tensors is stacked on their device, and tapes record this.
+    Python's numbers become float32, and Python's bools become bool. Arrays keep their dtype, but
+    float64 becomes float32; torch's tensors on the CPU are accepted, including bfloat16. A list
+    with tensors is stacked on their device, and tapes record this.
 
     Args:
         array: Anything that `numpy.asarray` accepts.

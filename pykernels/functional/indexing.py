@@ -52,7 +52,8 @@ def scatter(
             a number.
         check: False skips indices out of range, without an error.
         distinct: True promises that no two elements go to the same place. This saves the passes
-            that find the last of them. If the promise is wrong, the place gets one of the elements.
+            that find the last element for each place. If the promise is wrong, a place gets one of
+            its elements.
         out: The Tensor of the shape of x to write to, which may be x itself; None makes one.
 
     Returns:
@@ -161,8 +162,8 @@ def nonzero(
 ) -> tuple[Array, ...]:  # fmt: skip
     """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
 
-    Without `size` the host reads their number, so it waits for the device, and captures refuse it.
-    With `size` (as in JAX) the host reads nothing. NaN is not zero.
+    Without `size` the host reads the number of these elements, so the call waits for the device,
+    and captures refuse it. With `size` (as in JAX) the host reads nothing. NaN is not zero.
 
     Args:
         x: Tensor or numpy array, any dtype, one axis to six.

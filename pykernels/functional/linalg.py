@@ -34,7 +34,8 @@ __all__ = [
 
 
 def _wide(kernel: Kernel, name: str) -> Kernel:
-    """A function of the kernel, with its dtypes; float16 and bfloat16 are converted for it."""
+    """The kernel under the name of a function, which also takes float16 and bfloat16; these are
+    converted for the kernel."""
     args = tuple([replace(a, dtypes=("float32", "float16")) for a in kernel.args])
     return replace(kernel, name=name, args=args)
 
@@ -58,10 +59,10 @@ def cholesky(a: Array, *, upper: bool = False, out: Tensor | None = None) -> Arr
 
     The lower triangle l with l @ l.mT = a, or for upper=True the upper triangle u with
     u.mT @ u = a. Computed in f32. The other triangle of a is not used. The host reads nothing, so
-    no error is raised for a matrix without a factor, where numpy raises LinAlgError. Instead, the
-    factor is NaN from the first column whose pivot is not positive (for upper=True, from that row).
-    Infinities count as not positive. The gradient is the same as in torch: symmetric, for a
-    symmetric a.
+    no error is raised for a matrix without a factor, where numpy raises LinAlgError. Instead, if
+    the pivot of a column is not a positive, finite, normal number, the factor's triangle is NaN
+    from this column to the last (from this row for upper=True). The gradient is the same as in
+    torch: symmetric, for a symmetric a.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.
@@ -109,8 +110,8 @@ def cholesky_solve(
         out: The Tensor to write to, which may be b; None makes one.
 
     Returns:
-        x, with the common leading axes, the other axes of b and its dtype: a numpy array if both
-        are numpy arrays, else a Tensor.
+        x, with the common leading axes, and the other axes and the dtype of b: a numpy array if
+        both are numpy arrays, else a Tensor.
 
     Raises:
         ShapeError: factor is not square, or b does not fit it.
@@ -171,15 +172,16 @@ def solve_triangular(
 def solve(a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     """The solution x of a @ x = b for square matrices a (numpy.linalg, torch.linalg).
 
-    By LU factors with partial pivoting and two substitutions, in f32. Nothing is read back: a
-    singular matrix gives infinities or NaN, where numpy raises LinAlgError; so does a matrix that
-    rounding makes singular. The gradient of b is the solution of the transposed system, and that of
-    a its product with -x: both are infinities or NaN for a singular matrix too.
+    It is computed by LU factors with partial pivoting and two substitutions, in f32. The host reads
+    nothing: a matrix that is singular, or that rounding makes singular, gives infinities or NaN,
+    where numpy raises LinAlgError. The gradient of b solves the transposed system, and the gradient
+    of a is the product of this solution with -x. For a singular matrix both gradients are
+    infinities or NaN.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
-        b: Tensor or numpy array of the dtype of a: (n,), a vector, or (..., n, k), as in numpy 2;
-            torch counts (..., n) as vectors if that is the shape of a without its last axis.
+        b: Tensor or numpy array of the dtype of a: a vector (n,), or matrices (..., n, k), as in
+            numpy 2. (torch reads a b that has the shape of a without the last axis as vectors.)
             Leading axes of a and b repeat by numpy's rule; a matrix that repeats is factored each
             time.
         out: The Tensor to write to, which may be b; None makes one.
@@ -229,11 +231,11 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
     """The LU factors of square matrices, with partial pivoting, and the pivots (scipy.linalg,
     torch.linalg).
 
-    The rows of a, exchanged, are l @ u; the diagonal of l is ones. Computed in f32. A pivot is the
-    first of the largest magnitudes on and below the diagonal of its column, so a result does not
-    depend on the device but for rounding. NaN counts as the largest; it spreads to all later rows
-    and columns. A singular matrix has factors too, with a 0 on the diagonal of u. Where no
-    magnitude is a normal number, the column of l below the diagonal is 0.
+    With its rows exchanged, a is l @ u; the diagonal of l is ones. Computed in f32. The pivot of a
+    column is its element of the largest magnitude on and below the diagonal, the first one of
+    several. So the results of devices differ only by rounding. NaN counts as the largest; it
+    spreads to all later rows and columns. A singular matrix has factors too, with a 0 on the
+    diagonal of u. Where no magnitude is a normal number, the column of l below the diagonal is 0.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.
@@ -259,10 +261,10 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
 def det(a: Array, *, out: Tensor | None = None) -> Array:
     """The determinants of square matrices (numpy.linalg, torch.linalg).
 
-    The product of the diagonal of u from `lu_factor`, in f32: 0 for a singular matrix, 1 for n = 0.
-    Where it overflows or underflows, `slogdet` does not; infinity times 0 is NaN. The gradient is
-    that of invertible matrices, the determinant times the transposed inverse: infinities or NaN for
-    a singular matrix.
+    It is the product of the diagonal of u from `lu_factor`, negated for each exchange of rows, in
+    f32: 0 for a singular matrix, 1 for n = 0. The product may overflow or underflow (and infinity
+    times 0 is NaN), where `slogdet` does not. The gradient is the determinant times the transposed
+    inverse, which is infinities or NaN for a singular matrix.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
@@ -291,9 +293,9 @@ def det(a: Array, *, out: Tensor | None = None) -> Array:
 def slogdet(a: Array) -> tuple[Array, Array]:
     """The sign and the logarithm of the magnitude of determinants (numpy.linalg, torch.linalg).
 
-    From the diagonal of u of `lu_factor`, in f32. A singular matrix has sign 0 and logarithm -inf.
-    The gradient of the logarithm is the transposed inverse: infinities or NaN for a singular
-    matrix; that of the sign is 0.
+    Both are computed from the diagonal of u of `lu_factor`, in f32. A singular matrix has sign 0
+    and logarithm -inf. The gradient of the logarithm is the transposed inverse, which is infinities
+    or NaN for a singular matrix; the gradient of the sign is 0.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
@@ -326,14 +328,14 @@ def _square(call: Call, a: Array) -> Tensor:
 
 
 def _factored(a: Tensor) -> tuple[Tensor, Tensor]:
-    """The LU factors and pivots of float32."""
+    """The LU factors and pivots of a float32 tensor."""
     lu, pivots = a.device.empty(a.shape), a.device.empty(a.shape[:-1], "int32")
     _lu.lu_factor(a, lu, pivots)
     return lu, pivots
 
 
 def _signed_diagonal(a: Tensor) -> Tensor:
-    """The diagonal of u; each exchange of two rows negates an element."""
+    """The diagonal of u, with one element negated for each exchange of two rows."""
     lu, pivots = _factored(a if a.dtype == "float32" else a.astype("float32"))
     rows = arange(a.shape[-1], dtype="int32", device=a.device)
     signed = a.device.empty(pivots.shape)
@@ -346,8 +348,8 @@ def _solved(
     call: Call, a: Array, b: Array, left: bool, solve: Callable[[Tensor, Tensor, Tensor], None],
     vectors: bool = False,
 ) -> Array:  # fmt: skip
-    """The result of `solve(a, b, x)`; solve gets float32 tensors with common leading axes. With
-    `vectors`, a b of one axis is a vector."""
+    """The result x that `solve(a, b, x)` writes; solve gets float32 tensors with common leading
+    axes. With `vectors`, a tensor b of one axis is a vector."""
     op, name = call.op, "factor" if call.op == _SOLVE_BOTH.name else "a"
     of, given = call.tensor(name, a), call.tensor("b", b)
     wide = given[:, None] if vectors and given.ndim == 1 else given

@@ -40,7 +40,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
 
     Returns:
         A numpy array if both are numpy arrays, else a Tensor: the common shape without the axis,
-        of their dtype if both have one, else float32.
+        of the common dtype of x1 and x2, or float32 if they differ.
 
     Raises:
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.

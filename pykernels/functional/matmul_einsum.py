@@ -75,8 +75,8 @@ def einsum(
         operands: Tensors or numpy arrays, float32, float16 or bfloat16.
         optimize: False multiplies from the left to the right. A path is a list of pairs of
             positions in the list of operands: each step removes a pair and appends its product.
-            numpy's `einsum_path` returns a path (its first word may stay). "opt_einsum" gets the
-            path from that package, which must be installed.
+            numpy's `einsum_path` returns a path, whose first item, the word "einsum_path", may
+            stay. "opt_einsum" gets the path from that package, which must be installed.
         out: The Tensor to write to, float32, float16 or bfloat16; None makes a Tensor, with the
             common dtype of all operands, or float32 if they differ.
 
@@ -267,8 +267,8 @@ def _contract(
     target = result.transpose(order)
     shape = tuple(math.prod(sizes[x] for x in group) for group in (*groups, rows, cols))
     strides = reshaped_strides(target._layout, shape)
-    # the result's axes do not merge, so the product is computed first, and then copied to their
-    # order
+    # If axes of the result do not merge in memory, the product is computed in new memory and then
+    # copied.
     if strides is None:
         product = target._fresh(contiguous_layout(shape, target._layout.dtype))
         mul_mat(b, a, product)

@@ -29,11 +29,11 @@ def expert_linear(
     """A mixture of experts: a linear layer that multiplies each row by the weights of its expert.
 
     result[t, s, :] = x[t, s, :] @ w[experts[t, s]].T + b[experts[t, s]], then an activation, with
-    float32 sums. The device reads the experts, and the host reads nothing back: few rows (8, or
-    half as many as there are experts) take one dispatch, which reads the weights of their experts
-    alone; more rows are sorted by expert first. For few rows of float16 and some types of w, sums
-    of eight products are float16. The gradients by x, b and float weights compute a product of all
-    rows for each expert.
+    float32 sums. The device reads the experts, and the host reads nothing back. Few rows (up to 8,
+    or up to half as many as there are experts) take one dispatch, which reads only the weights of
+    their experts; more rows are sorted by expert first. If x has few rows, in float16, sums of
+    eight products are float16 for some types of w. The gradients of x, b and float weights compute
+    a product of all rows for each expert.
 
     Args:
         x: float32, float16 or bfloat16 (tokens, slots, k), or (tokens, k): one row for all slots of
@@ -44,7 +44,7 @@ def expert_linear(
         b: float32, float16 or bfloat16, (experts, n).
         activation: applied to the product plus the bias.
         gated: True: the first n / 2 columns are gates, and the result is their activation times the
-            others, (tokens, slots, n / 2): `swiglu` with activation="silu".
+            other columns, (tokens, slots, n / 2). With activation="silu" this is `swiglu`.
         out: the Tensor (tokens, slots, n) to write to, float32, float16 or bfloat16; None makes one
             of x's dtype.
 
@@ -52,7 +52,7 @@ def expert_linear(
         IndexRangeError: at the next synchronisation, for an expert out of range.
         ShapeError: other shapes.
         DTypeError: other dtypes.
-        ArgumentError: an activation that there is not.
+        ArgumentError: an unknown activation.
         LimitError: more than 1024 experts, or more than 2^23 rows.
     """
     op = "expert_linear"

@@ -125,7 +125,7 @@ def _tensors(op: str, arrays: Sequence[Array], out: Tensor | None) -> tuple[list
         raise ArgumentError(f"[{op}] arrays must be a list of one or more but is {arrays!r:.40}")
     first = next((a for a in (*given, out) if isinstance(a, Tensor)), None)
     for a in given if first is None else ():
-        # for numpy arrays the result is a numpy array, but float64 is refused
+        # without a Tensor, nothing is converted, and float64 is refused here
         dtype_of(a.dtype, f"[{op}] array dtype")
     device = default_device() if first is None else first.device
     tensors = [a if isinstance(a, Tensor) else device.tensor(a) for a in given]
@@ -160,7 +160,8 @@ def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor
 def _joined(
     op: str, layouts: tuple[Layout, ...], axis: int
 ) -> tuple[Layout, tuple[tuple[int, Layout], ...]]:
-    """The layout of the result, and of each part in it: its first byte and its layout."""
+    """The layout of the result; and for each part, its first byte in the result and its layout
+    there."""
     shapes = [lay.shape for lay in layouts]
     shape = shapes[0]
     told = ", ".join(map(str, shapes))
@@ -234,7 +235,8 @@ def repeat(
 
 
 def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
-    """Repeat each element along an axis by its own count, as rows that an index names."""
+    """Repeat each element along an axis by its own count: an index names each element as often as
+    it repeats."""
     n = src.shape[at]
     if not counts.size:  # an empty list, for which numpy chooses float64
         counts = counts.astype(np.int32)

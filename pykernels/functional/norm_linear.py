@@ -26,7 +26,7 @@ from .elementwise import elementwise
 
 __all__ = ["rms_norm_linear"]
 
-# The activation of the gates times the other half, for a call that takes several dispatches.
+# For calls of several dispatches: the activation of the gates `a`, times the other half `c`.
 GATES = {
     None: "a * c", "relu": "where(a > 0, a, 0.0) * c", "silu": "silu(a) * c",
     "gelu": "gelu(a) * c", "gelu_tanh": "gelu_tanh(a) * c",

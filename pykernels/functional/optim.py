@@ -261,7 +261,8 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
 
     The norm is over all elements of all gradients, sqrt(sum(g * g)) in float32; two runs give the
     same bits. If it is too large, each gradient is multiplied by max_norm / (norm + 1e-6), as torch
-    does. If the norm may overflow, check the result, because the gradients are then meaningless.
+    does. If the norm overflows, the gradients become meaningless; check the result where this may
+    happen.
 
     Args:
         grads: A Tensor, or several, float32, float16 or bfloat16; the call changes them.
@@ -318,8 +319,8 @@ def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The values of an ordered iterable, of which there must be at least one, all of these
-    types."""
+    """The values of an ordered iterable, as a list. There must be at least one value, and each must
+    have one of the types `kinds`."""
     others = (Tensor, np.ndarray, str, bytes, Mapping, Set)
     listed = isinstance(values, Iterable) and not isinstance(values, others)
     given = list(values) if listed else []

@@ -19,7 +19,7 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 
 class SGD(Decayed):
-    """Stochastic gradient descent on parameters, with momentum if that is not 0; see `sgd_step`.
+    """Stochastic gradient descent on parameters, with momentum unless it is 0; see `sgd_step`.
 
         flat, (w, b) = pk.flatten_parameters([w, b])
         optimizer = pk.SGD(flat, lr=0.1, momentum=0.9)
@@ -110,8 +110,8 @@ class Adam(Betas, Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; another dispatch counts
-            steps.
+        params: A Tensor, or several, which share dispatches, or groups; one more dispatch counts
+            the steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas, eps, weight_decay: as in `adam_step`.
         amsgrad: Divide by the largest second moment so far; setting it needs another kernel.

@@ -123,7 +123,7 @@ class Muon(Ruled):
                 self._apply(self._params[i], x[at].T if turned else x[at], skip)
 
     def _moved(self, g: Tensor, buffer: Tensor, update: Tensor, skip: Tensor | None) -> None:
-        """Add the gradient to the buffer. Returns the matrix to make orthogonal."""
+        """Add the gradient to the buffer, and write the matrix to make orthogonal to `update`."""
         kernels.optimizer_step(g, self._settings, buffer, skip=skip, rule="ema")
         if self._kinds["nesterov"]:
             m = self._settings[0]

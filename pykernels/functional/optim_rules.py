@@ -114,8 +114,8 @@ class Adagrad(Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; another dispatch counts
-            steps.
+        params: A Tensor, or several, which share dispatches, or groups; one more dispatch counts
+            the steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         lr_decay: How fast the learning rate falls.
         weight_decay: Factor of param in its gradient (L2).
@@ -171,8 +171,8 @@ class NAdam(Betas, Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; another dispatch counts
-            steps.
+        params: A Tensor, or several, which share dispatches, or groups; one more dispatch counts
+            the steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.

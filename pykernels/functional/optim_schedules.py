@@ -16,7 +16,7 @@ from pykernels.runtime.whole import whole
 
 __all__ = ["Schedule"]
 
-MOST = 1 << 24  # because steps are counted in float32
+MOST = 1 << 24  # most steps, because they are counted in float32
 STRAIGHT, COSINE, EXPONENTIAL = 0.0, 1.0, 2.0
 Row = tuple[float, float, float, float, float, float]
 
@@ -28,10 +28,11 @@ class Schedule:
         optimizer = pk.AdamW(flat, lr=rate)
 
     The step of an optimiser advances its schedule by a launch, so a captured step also advances it
-    in each replay. A step that `skip` leaves out also advances it. `value` is a float32 Tensor
-    without axes, the number for the next step; `count` an int32 Tensor, the steps so far, and part
-    of the optimiser's state. Groups of one optimiser may share a schedule; two optimisers need two
-    schedules. Call `advance()` only to use `value` without an optimiser.
+    in each replay. A step that `skip` leaves out also advances it. `value`, a float32 Tensor
+    without axes, is the number for the next step. `count`, an int32 Tensor without axes, is the
+    number of steps so far; it is part of the optimiser's state. Groups of one optimiser may share a
+    schedule; two optimisers need two schedules. Call `advance()` only to use `value` without an
+    optimiser.
 
     Schedules are made by the methods `constant`, `warmup`, `cosine`, `exponential`, `one_cycle` and
     `piecewise`. Numbers of steps must be below 2^24. `device`: None is the default device.

@@ -199,8 +199,8 @@ def randperm(
 ) -> Tensor:
     """The numbers from 0 to n - 1 in random order, the same on every device.
 
-    Each number is sorted by 64 random bits, so all orders are equally likely unless two keys are
-    equal, with a probability of at most n^2 / 2^65.
+    The numbers are sorted by keys of 64 random bits, so all orders are equally likely unless two
+    keys are equal. The probability that two keys are equal is at most n^2 / 2^65.
 
     Args:
         n: the count of numbers, 0 or more.

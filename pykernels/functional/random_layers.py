@@ -200,7 +200,7 @@ def _fans(op: str, shape: Shape) -> tuple[int, int]:
     sizes = shape_of(shape)
     if len(sizes) < 2:
         raise ShapeError(f"[{op}] shape must be (outputs, inputs, ...) but is {sizes}")
-    # For an empty weight, any standard deviation is right.
+    # At least 1, as a divisor; an empty weight has no numbers, so any divisor is right.
     return tuple(max(n * math.prod(sizes[2:]), 1) for n in (sizes[1], sizes[0]))  # type: ignore[return-value]
 
 

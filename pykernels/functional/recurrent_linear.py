@@ -135,8 +135,9 @@ def rwkv7(
     """The recurrence of RWKV 7: the value that the state has for `a` is added to the rows that `b`
     selects.
 
-    S becomes w[t] S + b[t] (a[t]^T S) + k[t] v[t]^T, where w[t] multiplies the rows of S, and all S
-    on this side are from before the step; result[t] = r[t]^T S. All arithmetic is f32.
+    S becomes w[t] S + b[t] (a[t]^T S) + k[t] v[t]^T, where w[t] multiplies the rows of S, and each
+    S in this sum is the state before the step; result[t] = r[t]^T S with the new S. All arithmetic
+    is f32.
 
     Args:
         r: Tensor or numpy array, float32, float16 or bfloat16, (B, T, H, K), K up to 1,024.
@@ -290,7 +291,7 @@ class _Given:
         return self["q"] if factor == 1 else elementwise("q * s", q=self["q"], s=factor)
 
     def shapes(self, *same: str, **others: tuple[int, ...]) -> None:
-        """Check the shapes of all arguments of a function whose first one gives (B, T, H, K)."""
+        """Check the shapes of all arguments; the first argument gives (B, T, H, K)."""
         batch, length, heads, depth = self.sizes
         v = self["v"]
         if v.ndim != 4 or v.shape[:3] != (batch, length, heads):

@@ -30,8 +30,8 @@ def reduction(
     they are reduced: 16-bit floats count as float32, integers as 32-bit integers. The result has
     the dtype that the function `how` gives for the dtype of the expression.
 
-    An expression is compiled for each new combination of text, `how`, dtypes and layouts. Other
-    numbers, in the text or as operands, need no new compilation.
+    An expression is compiled for each new combination of text, `how`, dtypes and layouts. A call
+    with other numbers, in the text or as operands, needs no new compilation.
 
     Args:
         expression: The text.

@@ -44,9 +44,9 @@ def roi_align(
 ) -> Array:  # fmt: skip
     """Cuts boxes out of images, as images of one size; corners are not rounded (torchvision.ops).
 
-    A box is divided into OH x OW bins. Each bin has samples between pixels, which mix four pixels
-    each; samples more than a pixel outside of the image are 0. Computed in f32. The gradient of x
-    is deterministic; boxes have no gradient.
+    A box is divided into OH x OW bins. Each bin has samples at places between pixels. A sample is a
+    mix of four pixels, or 0 if it is more than a pixel outside of the image. Computed in f32. The
+    gradient of x is deterministic; boxes have no gradient.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, H, W).
@@ -56,8 +56,8 @@ def roi_align(
             x has one image.
         output_size: (OH, OW), or one integer for both.
         spatial_scale: The factor from the boxes' unit to pixels of x.
-        sampling_ratio: The number of samples of a bin in each direction; 0 or less means its number
-            of pixels, rounded up.
+        sampling_ratio: The number of samples of a bin in each direction; 0 or less means the bin's
+            size in pixels, rounded up.
         aligned: True subtracts half a pixel from the corners. False makes boxes at least one pixel
             high and wide.
         mode: 'avg' is the mean of the samples. 'max' is the largest product of a pixel and its

@@ -57,7 +57,7 @@ def grid_sample(
     align_corners: bool = False,
 ) -> Array:  # fmt: skip
     """Images at the places of a grid, as in torch: result[n, :, i, j] is input[n] at
-    (x, y) = grid[n, i, j]; volumes at (x, y, z).
+    (x, y) = grid[n, i, j]. Volumes are read at (x, y, z).
 
     The coordinates -1 and 1 are the outer edges of the first and last pixels, or, with
     `align_corners`, the centres of these pixels. All is computed in f32, by calls that have
@@ -188,7 +188,8 @@ def deform_conv2d(
     places = moved.reshape(n * parts, *kernel, 2, *large)
     at = []
     for axis in range(2):
-        # (KH, 1, 1, 1) and (OH, 1), or (KW, 1, 1) and (OW,), beside (N G, KH, KW, OH, OW)
+        # tap and pixel get the shapes (KH, 1, 1, 1) and (OH, 1), or (KW, 1, 1) and (OW,), to repeat
+        # to (N G, KH, KW, OH, OW)
         more_axes = (None,) * (1 - axis)
         tap, pixel = (
             arange(0.0, float(k), device=image.device) for k in (kernel[axis], large[axis])

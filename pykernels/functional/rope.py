@@ -96,8 +96,9 @@ def rope_table(
 ) -> Tensor:  # fmt: skip
     """The cosines and sines of `rope` for positions below 1048576, float32 (2, 1024, 2, dims / 2).
 
-    [0, j] holds cosine and sine of 1024 j w, [1, j] cosine and sine of j w; the kernel joins them
-    by the addition theorem. The table takes 16 KiB for each pair of columns, for any context.
+    A pair of columns turns by the angle w for each position. [0, j] holds the cosine and sine of
+    1024 j w, and [1, j] of j w; the kernel joins them by the addition theorem. The table takes 16
+    KiB for each pair of columns, for any context.
 
     Args:
         dims: number of rotated columns, even, up to 16,384.

@@ -23,8 +23,8 @@ def set_rows(
     If several rows have the same index, the last row is stored.
 
     Args:
-        src: Tensor or numpy array (..., n, k) of dst's dtype; or src and dst each float32, float16
-            or bfloat16.
+        src: Tensor or numpy array (..., n, k) of dst's dtype. The dtypes may differ if both are
+            float32, float16 or bfloat16.
         index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide the
             sizes of src, and then repeat (ggml).
         dst: Tensor (..., m, k); rows that no index names do not change. Or a QTensor of q8_0 or
@@ -32,7 +32,8 @@ def set_rows(
             two rows of a matrix may have the same index, else the stored row mixes numbers of both.
         check: False skips indices out of range, without an error.
         distinct: True promises that no two rows have the same index. This saves the passes that
-            find the last of them. If the promise is wrong, each element is from one of the rows.
+            find the last row for each index. If the promise is wrong, each element is from one of
+            the rows.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m).

@@ -49,8 +49,8 @@ def unique(
     """The values of all elements in ascending order, each of them once (numpy).
 
     -0 equals 0, and all NaN count as one value, the last. Without `size` the host reads the number
-    of values, so it waits for the device, and captures refuse it. With `size` (as in JAX) the host
-    reads nothing. The gradient of a value goes to its first element.
+    of values, so the call waits for the device, and captures refuse it. With `size` (as in JAX) the
+    host reads nothing. The gradient of a value goes to its first element.
 
     Args:
         x: Tensor or numpy array, any dtype but int64, any shape.

@@ -32,7 +32,8 @@ def bincount(
     length: int | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """The count of each number 0, 1, 2, ... in x, or the sum of the weights of its elements.
+    """The count of each number 0, 1, 2, ... in x; or with `weights`, the sum of the weights of the
+    elements that are this number.
 
     Two runs give the same bits: counts are integers, and weights are summed in f32, in trees of a
     fixed shape over the sorted x.

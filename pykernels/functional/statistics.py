@@ -46,8 +46,8 @@ def quantile(
     """The number below which a share q of the elements lies (numpy, torch). It is at position q *
     (n - 1) of the sorted elements, counted from 0.
 
-    Elements are sorted, and the two elements at each position are interpolated in f32. NaN if an
-    element is NaN.
+    Elements are sorted, and the two elements at each position are interpolated in f32. The result
+    is NaN if an element is NaN.
 
     Args:
         x: Tensor or numpy array; float32, float16, bfloat16, or integers of up to 32 bits and bool,
@@ -122,7 +122,8 @@ def _points(q: Any) -> NDArray:
 
 
 def _between(points: NDArray, count: int, method: Method) -> tuple[NDArray, NDArray, NDArray]:
-    """The elements at each position, int32, and the fraction between them, float32."""
+    """For each share in `points`, the positions of the two elements to interpolate, int32, and the
+    fraction between them, float32."""
     places = points * (count - 1)
     if method == "nearest":
         places = np.rint(places)

@@ -19,7 +19,8 @@ _NAMES = ("q", "k", "v", "mask")
 
 
 def _reads(kernel: Any, options: dict[str, Any]) -> set[str]:
-    """The rule of flash_attn for all arguments; without lse, the result is computed again."""
+    """The rule of flash_attn reads all arguments, because without lse it computes the result
+    again."""
     return {arg.name for arg in kernel.args}
 
 

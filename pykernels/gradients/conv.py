@@ -83,13 +83,14 @@ def conv_transpose2d(call: Taped) -> None:
 
 
 def _but(size: int, last: int) -> slice:
-    """The view without the last elements along an axis."""
+    """The slice of an axis without its last `last` elements."""
     return slice(size - max(last, 0))
 
 
 @reads("dy", "w")
 def conv2d_backward_input(call: Taped) -> None:
-    """This kernel is linear in dy and in w; the other two kernels compute their gradients."""
+    """This kernel is linear in dy and in w. conv2d computes the gradient of dy, and
+    conv2d_backward_weight the gradient of w."""
     dy, w, given, options = call.saved("dy"), call.saved("w"), call.dy(), _window(call)
     if call.wants("dy"):
         found = dy.device.empty(dy.shape, dy.dtype)
@@ -103,7 +104,8 @@ def conv2d_backward_input(call: Taped) -> None:
 
 @reads("dy", "x")
 def conv2d_backward_weight(call: Taped) -> None:
-    """This kernel is linear in dy and in x; the other two kernels compute their gradients."""
+    """This kernel is linear in dy and in x. conv2d computes the gradient of dy, and
+    conv2d_backward_input the gradient of x."""
     dy, x, given, options = call.saved("dy"), call.saved("x"), call.dy(), _window(call)
     if call.wants("dy"):
         found = dy.device.empty(dy.shape, dy.dtype)

@@ -1,4 +1,4 @@
-"""Systems: the gradient of b solves the transposed system. Cholesky factors: Murray 2016,
+"""Linear systems: the gradient of b solves the transposed system. Cholesky factors: Murray 2016,
 Differentiation of the Cholesky decomposition. LU factors: de Hoog, Anderssen and Lukas 2011,
 Differentiation of matrix functionals using triangular factorization."""
 
@@ -46,8 +46,9 @@ def solve(call: Taped) -> None:
 
 @reads("a", "dst")
 def lu_factor(call: Taped) -> None:
-    """da is p l^-T y u^-T; below the diagonal y is l^T dl, and elsewhere du u^T. Since a is p l u,
-    p l^-T is a^-T u^T: so no rows are exchanged."""
+    """With a = p l u, where p exchanges rows, da is p l^-T y u^-T. Below the diagonal y is l^T dl,
+    and elsewhere du u^T. Because p l^-T is a^-T u^T, the rule solves with a^T and exchanges no
+    rows."""
     lu, dy = call.saved("dst"), call.dy()
     lower, upper, dl = F.tril(lu, -1), F.triu(lu), F.tril(dy, -1)
     upper = upper.swapaxes(-1, -2)

@@ -1,4 +1,5 @@
-"""Losses of classes; k is dy, divided by the divisor of a mean.
+"""Losses of classes. In the formulas, k is dy, which a mean divides by its divisor, and t are the
+shares of the classes in the target, times the weights of the classes.
 
 The gradient of the logits is k * (softmax(x) * sum(t) - t). The gradient of targets that are
 weights of all classes is -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). The loss is
@@ -63,7 +64,8 @@ def nll_loss(call: Taped) -> None:
 
 def _give_weight(call: Taped, weight: Any, costs: Any, dy: Any, total: Any) -> None:
     """The gradient of the weights of classes. The loss of a row is the sum of weight * costs, and a
-    mean divides it by a sum of weights; that sum may have its own gradient, `total`."""
+    mean divides it by a sum of weights. This sum is the output `total`, which may have a gradient
+    of its own."""
     rows = tuple(range(costs.ndim - 1))
     found: Any = None
     if dy is not None:
@@ -182,7 +184,8 @@ def _give_factors(call: Taped, rows: Any, total: Any) -> None:
 
 @reads("target", "weight", "total", "dy")
 def nll_loss_backward(call: Taped) -> None:
-    """The kernel is linear in dy, so the gradient of dy is the loss of each row."""
+    """The kernel is linear in dy, so the gradient of dy is the nll_loss of each row of dst's
+    gradient."""
     given, target, weight = call.dy(), call.saved("target"), call.saved("weight")
     total = call.saved("total")
     if call.wants("dy") or call.wants("total"):

@@ -34,8 +34,8 @@ def mul_mat(call: Taped) -> None:
     lead = b.ndim - a.ndim
     wide = a.reshape((1,) * lead + a.shape) if lead else a
     # If a has fewer matrices, each of them multiplies r neighbouring matrices of b. Then an axis of
-    # b is cut into an axis of a and an axis of size r. `axes` holds for each batch axis the number
-    # of axes that it becomes.
+    # b is cut into an axis of the size that it has in a, and an axis of size r. `axes` holds for
+    # each batch axis the number of axes that it becomes.
     pairs = [(m, n // max(m, 1)) for m, n in zip(wide.shape[:-2], b.shape[:-2], strict=True)]
     axes = [1 if r == 1 else 2 for _, r in pairs]
     first = [sum(axes[:i]) for i in range(len(axes))]
@@ -175,7 +175,7 @@ def _before_gates(call: Taped) -> Any:
 
 @reads("x", "gain", "w", "scales", "high", "bias")
 def rms_norm_linear(call: Taped) -> None:
-    """The gradients of the norm and of the product as two operations."""
+    """The gradients are those of a norm and a product as two operations."""
     quant, options = call.option("quant"), {n: call.option(n) for n in ("activation", "gated")}
     weights = call.saved("w")
     if quant:

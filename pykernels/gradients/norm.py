@@ -180,12 +180,14 @@ def group_norm_backward(call: Taped) -> None:
 
 @reads("dy", "x", "weight")
 def batch_norm_backward(call: Taped) -> None:
-    """The rule takes the given mean and variance for x's own, and computes them again from x."""
+    """The rule assumes that the given mean and variance are those of x, and computes them again
+    from x."""
     _again(call, _by_mean_of(0, *range(2, len(call.shape("x") or ()))), "x", "weight")
 
 
 def _by_mean_of(*axes: int, shape: tuple[int, ...] | None = None) -> Any:
-    """The plain form of a norm: (x - mean) / sqrt(variance + eps), over axes of x in a shape."""
+    """The plain form of a norm: (x - mean) / sqrt(variance + eps), with mean and variance over
+    these axes of x, or of x reshaped to `shape`."""
 
     def of(call: Taped) -> Any:
         eps, by_channel = call.option("eps"), axes != (-1,)

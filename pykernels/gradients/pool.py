@@ -27,7 +27,7 @@ def max_pool2d(call: Taped) -> None:
 @reads("x", "index")
 def adaptive_max_pool2d(call: Taped) -> None:
     dy, index, dst = call.dy(), _index(call, kernels.adaptive_max_pool2d, {}), _like_x(call)
-    if dy.shape[2:] == (1, 1):  # the first element of each image
+    if dy.shape[2:] == (1, 1):  # each image has one maximum
         n, c, rows, cols = dst.shape
         kernels.fill(dst, 0)
         kernels.scatter(dy[..., 0], index[..., 0], dst.reshape(n, c, rows * cols), check=False)

@@ -1,4 +1,5 @@
-"""Reductions: the gradient of a result goes to each of its elements, with the element's share."""
+"""Reductions: each element that was reduced to a result gets the gradient of the result, times the
+element's share."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def _count(call: Taped) -> int:
 
 
 def _give(call: Taped, text: str, **named: Any) -> None:
-    """Give x an expression of dy, with the reduced axes kept, and of `named`."""
+    """Give x the value of an expression of `named` and of dy, in which the reduced axes have size
+    1."""
     call.give("x", elementwise(text, dy=_kept(call, call.dy()), **named))
 
 
@@ -72,8 +74,8 @@ def default(call: Taped) -> None:
 
 
 class _Reduced:
-    """Replaces a reduction of an expression by a reduction of its values, which are computed
-    again."""
+    """A call for a rule: in place of the reduction of an expression, the rule sees the reduction of
+    the expression's values, which are computed again."""
 
     def __init__(self, call: Taped, how: str) -> None:
         self._call, self._how = call, how

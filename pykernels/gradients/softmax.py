@@ -1,7 +1,7 @@
-"""Softmax of l = scale * x + slope * mask, and its logarithm; `s` runs over a row.
+"""Softmax of l = scale * x + slope * mask, and its logarithm; sums run over a row.
 
 softmax: dl = y * (dy - sum(dy * y)); log_softmax: dl = dy - exp(y) * sum(dy) where y is finite. The
-sink's weight is 1 minus the sum of the row; the sink itself has no gradient.
+sink's weight is 1 minus the sum of the row. This weight is not part of the result, so it has no dy.
 """
 
 from __future__ import annotations

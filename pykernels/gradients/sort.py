@@ -26,7 +26,7 @@ def top_k(call: Taped) -> None:
 
 @reads("x")
 def median(call: Taped) -> None:
-    """The two middle elements of an even number share the gradient."""
+    """With an even number of elements, the two middle elements share the gradient."""
     x = call.saved("x")
     size, dy = x.shape[-1], call.dy()
     index = F.argsort(x)[..., (size - 1) // 2 : size // 2 + 1]

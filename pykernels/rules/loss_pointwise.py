@@ -71,8 +71,8 @@ def entropy_of_probabilities(
     _check(op, given)
     if reduction == "none":
         return evaluate(op, text, given, out)  # type: ignore[no-any-return]
-    # The gradient rule is a rule for each element, and a reduction of the expression would not use
-    # it.
+    # binary_cross_entropy has a gradient rule of its own, for each element. A reduction of the
+    # expression would not use this rule, so each loss is computed first.
     each = evaluate(op, f"float32({text})", given, None)
     total = reduce(op, "each", reduction, {"each": each}, None, False, None)
     dtype = result_type([str(a.dtype) for a in given.values() if str(a.dtype) != "float64"])

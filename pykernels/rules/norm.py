@@ -65,7 +65,7 @@ class NormalizedAxes:
         return near.reshape((*self.rows,) if near.shape != self.shape else (-1,))
 
     def leave(self, room: Tensor, result: Tensor) -> None:
-        """Copy the new tensors that were written to their results."""
+        """Copy `room` to the result if it is a new tensor."""
         if not self.is_left(result):
             kernels.cpy(room.reshape(result.shape), result)
 
@@ -103,7 +103,7 @@ Pair: TypeAlias = tuple[Tensor, Tensor]
 
 
 def pair(op: str, name: str, value: Any) -> None:
-    """Two tensors of this shape to write to."""
+    """Check that `out` of a function with two results is None or a tuple of two."""
     if value is not None and (not isinstance(value, tuple) or len(value) != 2):
         raise ArgumentError(
             f"[{op}] {name} must be a tuple of two Tensors but is {type(value).__name__}"

@@ -53,8 +53,8 @@ def result_of(
 
 
 class Windows:
-    """The arguments kernel_size, stride, padding and dilation of a call, as pairs and in the form
-    for kernels: `gaps` has the dilation, `options` the others."""
+    """The arguments kernel_size, stride, padding and dilation of a call, as pairs, and in the form
+    for kernels: `gaps` has the dilation, and `options` has the other arguments."""
 
     def __init__(
         self, op: str, axes: int, kernel: Sides, stride: Sides | None, padding: Sides,
