@@ -22,7 +22,7 @@ LONGEST_BRANCHES = 512
 
 
 class Unroller:
-    """Reads nodes that contain graphs. A reader of nodes and of constants is a subclass."""
+    """Reads nodes that contain graphs. A subclass says how a node and how constants are read."""
 
     values: Values
 
@@ -96,7 +96,7 @@ class Unroller:
         going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
         states, rounds = list(given[2:]), 0
         rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
-        alive = ""  # the condition is computed by the device: states change only while it is true
+        alive = ""  # the condition, if the device computes it: states change only while it is true
         # True for loops of `with_all_rows`
         cut = bool(node.output) and node.output[-1].endswith(ALIVE)
         while going and rounds < most:

@@ -119,10 +119,10 @@ class RawKernel:
                 tensors, and for textures and samplers the objects of wgpu.
             grid: The number of workgroups, or the numbers along x and y, or x, y and z; or a
                 function that computes them from the tensors and numbers by name. None runs one
-                invocation for each element of the first output: a workgroup along x alone counts
-                all its elements, a workgroup with more axes needs an output with as many, the last
-                one along x.
-                A texture gives an invocation for each texel of its first level.
+                invocation for each element of the first output. If the workgroup extends along x
+                alone, all elements count along x; if it extends along two or three axes, the output
+                must have as many axes, and the last one is x. If the output is a texture, there is
+                one invocation for each texel of its first level.
             values: Bindings and members of the uniform struct by name; vectors as sequences.
                 Inputs may be numpy arrays. A texture is a GPUTexture or a GPUTextureView, and must
                 have the usage TEXTURE_BINDING, or STORAGE_BINDING where the text writes it.

@@ -22,7 +22,7 @@ from .telling import NAME, telling
 
 __all__ = ["Call", "call_of", "recorded_launch"]
 
-MOST_CALLS = 4096  # of debug in a text
+MOST_CALLS = 4096  # most calls of debug in a text
 
 
 class Call(NamedTuple):
@@ -47,7 +47,7 @@ class _Recording:
         if texts is None or text is None:
             return None
         # The device identifies a call by the number of its text times MOST_CALLS, plus its own.
-        number = next(_numbers)  # by one step, because two devices may ask in two threads
+        number = next(_numbers)  # atomic, because two devices may ask in two threads
         made = debugging(self._name, text.wgsl, self._members, number * MOST_CALLS)
         _calls[number] = tuple(Call(s, texts.where(key, s.line)) for s in made.sites)
         return text._replace(wgsl=made.text)

@@ -37,9 +37,10 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 U = 2.0**-24  # half a unit in the last place of f32, as a relative error
 TINY = 2.0**-126  # results below this may become 0
-# Errors in units of U. Quotients are within 2.5 units in the last place (of 2 U each), and inverse
-# square roots within 2. Square roots are quotients by these; expm1 is within 2.5, and its argument
-# within 2 U.
+# Errors in units of U; a unit in the last place is 2 U. Quotients are within 2.5 units in the last
+# place, and inverse square roots within 2. A square root is a quotient by an inverse square root,
+# so it has both errors. expm1 is within 2.5 units in the last place, and its argument is within 2
+# U.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 

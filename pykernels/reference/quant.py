@@ -199,9 +199,9 @@ def dequantize(
 def packed_sizes(
     low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> tuple[Array, Array]:
-    """For sums in packed halves of weights (N, K), the magnitudes of the terms. A term is a number
-    minus the middle of its type's range, plus the offset for this middle. The magnitudes of the
-    scales come second."""
+    """For sums in packed halves of weights (N, K): the magnitudes of the terms, and the magnitudes
+    of the scales. A term is a number minus the middle of its type's range, plus the offset for this
+    middle."""
     kind = TYPES[quant]
     stored, record = _unplaned(kind, low, scales, high, shape[0])
     with np.errstate(all="ignore"):

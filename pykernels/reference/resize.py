@@ -98,7 +98,7 @@ def _rounded(at: Fraction, nearest: str) -> int:
 
 
 def _keys(d: float, a: float = -0.75) -> float:
-    """Keys' cubic at a distance."""
+    """The weight of cubic interpolation (Keys 1981) at a distance."""
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a

@@ -124,7 +124,8 @@ def stacklevel() -> int:
 
 def _first_type(values: Any) -> type:
     """The type of a Python number, or of the first number in nested lists; numpy's integer type for
-    a range; else `object`. A range counts as numpy's integers because it never became float32."""
+    a range; else `object`. A range counts as numpy's integers, which give no warning, because
+    ranges never became float32."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]

@@ -39,7 +39,7 @@ SHAPES: dict[str, Rule] = {}
 
 
 def contrib(name: str, rule: Rule, **options: Any) -> Callable[[Entry], Entry]:
-    """Makes a function the entry of an operation."""
+    """Decorate a function as the entry of an operation whose shapes this rule gives."""
     SHAPES[name] = rule
     return op(f"{DOMAIN}.{name}", **options)
 

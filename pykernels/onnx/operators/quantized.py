@@ -45,7 +45,8 @@ def _limits(node: Node, place: int = 0) -> tuple[int, int]:
 
 
 def rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
-    """An expression, rounded to even, plus the zero point, within the dtype of the result."""
+    """An expression, rounded to nearest even, plus the zero point, clamped to the dtype of the
+    result."""
     low, high = _limits(node)
     operands |= {"lo": low, "hi": high}
     if zero is not None:
@@ -109,8 +110,8 @@ def _sums(x: Any, axis: int) -> Any:
 
 
 def integer_product(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
-    """(a - a_zero) @ (b - b_zero) in int32, by numpy's rules for leading axes; zero points repeat
-    to a's rows and b's columns."""
+    """(a - a_zero) @ (b - b_zero) in int32, by numpy's rules for leading axes. A zero point is one
+    number, or one for each row of a or each column of b."""
     left, right = a.ndim == 1, b.ndim == 1
     a, b = a[None] if left else a, b[:, None] if right else b
     (a, za), (b, zb) = _signed(a, a_zero), _signed(b, b_zero)
