@@ -224,7 +224,7 @@ def _labels(p: Parts, name: str) -> list[Any]:
 
 
 def _named(p: Parts, place: str, labels: list[Any]) -> None:
-    """The labels of classes by their numbers."""
+    """The first output: the label of each number of a class."""
     if isinstance(labels[-1], str):
         p.names(place, labels)
     else:

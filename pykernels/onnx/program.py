@@ -195,8 +195,8 @@ class Program:
                         self._argument(node, i, name, {})
 
     def _capture(self) -> tuple[Captured, Tensors]:
-        """Run the calls of all nodes. At the end, the arrays that their entries keep are
-        written."""
+        """Capture the calls of all nodes. After the capture, write the arrays that their entries
+        keep."""
         later: list[tuple[Tensor, Array]] = []
         for node in self.graph.nodes:
             node.later = later

@@ -138,14 +138,15 @@ def from_tensors(given: Mapping[str, Any]) -> Forest:
 
 
 class _Nodes:
-    """The columns of inner nodes; their rows follow those of the leaves."""
+    """The columns of the table for inner nodes, whose rows follow the rows of the leaves."""
 
     def __init__(self, leaves: int, *columns: Array) -> None:
         self.leaves = leaves
         self.feature, self.mode, self.missing, self.yes, self.no, self.split = columns
 
     def spell_out_members(self, given: Mapping[str, Any]) -> None:
-        """A node that asks for several numbers becomes a chain of nodes that ask for one each."""
+        """Replace each node that compares a feature with several numbers by a chain of nodes that
+        compare with one number each."""
         places = np.flatnonzero(self.mode == MEMBER)
         if not len(places):
             return

@@ -1,4 +1,5 @@
-"""Branches, loops and scans, whose nodes take the place of the node that has them as graphs."""
+"""Reads branches, loops and scans: the nodes of the graphs inside a node take the place of that
+node."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .values import Values, operator
 
 __all__ = ["Unroller", "dtype_of", "label"]
 
-# The most nodes in branches and rounds of loops that run although results may be dropped.
+# The most nodes in branches and rounds of loops whose results may be dropped after they run.
 LONGEST_BRANCHES = 512
 
 
@@ -158,7 +159,8 @@ class Unroller:
         values.sequences.update(zip(node.output, rows, strict=True))
 
     def _scan_of_batches(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Unroll a scan of version 8: one for each batch, whose results are stacked."""
+        """Unroll a scan of version 8: it becomes one scan for each batch, and their results are
+        stacked."""
         values, first = self.values, first_output(node)
         if given[0]:
             raise ModelError("a scan with lengths of sequences: not supported", *label(node))

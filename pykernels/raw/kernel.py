@@ -312,10 +312,10 @@ def raw_kernel(
     `custom_gradient` adds a rule.
 
     Textures are `texture_2d` and `texture_3d` of f32, i32 or u32, and `texture_storage_2d` and
-    `texture_storage_3d` with `write`. Calls give them, and each `sampler`, as objects of wgpu or
-    wgpudawn of the GPUDevice of the tensors. Without tensors, the device is that of the textures. A
-    captured program keeps its textures. A launch on a texture is submitted at once, except in a
-    `batch` of the device.
+    `texture_storage_3d` with `write`. A call passes textures and samplers as objects of wgpu or
+    wgpudawn, which must belong to the GPUDevice of the tensors. Without tensors, a call runs on the
+    device of the textures. A captured program keeps its textures. A launch on a texture is
+    submitted at once, except in a `batch` of the device.
 
     A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
     begins between two multiples is bound from the lower one, so the index of its first element is

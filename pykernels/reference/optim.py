@@ -229,7 +229,8 @@ def _taken(
 def optimizer_count(
     count: Array, settings: Array, skip: Array | None = None, rule: str = "amsgrad"
 ) -> tuple[Array, Array]:
-    """The count, and the settings with the numbers of the step."""
+    """The count plus one, and the settings with the numbers of that step; unchanged if the step is
+    skipped."""
     if _skipped(skip):
         return count, settings
     after = advance(rule, int(count.item()) + 1, numbers(settings))
@@ -278,7 +279,7 @@ def some_segments() -> Array:
 
 
 def some_settings() -> Array:
-    """Settings for cases, of any rule."""
+    """Settings for cases, which fit any rule."""
     logs = [math.log(b) for b in (0.9, 0.99)]
     return np.array(
         [0.9, 0.1, logs[0], 0.99, 0.01, logs[1], 0.01, 1e-3, 0.1, 0.5, 1, 0.8, 1.5, 0.7, 0.3],

@@ -250,8 +250,8 @@ def _wanted(
     entries: Sequence[Entry | Written], sources: Sequence[Place],
     writers: dict[Record, Place | None],
 ) -> list[frozenset[str]]:  # fmt: skip
-    """For each entry the arguments that depend on the sources. `writers` gets for each allocation
-    the output that wrote it, None if it was written more than once.
+    """For each entry, the arguments that depend on the sources. `writers` gets, for each
+    allocation, the output that wrote it, or None if it was written more than once.
 
     Results of `gradient` may also depend on the sources. But a tensor that was created outside of
     the tape and is updated in place, as in `w -= rate * dw`, does not depend on them, because its

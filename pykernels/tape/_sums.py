@@ -30,8 +30,8 @@ __all__ = ["Sums", "reshaped"]
 
 
 class _Order(NamedTuple):
-    """The order of the axes of a window: without axes of size 1 and axes that repeat, with positive
-    steps, the largest first."""
+    """The axes of a window in a fixed order: axes of size 1 and axes that repeat are left out,
+    steps are made positive, and the axis with the largest step comes first."""
 
     repeated: Ints  # the axes with stride 0
     kept: Ints  # the other axes with more than one element, in the order of memory

@@ -1,6 +1,6 @@
 """Rewrites a text so that its calls of `debug` write records, or so that its indices are checked.
 
-`debug("label", value, ...)` is a statement of a text of the user's, with up to MOST_VALUES
+`debug("label", value, ...)` is a statement in a text that a user wrote, with up to MOST_VALUES
 numbers. A launch outside of `Device.debug` runs the text without these statements. Inside of it,
 each `debug` call appends a record to an extra buffer of the text:
 

@@ -20,9 +20,9 @@ _BYTES = ("int8", "uint8")
 
 
 def move_bytes(graph: Graph) -> list[Node]:
-    """The nodes, in which each movement has changed places with the DequantizeLinear before it, or
-    with the QuantizeLinear behind it. Both are dropped for a value that is quantised again with the
-    same numbers."""
+    """The nodes after each movement has changed places with the DequantizeLinear before it, or with
+    the QuantizeLinear behind it. A QuantizeLinear that follows a DequantizeLinear with the same
+    scale and zero point is dropped, and so is the DequantizeLinear if nothing else reads it."""
     nodes = _behind(graph, _before(graph, graph.nodes))
     return _without_round_trips(graph, nodes)
 

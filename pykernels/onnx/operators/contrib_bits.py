@@ -67,7 +67,7 @@ def _groups(
 
 
 def _moved(data: Array, places: Array, bits: int) -> Array:
-    """Rows of packed numbers in another order."""
+    """Rows of packed numbers, with the numbers of each row in another order."""
     q = unpacked(data, bits)
     k = places.size
     q = np.concatenate([q[:, places], q[:, k:]], 1)

@@ -67,7 +67,7 @@ def layers(
     node: Node, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None,
     c: Any = None, peepholes: Any = None,
 ) -> Any:  # fmt: skip
-    """A layer in one direction or both; the outputs are those of ONNX."""
+    """A layer in one direction or both; the outputs are as in ONNX."""
     first = bool(node.attributes.get("layout", 0))  # the batch comes first
     if first:
         x = pk.swapaxes(x, 0, 1)
