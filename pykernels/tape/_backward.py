@@ -310,8 +310,8 @@ def _settle(
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
     """Memory for the gradients of windows of one output, if the caller does not ask for the
-    gradient of that output. None while a tape records, because that tape would see the same memory
-    written twice."""
+    gradient of that output. There is no such memory while a tape records, because that tape would
+    see the same memory written twice."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}
