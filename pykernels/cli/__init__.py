@@ -1,4 +1,4 @@
-"""The command line. The commands: each has a module with a click command named `command`.
+"""The command line: each command has a module with a click command named `command`.
 
 No module here imports numpy, wgpu or a kernel before its command runs, so that `--help` is fast.
 Exit codes: 0 for success, 1 if a check failed, 2 for wrong use or if something is missing.

@@ -41,8 +41,8 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
 
 
 def _is_elementwise(call: Callable[..., None]) -> bool:
-    """True if the spec says that the one output has the shape of all inputs together: it is like
-    one of them, or they repeat to it. An output that keeps elements must be given."""
+    """True if, by the spec, the one required output is like an input or has the shape to which
+    inputs repeat. An output whose old elements matter must be given by the caller."""
     module = importlib.import_module(call.__module__)
     kernel: Kernel = getattr(module, call.__name__.upper(), module.KERNEL)
     inputs = [a for a in kernel.args if a.role == "in"]

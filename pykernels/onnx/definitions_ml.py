@@ -14,7 +14,7 @@ from .values import Values
 __all__ = ["DOMAIN", "VERSION", "map_labels", "ml_nodes"]
 
 DOMAIN = "ai.onnx.ml"
-VERSION = 18  # of ONNX's own operations in these definitions
+VERSION = 18  # version of ONNX's own operations in these definitions
 _DEFINED = {**FEATURES, **MODELS}
 
 

@@ -26,8 +26,8 @@ class ModelError(PyKernelsError, ValueError):
 
 
 class NeedsValues(ModelError):
-    """A node needs the values of these inputs of the graph before anything runs. The list is empty
-    if the node needs values that are computed."""
+    """A node needs the values of some inputs of the graph before anything runs: `inputs` has their
+    names. It is empty if the node needs values that are computed."""
 
     def __init__(self, reason: str, operator: str, node: str, inputs: frozenset[str]) -> None:
         super().__init__(reason, operator, node)

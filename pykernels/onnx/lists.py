@@ -18,9 +18,9 @@ from .shapes import Value, graph_inputs
 
 __all__ = ["ABSENT", "Lists", "element", "gathered", "list_inputs", "opened", "spread"]
 
-ABSENT = -1  # elements of an optional value that is not there
-# For each output that is no tensor of numbers: how many elements it has, the labels of a map, or
-# names whose places are computed, as {"names": [...]}.
+ABSENT = -1  # number of elements that stands for an absent optional value
+# For each output that is no tensor of numbers: the number of its elements, the labels of a map, or,
+# for strings, {"names": [...]}; the network computes the positions of strings in that list.
 Lists = dict[str, int | list[int] | list[str] | dict[str, list[str]]]
 
 
@@ -30,7 +30,7 @@ def element(name: str, i: int) -> str:
 
 
 def _parts(kind: onnx.TypeProto) -> tuple[bool, int]:
-    """Is a type a sequence, and the dtype of its tensors."""
+    """True if a type is a sequence, and the dtype of its tensors."""
     optional = kind.WhichOneof("value") == "optional_type"
     inner = kind.optional_type.elem_type if optional else kind
     sequence = inner.WhichOneof("value") == "sequence_type"
@@ -46,7 +46,7 @@ def list_inputs(inputs: Iterable[Value]) -> dict[str, str]:
 
 
 def spread(name: str, dtype: str, value: Any) -> Iterator[tuple[str, Any, str]]:
-    """The tensors of an input of such a dtype, with their names and dtypes."""
+    """The tensors of an input that is a sequence or optional: the name, value and dtype of each."""
     inner = dtype.removeprefix("optional(").rstrip(")")
     if value is None:
         if inner == dtype.rstrip(")"):
@@ -63,8 +63,9 @@ def spread(name: str, dtype: str, value: Any) -> Iterator[tuple[str, Any, str]]:
 def opened(
     proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[onnx.ModelProto, set[str]]:
-    """The file with a tensor for each element of an input, and nodes that make the sequences and
-    the optional values of them; and the names that stand for values that are not there."""
+    """The file with one input for each element of a sequence or an optional value, and with nodes
+    that make the sequences and optional values of these inputs. Also the names that stand for
+    absent optional values."""
     kinds = ("sequence_type", "optional_type")
     lists = {v.name: v for v in graph_inputs(proto) if v.type.WhichOneof("value") in kinds}
     none = set[str]()
@@ -99,8 +100,9 @@ def opened(
 
 
 def gathered(names: Iterable[str], lists: Lists, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of these names: lists of their elements, None, dicts by label, strings, or as
-    found. Tensors in the place of maps and strings stay tensors."""
+    """The outputs of these names. As `lists` says, an output is a list of its elements, None, a
+    list of dicts by label, an array of strings, or the value in `found`. The tensors of maps and
+    strings stay tensors."""
     results: dict[str, Any] = {}
     for name in names:
         told = lists.get(name)

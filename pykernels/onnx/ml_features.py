@@ -75,10 +75,10 @@ def _label_encoder(p: Parts) -> None:
         raise ModelError(f"{len(keys)} keys and {len(values)} values")
     is_float = p.kind not in _INTS
     at = np.arange(len(keys))
-    if p.values.versions.get(p.node.domain, 1) >= 4:  # of equal keys the last one counts
+    if p.values.versions.get(p.node.domain, 1) >= 4:  # the last of equal keys counts
         at = at[::-1]
     at = at if is_float else at[np.abs(keys[at]) <= np.iinfo(np.int32).max]
-    if not len(at):  # no element has such a key
+    if not len(at):  # all keys are outside of int32, so no element equals one
         _all_usual(p, names, values)
         return
     keys, first = np.unique(keys[at] + keys.dtype.type(0), return_index=True)  # -0.0 becomes 0.0
@@ -100,7 +100,7 @@ def _label_encoder(p: Parts) -> None:
 
 
 def _all_usual(p: Parts, names: Any, values: Array) -> None:
-    """The default in place of each integer."""
+    """Replace every element by the default, because no element equals a key."""
     x = p.node.input[0]
     row = p.add("Sub", x, x)
     if names is not None:

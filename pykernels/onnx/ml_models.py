@@ -86,7 +86,7 @@ def _kernel(p: Parts, x: str, vectors: Array, kind: str) -> str:
     """The kernel function of each row with each support vector."""
     gamma, shift, degree = [*p.given.get("kernel_params", []), 0.0, 0.0, 0.0][:3]
     if kind == "RBF":
-        middle = vectors.mean(0)  # small numbers lose less where squares are subtracted
+        middle = vectors.mean(0)  # centred numbers lose less where squares are subtracted
         x, vectors = p.add("Sub", x, p.constant(middle)), vectors - middle
         squares = p.along("ReduceSumSquare", x)
         both = p.add("Gemm", x, p.constant(vectors), p.constant((vectors**2).sum(1)), transB=1,
@@ -224,7 +224,7 @@ def _labels(p: Parts, name: str) -> list[Any]:
 
 
 def _named(p: Parts, place: str, labels: list[Any]) -> None:
-    """The labels of classes by their numbers."""
+    """The first output: the label of each number of a class."""
     if isinstance(labels[-1], str):
         p.names(place, labels)
     else:

@@ -27,7 +27,8 @@ class Parts:
         self.count = 0
 
     def add(self, op: str, *inputs: str, out: int | None = None, **attributes: Any) -> str:
-        """A node; `out` is the number of the output that it computes."""
+        """Add a node, and return the name of its result. `out` is the number of the output that it
+        computes; None makes a new name."""
         self.count += 1
         name = f"{first_output(self.node)}/{self.count}"
         result = name if out is None else self.node.output[out]
@@ -36,7 +37,7 @@ class Parts:
         return result
 
     def constant(self, array: Any) -> str:
-        """A constant; Python's numbers are float32."""
+        """Add a constant, and return its name; Python's numbers become float32."""
         self.count += 1
         name = f"{first_output(self.node)}/{self.count}"
         found = np.asarray(array)
@@ -44,7 +45,8 @@ class Parts:
         return name
 
     def names(self, place: str, names: list[str]) -> None:
-        """The first output is strings, which are looked up when an output of the file is read."""
+        """Note that the first output consists of strings: the value `place` has their positions in
+        `names`, and they are looked up when an output of the file is read."""
         if self.node.output[0]:
             self.values.maps[self.node.output[0]] = place, {"names": names}
 

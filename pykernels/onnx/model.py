@@ -192,7 +192,7 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # now the key has the inputs whose values the reader needed
+            key = self._key(values)  # it now includes the inputs whose values the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, {n: v for n, v in values.items() if n not in self._absent}

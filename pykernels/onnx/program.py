@@ -31,8 +31,8 @@ def missing(graph: Graph) -> list[str]:
 
 
 class Constants:
-    """Constants on a device. The constants of all programs. Each is uploaded once, even if several
-    programs read it."""
+    """The constants of all programs on a device. Each is uploaded once, even if several programs
+    read it."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -169,7 +169,8 @@ class Program:
             return self._outputs
         self._upload()
         try:
-            # The capture compiles shaders on threads.
+            # The first run is inside a capture, because a capture compiles shaders on several
+            # threads.
             self._captured, self._outputs = self._capture()
         except ModelError as e:
             if not isinstance(e.__cause__, BufferStateError):
@@ -194,8 +195,8 @@ class Program:
                         self._argument(node, i, name, {})
 
     def _capture(self) -> tuple[Captured, Tensors]:
-        """Run the calls of all nodes. At the end, the arrays that their entries keep are
-        written."""
+        """Capture the calls of all nodes. After the capture, write the arrays that their entries
+        keep."""
         later: list[tuple[Tensor, Array]] = []
         for node in self.graph.nodes:
             node.later = later
@@ -252,7 +253,8 @@ class Program:
             )
         if tensor.dtype != kind:
             tensor = tensor.astype(kind)
-        # The function got constants of one element as numbers, which have no axes.
+        # The function got constants of one element as numbers without axes, so its result may lack
+        # axes.
         return tensor if tensor.shape == shape else tensor.reshape(shape)
 
     def _argument(

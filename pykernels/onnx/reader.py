@@ -27,7 +27,7 @@ from .values import Values, operator
 
 __all__ = ["load"]
 
-# Nodes that may have inputs which are no tensors, beside those of sequences.py.
+# Nodes that may have inputs which are no tensors, in addition to the nodes of sequences.py.
 STRUCTURES = ("Identity", "Loop", "SequenceMap")
 # Nodes that may move strings.
 MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")

@@ -53,8 +53,8 @@ class _Parts:
         made = {o for n in before for o in n.output if o}
         inputs = graph_inputs(proto)
         outside = {v.name for v in inputs}
-        # The values that the second part reads from the first part, and the values of the file that
-        # both read.
+        # `passed`: the results of the first part and the inputs of the file that the node, the
+        # second part or the outputs of the file need.
         wanted = {n for one in (node, *self.after) for n in used(one) if n}
         wanted |= {v.name for v in graph.output}
         self.outputs = [v.name for v in graph.output]

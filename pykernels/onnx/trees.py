@@ -17,8 +17,8 @@ __all__ = ["MODES", "Forest", "from_lists", "from_tensors"]
 
 # The comparisons of a feature with a node's number, in the order of TreeEnsemble's enumeration.
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-MEMBER = len(MODES)  # true if the feature is one of several numbers
-LARGEST = 1 << 28  # elements of the table of leaves
+MEMBER = len(MODES)  # one more comparison: true if the feature is one of several numbers
+LARGEST = 1 << 28  # most elements of the table of leaves
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Forest:
 
     Attributes:
         roots: The row of each tree's root.
-        feature, mode, missing, yes, no: For each row the feature that is read, the comparison,
-            where NaN goes (1 is the true side), and the rows of both sides.
+        feature, mode, missing, yes, no: For each row: the feature that it reads, its comparison,
+            the side for NaN (1 is the true side), and the rows of the true and the false side.
         split: The number that each row compares with.
         weights: (leaves, targets); NaN where a leaf has no weight for a target.
         depth: The most inner nodes between a root and a leaf.
@@ -138,14 +138,15 @@ def from_tensors(given: Mapping[str, Any]) -> Forest:
 
 
 class _Nodes:
-    """The columns of inner nodes; their rows follow those of the leaves."""
+    """The columns of the table for inner nodes, whose rows follow the rows of the leaves."""
 
     def __init__(self, leaves: int, *columns: Array) -> None:
         self.leaves = leaves
         self.feature, self.mode, self.missing, self.yes, self.no, self.split = columns
 
     def spell_out_members(self, given: Mapping[str, Any]) -> None:
-        """A node that asks for several numbers becomes a chain of nodes that ask for one each."""
+        """Replace each node that compares a feature with several numbers by a chain of nodes that
+        compare with one number each."""
         places = np.flatnonzero(self.mode == MEMBER)
         if not len(places):
             return

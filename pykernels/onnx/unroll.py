@@ -1,4 +1,5 @@
-"""Branches, loops and scans, whose nodes take the place of the node that has them as graphs."""
+"""Reads branches, loops and scans: the nodes of the graphs inside a node take the place of that
+node."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from .values import Values, operator
 
 __all__ = ["Unroller", "dtype_of", "label"]
 
-# The most nodes in branches and rounds of loops that run although results may be dropped.
+# The most nodes in branches and rounds of loops whose results may be dropped after they run.
 LONGEST_BRANCHES = 512
 
 
 class Unroller:
-    """Reads nodes that contain graphs. A reader of nodes and of constants is a subclass."""
+    """Reads nodes that contain graphs. A subclass says how a node and how constants are read."""
 
     values: Values
 
@@ -96,7 +97,7 @@ class Unroller:
         going = bool(values.known[given[1]].item()) if len(given) > 1 and given[1] else True
         states, rounds = list(given[2:]), 0
         rows: list[list[str]] = [[] for _ in range(len(node.output) - len(states))]
-        alive = ""  # the condition is computed by the device: states change only while it is true
+        alive = ""  # the condition, if the device computes it: states change only while it is true
         # True for loops of `with_all_rows`
         cut = bool(node.output) and node.output[-1].endswith(ALIVE)
         while going and rounds < most:
@@ -158,7 +159,8 @@ class Unroller:
         values.sequences.update(zip(node.output, rows, strict=True))
 
     def _scan_of_batches(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Unroll a scan of version 8: one for each batch, whose results are stacked."""
+        """Unroll a scan of version 8: it becomes one scan for each batch, and their results are
+        stacked."""
         values, first = self.values, first_output(node)
         if given[0]:
             raise ModelError("a scan with lengths of sequences: not supported", *label(node))

@@ -93,8 +93,8 @@ def _checked_kernel(kernel: Kernel) -> Kernel:
 
 
 def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
-    """A text of the build with checks, the binding of the buffer, and the member of Params with its
-    offset."""
+    """A text of the build with checks, a binding for the buffer and a member of Params for the
+    buffer's offset; and the sites that are checked."""
     sites = Rewriting(text)
     accessors = {f.name: f for f in sites.functions() if _ACCESSOR.fullmatch(f.name)}
     found: list[Site] = []

@@ -54,8 +54,8 @@ def elements(
 ) -> tuple[int, int, int]:
     """The elements of a tensor along x, y and z, of `stride` bytes each.
 
-    A workgroup along x alone counts all elements; one along x and y, or x, y and z, counts along
-    the last axes, x along the last one. The tensor must have as many axes.
+    If the workgroup extends along x alone, all elements count along x. If it extends along x and y,
+    or along x, y and z, the tensor must have two or three axes, and the last one is x.
     """
     _, y, z = workgroup
     axes = 3 if z > 1 else 2 if y > 1 else 1

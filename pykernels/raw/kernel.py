@@ -119,10 +119,10 @@ class RawKernel:
                 tensors, and for textures and samplers the objects of wgpu.
             grid: The number of workgroups, or the numbers along x and y, or x, y and z; or a
                 function that computes them from the tensors and numbers by name. None runs one
-                invocation for each element of the first output: a workgroup along x alone counts
-                all its elements, a workgroup with more axes needs an output with as many, the last
-                one along x.
-                A texture gives an invocation for each texel of its first level.
+                invocation for each element of the first output. If the workgroup extends along x
+                alone, all elements count along x; if it extends along two or three axes, the output
+                must have as many axes, and the last one is x. If the output is a texture, there is
+                one invocation for each texel of its first level.
             values: Bindings and members of the uniform struct by name; vectors as sequences.
                 Inputs may be numpy arrays. A texture is a GPUTexture or a GPUTextureView, and must
                 have the usage TEXTURE_BINDING, or STORAGE_BINDING where the text writes it.
@@ -312,10 +312,10 @@ def raw_kernel(
     `custom_gradient` adds a rule.
 
     Textures are `texture_2d` and `texture_3d` of f32, i32 or u32, and `texture_storage_2d` and
-    `texture_storage_3d` with `write`. Calls give them, and each `sampler`, as objects of wgpu or
-    wgpudawn of the GPUDevice of the tensors. Without tensors, the device is that of the textures. A
-    captured program keeps its textures. A launch on a texture is submitted at once, except in a
-    `batch` of the device.
+    `texture_storage_3d` with `write`. A call passes textures and samplers as objects of wgpu or
+    wgpudawn, which must belong to the GPUDevice of the tensors. Without tensors, a call runs on the
+    device of the textures. A captured program keeps its textures. A launch on a texture is
+    submitted at once, except in a `batch` of the device.
 
     A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
     begins between two multiples is bound from the lower one, so the index of its first element is

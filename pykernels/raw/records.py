@@ -1,7 +1,8 @@
 """`debug` in the sources of kernels of the build and of packages.
 
 A build keeps the texts with their calls of `debug` beside the texts that launches run. A launch
-inside of `Device.debug` takes them, with the calls written out, and one more output.
+inside of `Device.debug` runs the kept texts: code that writes records to one more output replaces
+their calls.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .telling import NAME, telling
 
 __all__ = ["Call", "call_of", "recorded_launch"]
 
-MOST_CALLS = 4096  # of debug in a text
+MOST_CALLS = 4096  # most calls of debug in a text
 
 
 class Call(NamedTuple):
@@ -46,19 +47,20 @@ class _Recording:
         text = None if texts is None else texts.get(key)
         if texts is None or text is None:
             return None
-        # The device identifies a call by the number of its text times MOST_CALLS, plus its own.
-        number = next(_numbers)  # by one step, because two devices may ask in two threads
+        # The device identifies a call by the number of its text times MOST_CALLS, plus the number
+        # of the call in the text.
+        number = next(_numbers)  # atomic, because two devices may ask in two threads
         made = debugging(self._name, text.wgsl, self._members, number * MOST_CALLS)
         _calls[number] = tuple(Call(s, texts.where(key, s.line)) for s in made.sites)
         return text._replace(wgsl=made.text)
 
 
-_calls: dict[int, tuple[Call, ...]] = {}  # of each text, by its number
+_calls: dict[int, tuple[Call, ...]] = {}  # the calls of each text, by the number of the text
 _numbers = itertools.count()
 
 
 def call_of(number: int) -> Call:
-    """The call with a number of a record."""
+    """The call that a record names by this number."""
     return _calls[number // MOST_CALLS][number % MOST_CALLS]
 
 
@@ -84,7 +86,7 @@ def recorded_launch(
     context: Any, key: tuple[Any, ...], tensors: Sequence[Any], scalars: tuple[float, ...]
 ) -> bool:
     """Make a launch with records for the block of `Device.debug`. Returns False if it must run
-    without."""
+    without records."""
     kernel: Kernel = key[0]
     if kernel.family == "raw" or kernel.args[0].name == NAME or not any_debug_texts():
         return False

@@ -27,7 +27,8 @@ _FORMATS = frozenset(
     "rgba8unorm rgba8snorm rgba8uint rgba8sint rgba16uint rgba16sint rgba16float r32uint r32sint "
     "r32float rg32uint rg32sint rg32float rgba32uint rgba32sint rgba32float bgra8unorm".split()
 )
-# A built-in function that takes a texture and a sampler, after the component of a gather.
+# A call of a built-in function that takes a texture and a sampler; a gather may have a component
+# before them.
 _SAMPLING = re.compile(
     r"\btexture(?:Sample|Gather)\w*\s*\(\s*(?:\d+[iu]?\s*,\s*)?([^,()]*),([^,()]*)"
 )
@@ -86,7 +87,7 @@ class Interface:
 
     bindings: tuple[Binding, ...]
     shown: tuple[Shown, ...]  # textures and samplers
-    pairs: frozenset[tuple[str, str]] | None  # textures with their samplers; None: any of them
+    pairs: frozenset[tuple[str, str]] | None  # textures with their samplers; None: any pair of them
     names: tuple[str, ...]  # of bindings, textures and samplers, in the order of their numbers
     members: tuple[Member, ...]
     # the bindings (also unused ones) that have an offset in the struct, in order

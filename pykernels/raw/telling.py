@@ -15,8 +15,9 @@ from pykernels.validate._instrument import MEMORY
 __all__ = ["NAME", "BodyOf", "telling"]
 
 NAME = MEMORY.removesuffix("_mem")
-# From a step, and the number of members of its Params before those of its values, to the body that
-# tells; None if the step runs as it is. The last argument is False if Params have no room.
+# Gets a step, the number of the members of its Params that come before the members of its values,
+# and True if Params have room for more members. Returns the body that tells; None if the step runs
+# as it is.
 BodyOf: TypeAlias = Callable[[Step, int, bool], Body | None]
 
 
@@ -40,7 +41,7 @@ def _without_first(count: Callable[..., int]) -> Callable[..., int]:
 def _step(step: Step, memory: View, body_of: BodyOf) -> Step:
     members = 1 + len(step.words) + sum(1 + len(b.strides) for b in step.bound)
     scalars = len(step.body.args) + step.body.faults
-    # The index of another binding is a member, too.
+    # The offset of the buffer is one more member.
     room = 4 * (members + len(step.values) + scalars + 1) <= PARAMS_BYTES
     body = body_of(step, members, room)
     if body is None:

@@ -22,7 +22,8 @@ def resources_of(
     op: str, context: Any, shown: Sequence[Shown], pairs: frozenset[tuple[str, str]] | None,
     given: dict[str, Any],
 ) -> tuple[Resource, ...]:  # fmt: skip
-    """The textures and samplers of a call, in order. Raises for those that do not fit."""
+    """The textures and samplers of a call, in order. Raises an error for an object that does not
+    fit."""
     found = {s.name: _texture(op, context, s, given[s.name]) for s in shown if s.dimension}
     unfilterable = [n for n, r in found.items() if r.kind[1] == "unfilterable-float"]
     for s in shown:

@@ -240,15 +240,15 @@ def flash_attn_backward_budget(
     """The largest error of f32 in each element of dq, dk and dv. Of the arguments o and lse, only
     the dtype of o matters.
 
-    With u = 2^-23 and sums of K products off by u (sqrt(K) + 4) sum|a||b|, as everywhere:
-    a score is off by u (sqrt(D) + 4) scale sum|q||k|, its logit by that plus 4 u |slope mask|
-    plus 16 u softcap; the exponential adds u (8 + 2 |logit - lse|), the rounding of logit and lse
-    u (|logit| + |lse|). So a weight P is off by P times the sum of these, `weight`. dP is off by
-    u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o for v (and its rounding: u, 2^-11 or
-    2^-8); the derivative of the soft cap by 8 u and twice the error of score / softcap. For
-    dS = P cap' (dP - delta) all these errors add up, weighted by |K| or |Q| in the sums. `rounded`:
-    o is a result of matrix units, so the error of rounded weights in o, weighted by |do|, adds to
-    the error of delta.
+    With u = 2^-23, a sum of K products is off by u (sqrt(K) + 4) sum|a||b|. So a score is off by u
+    (sqrt(D) + 4) scale sum|q||k|, and its logit by that plus 4 u |slope mask| plus 16 u softcap.
+    The exponential adds u (8 + 2 |logit - lse|), and the rounding of logit and lse adds u (|logit|
+    + |lse|). A weight P is off by P times the sum of these errors, `weight`. dP is off by u
+    (sqrt(Dv) + 4) sum|do||v|. delta is off by the same with o in place of v, plus the rounding of
+    o: u, 2^-11 or 2^-8. The derivative of the soft cap is off by 8 u plus twice the error of score
+    / softcap. For dS = P cap' (dP - delta) all these errors add up; the sums of dq and dk weight
+    them by |K| and |Q|. `rounded`: matrix units have computed o from rounded weights, so this error
+    of o, weighted by |do|, adds to the error of delta.
     """
     # Values that are not finite belong to hidden keys, so they must not count.
     q, k, v, do = (np.where(np.isfinite(a), a.astype(np.float64), 0.0) for a in (q, k, v, do))

@@ -108,9 +108,9 @@ def conv2d_budget(
     """The largest error of a convolution with a result of `dtype`, before the result is rounded:
     `window_budget` for the sum of |x w|.
 
-    Halves may be added in one piece with precision "fast", and with None if the result is float16.
-    With "fast", float32 windows of 3 x 3 with stride 1 may take Winograd's transforms, with tiles
-    of 2 x 2 or 4 x 4 pixels (`winograd_size`).
+    With precision "fast", and with None if the result is float16, matrix units may add all products
+    of halves in one sum. With "fast", float32 windows of 3 x 3 with stride 1 may take Winograd's
+    transforms, with tiles of 2 x 2 or 4 x 4 pixels (`winograd_size`).
     """
     size = conv2d(
         np.abs(x), np.abs(w), stride=stride, padding=padding, dilation=dilation, groups=groups,

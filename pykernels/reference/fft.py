@@ -52,7 +52,7 @@ def complex(real: Array, shape: tuple[int, ...], imag: Array | None = None) -> A
 
 
 def fft_table(length: int) -> Array:
-    """The table of a length, of `pykernels.rules.fft_table`."""
+    """The table that `pykernels.rules.fft_table` computes for a length."""
     from pykernels.rules.fft_table import table
 
     return table(length)

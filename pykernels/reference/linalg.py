@@ -31,7 +31,7 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
     """For the computed factor l: |a - l @ l^T| on and below the diagonal, and the largest value
     that it may have.
 
-    A sum of n products takes n roundings; the reciprocal root and its product take six more, and
+    A sum of n products takes n roundings; the reciprocal root and its product take six more, which
     count twice. Each rounding counts relative to |l| |l|^T (Higham, Accuracy and Stability of
     Numerical Algorithms, theorem 10.3).
     """
@@ -108,7 +108,7 @@ def exchanged(a: Array, pivots: Array) -> Array:
 
 
 def lu_residual(a: Array, lu: Array, pivots: Array) -> tuple[Array, Array]:
-    """|p a - l @ u| for the computed factors, and its largest value.
+    """For the computed factors l and u: |p a - l @ u|, and the largest value that it may have.
 
     A sum of n products takes n roundings, and a quotient may be off by 2.5 units; each counts
     relative to |l| |u| (Higham, Accuracy and Stability of Numerical Algorithms, theorem 9.3).
@@ -133,7 +133,7 @@ def solve_budget(a: Array, b: Array) -> Array:
     """The largest error of x: factors and two substitutions take 3 n + 12 roundings, relative to
     |a^-1| |l| |u| |x| (Higham, theorem 9.4).
 
-    |l| |u| is that of the reference, with rows of a in their order.
+    |l| |u| comes from the factors of the reference, with rows in the order of a.
     """
     lu, pivots = lu_factor(a)
     n = a.shape[-1]

@@ -65,7 +65,7 @@ def mul_mat_budget(
     error of the epilogue.
 
     `dtype` is the dtype of the result. For float16 results without a precision, matrix units may
-    add halves in one piece, so 0.16 K 2^-23 sum|a||b| is added.
+    add all products of halves in one sum, so 0.16 K 2^-23 sum|a||b| is added.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
     1.13. Their own error is |x| times 1.5e-7 (erf), or some units in the last place of exp.
@@ -125,8 +125,8 @@ def mul_mat_i8_budget(
     bias: Array | None = None,
 ) -> Array:
     """The rounding error of a scaled product: one unit of f32 for the integer as a float, half a
-    unit for each factor and for the sum with the bias, and values that are flushed to 0 before a
-    factor."""
+    unit for each factor and for the sum with the bias, and the values that may be flushed to 0
+    before they are multiplied by a factor."""
     scaled = np.abs(mul_mat_i8(a, b, a_scale, b_scale, np.zeros(1)))
     bound = 2.0**-23 * 1.001 * (2 * scaled + (0 if bias is None else 0.5 * (scaled + np.abs(bias))))
     largest = max([float(np.abs(v).max(initial=0)) for v in (a_scale, b_scale) if v is not None],
@@ -170,7 +170,7 @@ def mul_mat_quant_budget(
 ) -> Array:
     """The budget of mul_mat, plus the errors of halves. Products with up to eight rows of float16
     are summed in packed halves. If matrix units multiply halves (`rounded`, or "fast"), weights and
-    a float32 b are rounded to 11 bits, and sums are in one piece."""
+    a float32 b are rounded to 11 bits, and all products are added in one sum."""
     w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
     if b.dtype == np.float16 and b.shape[-2] <= 8 and TYPES[quant].halves:
@@ -213,9 +213,9 @@ def mul_mat_id_budget(
     residual: Array | None = None, *, quant: str | None = None, activation: str | None = None,
     gated: bool = False, few: bool | None = None,
 ) -> Array:  # fmt: skip
-    """The budget of mul_mat for each row, and for a product of two results the error of each. Few
-    rows of float16 may be summed in packed halves, as in mul_mat_quant; `few` says that they are,
-    None as the plan chooses."""
+    """The budget of mul_mat for each row; with `gated`, the error of the product of two results. If
+    there are few rows of float16, they may be summed in packed halves, as in mul_mat_quant: `few`
+    says whether they are, and None decides as the plan does."""
     cols = shape[2] * (1 + gated)
     own = _numbers(w, low, scales, high, quant, cols, b.shape[2])
     if few is None:
@@ -255,8 +255,8 @@ def _of_rows(
     ids: Array, b: Array, w: Array, bias: Array | None, residual: Array | None,
     shape: tuple[int, ...], activation: str | None, gated: bool,
 ) -> list[tuple[tuple[Any, ...], str | None]]:  # fmt: skip
-    """The arguments of mul_mat with a batch for each row, and the activation; for a gated product
-    those of the gates, then those of the other columns."""
+    """The arguments of mul_mat, with each row as a batch, and the activation. A gated product has
+    two entries: the gates, then the other columns."""
     experts = np.clip(ids, 0, len(w) - 1).ravel()
     rows = np.broadcast_to(b, (*shape[:2], b.shape[2])).reshape(-1, 1, b.shape[2])
     added, more = (
@@ -294,9 +294,9 @@ def rms_norm_linear_budget(
     high: Array | None = None, bias: Array | None = None, eps: float = 1e-5, quant: str = "",
     activation: str | None = None, gated: bool = False,
 ) -> Array:  # fmt: skip
-    """The budget of mul_mat. The factor of the row may be wrong by sqrt(K) / 2 + 8 units; a product
-    of two results has the errors of both. Packed products round the norm to float16 and sum as in
-    mul_mat_quant."""
+    """The budget of mul_mat. The factor of the row may be wrong by sqrt(K) / 2 + 8 units; with
+    `gated`, the product of two results has the errors of both. Packed products round the norm to
+    float16 and sum as in mul_mat_quant."""
     numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
     halves = np.split(numbers, 2) if gated else [numbers]
     own = [bias] if bias is None or not gated else np.split(bias, 2)
@@ -334,7 +334,8 @@ def _normed(
 def _packed(
     low: Array, scales: Array, b: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> Array:
-    """Sums of eight products are rounded to 11 bits eight times; subnormal halves may become 0."""
+    """The error of sums in packed halves: a sum of eight products is rounded to 11 bits eight
+    times, and subnormal halves may become 0."""
     from .quant import packed_sizes
 
     sizes, steps = packed_sizes(low, scales, shape, high, quant)

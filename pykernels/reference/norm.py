@@ -117,7 +117,7 @@ def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias; the latter two only if their arguments are not None."""
+    """dst, then dweight and dbias, each only if its argument is not None."""
     found = by_mean(double(x), LAST, eps)
     dst = input_gradient(double(dy), found, weight, LAST, mean=True) + or_zero(ds)
     sums = column_sums(double(dy), found, LAST)
@@ -201,7 +201,7 @@ def group_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, groups: int = 1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias; the latter two only if their arguments are not None."""
+    """dst, then dweight and dbias, each only if its argument is not None."""
     g = in_groups(double(x), groups)
     found = by_mean(g, axes_from(2, g), eps)
     return of_images(double(dy), x, found, g, weight, dweight, dbias)
@@ -284,7 +284,7 @@ def batch_norm_backward(
     dy: Array, x: Array, saved: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dst, then dweight and dbias; the latter two only if their arguments are not None."""
+    """dst, then dweight and dbias, each only if its argument is not None."""
     found = by_saved(double(x), saved, eps)
     return of_images(double(dy), x, found, double(x), weight, dweight, dbias)
 

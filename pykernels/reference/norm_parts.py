@@ -1,6 +1,6 @@
-"""What norms and their gradients are made of: means, the errors of f32, sums of columns.
+"""Parts of norms and their gradients: means, errors of f32, sums of columns.
 
-Terms and units are those of `norm`. Functions with `budget` in their names give errors.
+Terms and units are as in `norm`. Functions with `budget` in their names give errors.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def of_channel(param: Array | None, x: Array) -> Array | None:
 
 
 def by_statistics(s: Array, mean: Array, variance: Array, eps: float) -> Normed:
-    """The error for given statistics; only x, the differences and the factor are rounded."""
+    """n and its errors for given statistics, where only x, the differences and the factor are
+    rounded."""
     shape = (-1, *[1] * (s.ndim - 2))
     difference = s - mean.reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -113,8 +114,8 @@ def of_images(
     d: Array, x: Array, found: Normed, g: Array, weight: Array | None, dweight: object,
     dbias: object,
 ) -> Any:  # fmt: skip
-    """The gradients; `g` is x in the shape of `found`, (N, groups, ...), or x itself for
-    batch_norm."""
+    """The gradient of x, then the gradients of weight and bias, each if it is asked for. `g` is x
+    in the shape of `found`, (N, groups, ...), or x itself for batch_norm."""
     flat = reshaped(found, g, x.shape)
     sums = column_sums(d, flat, (1,))
     scaled = affine(d, of_channel(weight, x), None).reshape(g.shape)

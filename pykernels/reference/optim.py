@@ -37,9 +37,10 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 U = 2.0**-24  # half a unit in the last place of f32, as a relative error
 TINY = 2.0**-126  # results below this may become 0
-# Errors in units of U. Quotients are within 2.5 units in the last place (of 2 U each), and inverse
-# square roots within 2. Square roots are quotients by these; expm1 is within 2.5, and its argument
-# within 2 U.
+# Errors in units of U; a unit in the last place is 2 U. Quotients are within 2.5 units in the last
+# place, and inverse square roots within 2. A square root is a quotient by an inverse square root,
+# so it has both errors. expm1 is within 2.5 units in the last place, and its argument is within 2
+# U.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 
@@ -228,7 +229,8 @@ def _taken(
 def optimizer_count(
     count: Array, settings: Array, skip: Array | None = None, rule: str = "amsgrad"
 ) -> tuple[Array, Array]:
-    """The count, and the settings with the numbers of the step."""
+    """The count plus one, and the settings with the numbers of that step; unchanged if the step is
+    skipped."""
     if _skipped(skip):
         return count, settings
     after = advance(rule, int(count.item()) + 1, numbers(settings))
@@ -277,7 +279,7 @@ def some_segments() -> Array:
 
 
 def some_settings() -> Array:
-    """Settings for cases, of any rule."""
+    """Settings for cases, which fit any rule."""
     logs = [math.log(b) for b in (0.9, 0.99)]
     return np.array(
         [0.9, 0.1, logs[0], 0.99, 0.01, logs[1], 0.01, 1e-3, 0.1, 0.5, 1, 0.8, 1.5, 0.7, 0.3],

@@ -115,7 +115,7 @@ def _blend(old: Near, new: Near, keep: Near, share: Near) -> Near:
 
 
 def advance(rule: str, t: int, s: Sequence[Near]) -> list[Near]:
-    """The settings with the numbers of step t, from 1 on."""
+    """The settings with the numbers of step t, which counts from 1."""
     after = list(s)
     if rule == "adagrad":
         after[11] = Near(1.0) / (Near(1.0) + Near(float(t - 1)) * s[9])

@@ -29,7 +29,7 @@ FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 class Places(NamedTuple):
     """How a block of a file stores numbers: for number i, the byte and the shift of its lower bits
-    and of its upper bits; and the bytes of each word of the record."""
+    and of its upper bits; and the bytes of each word of the record, which holds the scales."""
 
     low: tuple[Array, Array]
     high: tuple[Array, Array] | None
@@ -120,7 +120,7 @@ def _plane(numbers: Array, bits: int, words: int) -> Array:
 
 
 def _numbers(plane: Array, bits: int) -> Array:
-    """The inverse of `_plane`: numbers (..., K) of (..., K / 32, words)."""
+    """The inverse of `_plane`: numbers (..., K) from words (..., K / 32, words)."""
     shifts = np.arange(16 // bits, dtype=np.uint32) * bits
     couples = plane[..., None] >> shifts
     both = np.stack([couples, couples >> 16], -1) & 2**bits - 1
@@ -199,9 +199,9 @@ def dequantize(
 def packed_sizes(
     low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> tuple[Array, Array]:
-    """For sums in packed halves of weights (N, K), the magnitudes of the terms. A term is a number
-    minus the middle of its type's range, plus the offset for this middle. The magnitudes of the
-    scales come second."""
+    """For sums in packed halves of weights (N, K): the magnitudes of the terms, and the magnitudes
+    of the scales. A term is a number minus the middle of its type's range, plus the offset for this
+    middle."""
     kind = TYPES[quant]
     stored, record = _unplaned(kind, low, scales, high, shape[0])
     with np.errstate(all="ignore"):

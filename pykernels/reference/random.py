@@ -19,9 +19,9 @@ U32, U64, F32 = np.uint32, np.uint64, np.float32
 FACTORS = U64(0xD2511F53), U64(0xCD9E8D57)
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits of a number of `rand`
-# The polynomials of `randn`, with the constant term first, through Chebyshev points of their
-# ranges: (ln(1 + r) - r + r^2 / 2) / r^3 in r; sin(pi t / 2) / t and (cos(pi t / 2) - 1) / t^2 in
-# t^2.
+# The polynomials of `randn`, with the constant term first, each interpolated at Chebyshev points of
+# its range: (ln(1 + r) - r + r^2 / 2) / r^3 as a polynomial in r; sin(pi t / 2) / t and (cos(pi t /
+# 2) - 1) / t^2 as polynomials in t^2.
 LOGARITHM = [0.3333333134651184, -0.25000306963920593, 0.20001044869422913, -0.166412815451622,
              0.14214496314525604, -0.12998183071613312, 0.12622319161891937,
              -0.0790274366736412]  # fmt: skip
@@ -121,7 +121,7 @@ def randint(
     shape: tuple[int, ...], dtype: np.dtype[Any], low: int, high: int, state: Array | None = None,
     seed: int = 0,
 ) -> Array:  # fmt: skip
-    """low + floor(u (high - low) / 2^64), two words for each number."""
+    """low + floor(u (high - low) / 2^64), where the 64 bits of u are two words."""
     size = math.prod(shape)
     w = words(2 * size, state, seed).astype(U64)
     span = U64((high - low) & 0xFFFFFFFF or 1 << 32)

@@ -98,7 +98,7 @@ def _rounded(at: Fraction, nearest: str) -> int:
 
 
 def _keys(d: float, a: float = -0.75) -> float:
-    """Keys' cubic at a distance."""
+    """The weight of cubic interpolation (Keys 1981) at a distance."""
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
@@ -194,7 +194,7 @@ def roi_align(
     x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
 ) -> Array:  # fmt: skip
-    """The bins of boxes, (R, C, OH, OW)."""
+    """The value of each bin of the boxes, (R, C, OH, OW)."""
     out, bins = np.zeros(shape), (shape[2], shape[3])
     for r, n in enumerate(index):
         box = _box(boxes[r], bins, spatial_scale, sampling_ratio, aligned)
@@ -225,8 +225,8 @@ def roi_align_budget(
     x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
 ) -> Array:  # fmt: skip
-    """A place has the error of some roundings of numbers as large as the corners, and a share has
-    the same error. The sum of a mean is rounded once for each sample."""
+    """The place of a sample is off by some roundings of numbers as large as the box's corners, and
+    the share of a pixel is off by as much. The sum of a mean is rounded once for each sample."""
     out = np.zeros(shape)
     for r, n in enumerate(index):
         unit = _roundings(boxes[r], shape[2:], spatial_scale, sampling_ratio, aligned)

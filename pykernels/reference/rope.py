@@ -56,8 +56,8 @@ def magnitude(freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: flo
 
 
 def rope_table(angle: Array, scale: float = 1.0) -> Array:
-    """Cosines and sines of angles (pairs,), float32 (2, 1024, 2, pairs): first of 1024 j times
-    each angle, multiplied by `scale`, then of j times each angle."""
+    """A table for angles (pairs,), float32 (2, 1024, 2, pairs): cosine and sine of 1024 j times
+    each angle, multiplied by `scale`, then cosine and sine of j times each angle, for j < 1024."""
     rows = np.arange(ROWS, dtype=np.float64)[:, None]
     found = np.empty((2, ROWS, 2, len(angle)))
     for half, step, factor in ((0, ROWS, scale), (1, 1, 1.0)):
@@ -67,8 +67,8 @@ def rope_table(angle: Array, scale: float = 1.0) -> Array:
 
 
 def turn(x: Array, cosine: Array, sine: Array, style: str) -> Array:
-    """The pairs of the last axis of x rotated by (..., pairs); columns after the pairs do not
-    change."""
+    """x with the pairs of its last axis rotated by the angles that have this cosine and sine (...,
+    pairs). Columns after the pairs do not change."""
     out = x.astype(np.float64)
     pairs = cosine.shape[-1]
     turned = out[..., : 2 * pairs]

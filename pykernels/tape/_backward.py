@@ -250,8 +250,8 @@ def _wanted(
     entries: Sequence[Entry | Written], sources: Sequence[Place],
     writers: dict[Record, Place | None],
 ) -> list[frozenset[str]]:  # fmt: skip
-    """For each entry the arguments that depend on the sources. `writers` gets for each allocation
-    the output that wrote it, None if it was written more than once.
+    """For each entry, the arguments that depend on the sources. `writers` gets, for each
+    allocation, the output that wrote it, or None if it was written more than once.
 
     Results of `gradient` may also depend on the sources. But a tensor that was created outside of
     the tape and is updated in place, as in `w -= rate * dw`, does not depend on them, because its
@@ -310,8 +310,8 @@ def _settle(
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
     """Memory for the gradients of windows of one output, if the caller does not ask for the
-    gradient of that output. None while a tape records, because that tape would see the same memory
-    written twice."""
+    gradient of that output. There is no such memory while a tape records, because that tape would
+    see the same memory written twice."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}

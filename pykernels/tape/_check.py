@@ -89,8 +89,8 @@ def _value(
 def _difference(
     value: Callable[..., tuple[float, float]], i: int, x: NDArray, u: NDArray, h: float
 ) -> tuple[float, float]:
-    """The difference quotient of two values over the distance 2h, as float32 rounds it; and the
-    size of their terms."""
+    """The difference quotient of two values over a distance of 2h, where float32 rounds both
+    points; and the size of their terms."""
     up, down = (x + h * u).astype(np.float32), (x - h * u).astype(np.float32)
     high, size = value(i, up)
     low, _ = value(i, down)

@@ -1,4 +1,4 @@
-"""What `Tape.gradient` is given, checked, and what it gives back."""
+"""Checks the arguments of `Tape.gradient`, and makes its results."""
 
 from __future__ import annotations
 

@@ -76,9 +76,9 @@ class Rooms:
         return _fits(place.layout, whole.layout, place.offset - whole.offset)
 
     def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
-        """Open a room if these windows cover each element of the output exactly once. A window is a
-        layout and its first byte. Otherwise the gradient would need zeros or sums, and its memory
-        would be needed earlier."""
+        """Open a room if these windows, each a layout and its first byte, cover each element of the
+        output exactly once. Otherwise the gradient would need zeros or sums, and its memory would
+        be needed earlier."""
         whole = self._wholes[record]
         if sum(lay.size for lay, _ in windows) != whole.layout.size:
             return False

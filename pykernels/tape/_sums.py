@@ -30,8 +30,8 @@ __all__ = ["Sums", "reshaped"]
 
 
 class _Order(NamedTuple):
-    """The order of the axes of a window: without axes of size 1 and axes that repeat, with positive
-    steps, the largest first."""
+    """The axes of a window in a fixed order: axes of size 1 and axes that repeat are left out,
+    steps are made positive, and the axis with the largest step comes first."""
 
     repeated: Ints  # the axes with stride 0
     kept: Ints  # the other axes with more than one element, in the order of memory
@@ -228,8 +228,9 @@ class Sums:
                     self._parts[record] = parts
 
     def lend(self, places: Sequence[Place], like: Tensor) -> list[Tensor | None]:
-        """Memory for the gradients of windows inside the memory of the whole, if these are its last
-        windows. The gradients of the other windows are copied there. Otherwise None."""
+        """For each window, memory for its gradient inside the memory of the whole output, if these
+        are the last windows of the output; else None. The gradients of the other windows are copied
+        there."""
         found: list[Tensor | None] = [None] * len(places)
         waiting = [i for i, place in enumerate(places) if self._rooms.may(place)]
         while waiting:
@@ -252,8 +253,9 @@ class Sums:
         return found
 
     def _moved_in(self, place: Place, grad: Tensor) -> bool:
-        """True if this gradient is in its room already. The room's part stands for all windows.
-        They are in the room's memory already, or will be written there."""
+        """True if this gradient is in its room already. Then nothing is added: the part of the room
+        stands for all windows, whose gradients are in the room's memory or will be written
+        there."""
         record = place.record
         room = self._rooms.open[record]
         if not room.holds(place, grad):
@@ -265,7 +267,8 @@ class Sums:
         return True
 
     def _move_out(self, record: Record) -> None:
-        """Write zeros for the windows whose gradients were not given."""
+        """Close a room: new memory gets the gradients that were given, and zeros for the other
+        windows."""
         room, [part] = self._rooms.open[record], self._parts[record]
         self._rooms.close(record)
         given = [window for window, came in room.lent.items() if came]

@@ -193,7 +193,7 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
-    """The product of the matrix of second derivatives of f at x and v, without computing the
+    """The Hessian of f at x (the matrix of its second derivatives) times v, without computing the
     matrix.
 
     Args:
@@ -212,8 +212,8 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums, op: str) -> tuple[list[Any], Any]:
-    """The arguments, and those among them that argnums names; the leaves of the latter are copied
-    to new memory."""
+    """The arguments, and the arguments that argnums names. A leaf of a named argument is copied if
+    it shares memory with an earlier leaf."""
     several = not isinstance(argnums, int)
     numbers = [*argnums] if isinstance(argnums, Sequence) else [argnums]
     given = [*args]

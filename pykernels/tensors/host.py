@@ -74,9 +74,9 @@ def as_array(values: Any, op: str) -> NDArray:
 def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType]:
     """An array on the host and the dtype that its words have on the device.
 
-    Python's integers become int32, floats and float64 become float32, complex numbers and
-    complex128 become complex64, and bools stay bool, unless another dtype is given; numpy converts.
-    For a conversion to bfloat16 the array stays float32 here, and the device rounds it.
+    Unless another dtype is given, Python's integers become int32, floats and float64 become
+    float32, complex numbers and complex128 become complex64, and bools stay bool. numpy does the
+    conversion. For a conversion to bfloat16 the array stays float32 here, and the device rounds it.
     """
     if is_torch(values):
         values, words = _of_torch(values, op)
@@ -124,7 +124,8 @@ def stacklevel() -> int:
 
 def _first_type(values: Any) -> type:
     """The type of a Python number, or of the first number in nested lists; numpy's integer type for
-    a range; else `object`. A range counts as numpy's integers because it never became float32."""
+    a range; else `object`. A range counts as numpy's integers, which give no warning, because
+    ranges never became float32."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]

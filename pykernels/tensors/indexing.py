@@ -52,9 +52,9 @@ class _Pick:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The elements that an index names. They are at `places` (n,) along `joined` axes of `source`
-    that begin at `axis` and count as one axis. `shape` is the shape that the places have in the
-    result."""
+    """The elements that an index names. `joined` axes of `source`, from `axis` on, count as one
+    axis, and the elements are at the positions `places` (n,) along it. In the result, `shape` takes
+    the place of these axes."""
 
     source: Any
     axis: int
@@ -120,7 +120,8 @@ def assign(x: TensorBase, index: Any, value: Any) -> None:
 
 
 def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
-    """The view by the basic items of an index, and the picks of its arrays in that view."""
+    """The elements that an index names: its basic items make a view of x, and its arrays pick from
+    that view."""
     items = _items(op, index)
     used = sum(_width(item) for item in items)
     if used > x.ndim:
@@ -203,8 +204,8 @@ def _width(item: Any) -> int:
 
 
 def _parts(op: str, item: Any, sizes: tuple[int, ...]) -> list[tuple[Any, bool]]:
-    """An array as one array of indices for each axis that it covers, and True if all are in range
-    (as for a mask)."""
+    """For each axis that an array in an index covers: an array of indices, and True if they are
+    known to be in range, because they come from a mask."""
     if item.dtype != "bool":
         return [(item, False)]
     if item.shape != sizes:

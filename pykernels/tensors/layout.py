@@ -176,7 +176,8 @@ class View:
 
 
 def expanded(*shapes: Ints) -> Ints:
-    """The shape to which shapes of any number of axes repeat by numpy's rule; else ValueError."""
+    """The shape to which shapes of any number of axes repeat by numpy's rule; ValueError if there
+    is none."""
     found = []
     for sizes in itertools.zip_longest(*[reversed(s) for s in shapes], fillvalue=1):
         others = {n for n in sizes if n != 1}
@@ -229,8 +230,8 @@ def _cut(n: int, sizes: Iterable[int]) -> Ints:
     """The axes (outermost first) into which an axis of n elements is cut, so that views of these
     sizes can repeat along it.
 
-    A view with a size between 1 and n repeats by modulo: at one of the cuts, the axes inside it
-    have that size together.
+    A view with a size between 1 and n repeats by modulo, so the product of some of the innermost
+    axes must be that size.
     """
     inner = sorted({*sizes} - {1, n})
     if any(b % a for a, b in itertools.pairwise(inner)):

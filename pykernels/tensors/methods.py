@@ -74,8 +74,8 @@ class TensorMethods(FunctionMethods, TensorBase):
         return pick(self, index)
 
     def __setitem__(self, index: Index | ArrayIndex | tuple[Any, ...], value: Any) -> None:
-        """Set elements to a number, or to an array or tensor that broadcasts to them; it is
-        converted to the tensor's dtype, arrays by numpy's rules, tensors by the rules of `cpy`.
+        """Set elements to a number, or to an array or tensor that broadcasts to them. The value is
+        converted to the tensor's dtype: arrays by numpy's rules, tensors by the rules of `cpy`.
 
         Indices are as in `__getitem__`; if several values go to one element, the last value stays.
         For a mask on the device, the host reads the number of elements, so captures refuse it,

@@ -141,8 +141,8 @@ class QTensor:
         """A QTensor of the type float8_e4m3 with the numbers data * scale, from the arrays of
         DeepSeek's checkpoints.
 
-        A block is a float32 scale followed by 128 bytes, the numbers of one row that it scales. The
-        last block of a row is filled up with zeros.
+        A block is a float32 scale followed by the 128 numbers of one row that it scales, one byte
+        each. The last block of a row is filled up with zeros.
 
         Args:
             data: uint8 or `ml_dtypes.float8_e4m3fn`, (n, k).
@@ -194,8 +194,9 @@ class QTensor:
         float32 zero point for each 16 numbers.
 
         Args:
-            data: uint8 (n, blocks, block * bits / 8), the first of two numbers of 4 bits in the
-                lower half of a byte; bytes, or an array of any shape with the same number of bytes.
+            data: uint8 (n, blocks, block * bits / 8), or bytes or a uint8 array of another shape
+                with the same number of bytes. Of two numbers of 4 bits, the first is in the lower
+                half of the byte.
             scales: float32 or float16 (n, blocks), or any shape with the same number of elements.
             zero_points: uint8 (n, bytes), packed as the numbers are, each row in whole bytes; or
                 float32 or float16 (n, blocks); None is 2^(bits - 1).

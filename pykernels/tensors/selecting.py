@@ -136,7 +136,7 @@ def nonzero(x: T, op: str = "nonzero") -> T:
 @whole
 def nonzero_of_size(x: T, size: int, fill: int, op: str = "nonzero") -> tuple[T, T]:
     """The indices of the first `size` nonzero elements, int32 (ndim, size), with `fill` in the
-    remaining places, and the number of all nonzero elements, int32 (); without a read."""
+    remaining places; and the number of all nonzero elements, int32 (). The host reads nothing."""
     x._context.check()
     offsets = _offsets_of(x, op)
     result = x._fresh(contiguous_layout((x.ndim, size), DTYPES["int32"]))

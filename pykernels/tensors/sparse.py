@@ -29,9 +29,9 @@ class CSR:
     (elements,) and `a.indptr` (rows + 1,) are Tensors, and `a.shape` is (rows, columns). The
     gradient of the elements is the gradient of `a.data`.
 
-    Numpy arrays are checked here. Tensors are neither copied nor read: for an index out of range,
-    the synchronisation after a product raises IndexRangeError, and you must make sure that indptr
-    ascends from 0 to the number of elements.
+    Numpy arrays are checked here. Tensors are neither copied nor read: if they have an index out of
+    range, the synchronisation after a product raises IndexRangeError. For a Tensor, you must make
+    sure that indptr ascends from 0 to the number of elements.
 
     Args:
         source: A CSR matrix or array of scipy.sparse, or any object with data, indices, indptr and

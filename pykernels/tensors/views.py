@@ -309,8 +309,8 @@ class TensorBase(Operators, Interop):
 
         The copy is submitted at once, so the array has the tensor's values at the time of the call.
         (A tensor above 64 MiB is copied on the device first.) Cancelling the task leaves `out`
-        undefined. Arguments and errors are those of `numpy`. IndexRangeErrors are those of the
-        caller, wherever the result is awaited.
+        undefined. Arguments and errors are those of `numpy`. An IndexRangeError is about launches
+        of the caller, wherever the result is awaited.
         """
         return awaited(*self._submitted(out))
 
@@ -361,8 +361,8 @@ class TensorBase(Operators, Interop):
         return self._window.start // 4 * 4
 
     def _to_read(self, target: NDArray) -> tuple[Self, int, Take]:
-        """The tensor and the bytes to read, from its first word, and the function that takes
-        them."""
+        """The tensor to read, the number of bytes to read from its first word on, and the function
+        that takes these bytes."""
         lay, first = self._layout, self._first
         if not lay.size:
             return self, 0, _nothing

@@ -20,7 +20,8 @@ __all__ = ["FORMATS", "lacking", "read_features"]
 
 _BGRA, _TIER_1, _TIER_2 = "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"
 FORMATS = (_BGRA, _TIER_1, _TIER_2)
-# For some names in `enable`, the feature; all other features have the same name with dashes.
+# The features of some names in `enable`. Every other feature has the name in `enable`, with dashes
+# in place of underscores.
 _OF_NAMES = {F16.word: F16.name}
 _FEATURES = {
     "bgra8unorm-storage", "clip-distances", "core-features-and-limits", "depth-clip-control",

@@ -36,8 +36,8 @@ __all__ = [
 MOST_BYTES = 5_000_000
 _MOST_FUNCTIONS = 20_000
 
-# Folders whose files belong to other projects, or that hold no sources. `target` is left out beside
-# a Cargo.toml only.
+# Folders whose files belong to other projects, or that hold no sources. A folder `target` is left
+# out only if it stands beside a Cargo.toml.
 _LEAVE = {"node_modules", "__pycache__", "site-packages"}
 _FUNCTION = re.compile(r"\bfn\s")
 # Marks of templates. Shader sources are often templates, which are not WGSL.

@@ -181,8 +181,8 @@ class _Divergence:
             self.changes.append(name)
 
     def changed(self, start: int) -> tuple[set[str], set[str]]:
-        """The names that differ now and did not when `changes` had length `start`, and the names of
-        which the reverse is true."""
+        """The names that differ now but did not when `changes` had length `start`, and the names
+        that differed then but do not now."""
         odd = {name for name, n in Counter(self.changes[start:]).items() if n % 2}
         return odd & self.different, odd - self.different
 

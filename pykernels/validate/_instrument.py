@@ -1,6 +1,6 @@
 """Rewrites a text so that its calls of `debug` write records, or so that its indices are checked.
 
-`debug("label", value, ...)` is a statement of a text of the user's, with up to MOST_VALUES
+`debug("label", value, ...)` is a statement in a text that a user wrote, with up to MOST_VALUES
 numbers. A launch outside of `Device.debug` runs the text without these statements. Inside of it,
 each `debug` call appends a record to an extra buffer of the text:
 
@@ -52,7 +52,7 @@ _FAULTS = re.compile(r"@group\(0\) @binding\((\d+)\) (?=var<storage, read_write>
 
 
 class WrongDebug(ArgumentError):
-    """A call of debug that cannot be; `line` and `why` are parts of the message."""
+    """A call of debug that is not allowed; `line` and `why` are parts of the message."""
 
     def __init__(self, name: str, line: int, why: str) -> None:
         super().__init__(f"[{name}] line {line}: {why}")
@@ -179,8 +179,8 @@ def _record(number: int, values: list[str]) -> str:
 
 
 def bind_memory(sites: Rewriting, members: int) -> int:
-    """Make room for the buffer among the bindings of a text of the build, and for its offset as the
-    member of Params with that number. Returns the binding."""
+    """Make room for the buffer among the bindings of a text of the build, and for its offset in
+    Params, as member number `members`. Returns the number of the buffer's binding."""
     uniform = _UNIFORM.search(sites.usage.code)
     params = re.search(r"struct Params \{", sites.usage.code)
     assert uniform is not None and params is not None

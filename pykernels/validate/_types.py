@@ -19,7 +19,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits that a shader declares as its needs; the defaults are those WebGPU guarantees."""
+    """The limits that a shader declares as its needs; the defaults are the limits that WebGPU
+    guarantees."""
 
     max_workgroup_storage: int = 16384  # bytes of workgroup memory
     max_invocations: int = 256  # invocations of a workgroup

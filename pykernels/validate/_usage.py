@@ -53,7 +53,7 @@ class Item:
     cost: int | None
     line: int
     column: int
-    waits: str = ""  # the override without a value because of which the cost is unknown
+    waits: str = ""  # the override whose missing value makes the cost unknown
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Usage:
 
     @functools.cached_property
     def reach(self) -> Mapping[str, int]:
-        """The names that each function, or a function that it calls, uses.
+        """For each function, the names that it uses or that a function called by it uses.
 
         Each set of names is a mask: a bit for each workgroup variable, then for each resource, then
         one bit for barriers.

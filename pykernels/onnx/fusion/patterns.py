@@ -59,7 +59,7 @@ def _values(text: str) -> Array | None:
         with np.errstate(all="ignore"):
             found = eval(text, {"__builtins__": {}}, {**_NAMES, "x0": _POINTS})
     except (NameError, ValueError, TypeError):
-        # the expression has operators of truth values, or shifts
+        # the expression has logical operators or shifts, which arrays of floats do not support
         return None
     return np.broadcast_to(np.asarray(found, np.float64), _POINTS.shape)
 

@@ -1,5 +1,6 @@
-"""Moves bytes in place of the dequantised values, if the values are only moved. A product then has
-the bytes of its operands directly before it, and the quantised result directly behind it."""
+"""Moves bytes instead of dequantised values where nodes only move the values. After that, the
+DequantizeLinear nodes of a product's operands stand directly before the product, and the
+QuantizeLinear of its result stands directly behind it."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ _BYTES = ("int8", "uint8")
 
 
 def move_bytes(graph: Graph) -> list[Node]:
-    """The nodes, in which each movement has changed places with the DequantizeLinear before it, or
-    with the QuantizeLinear behind it. Both are dropped for a value that is quantised again with the
-    same numbers."""
+    """The nodes after each movement has changed places with the DequantizeLinear before it, or with
+    the QuantizeLinear behind it. A QuantizeLinear that follows a DequantizeLinear with the same
+    scale and zero point is dropped, and so is the DequantizeLinear if nothing else reads it."""
     nodes = _behind(graph, _before(graph, graph.nodes))
     return _without_round_trips(graph, nodes)
 
@@ -140,7 +141,8 @@ def _without_round_trips(graph: Graph, nodes: list[Node]) -> list[Node]:
 
 
 def _numbers(graph: Graph, node: Node) -> tuple[float | None, float | None]:
-    """The scale and the zero point; None for one that is not a constant."""
+    """The scale and the zero point of a node, each None if it is not a constant. A missing zero
+    point is 0."""
     scale = graph.constants.get(node.inputs[1])
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     point = graph.constants.get(zero)

@@ -39,7 +39,7 @@ SHAPES: dict[str, Rule] = {}
 
 
 def contrib(name: str, rule: Rule, **options: Any) -> Callable[[Entry], Entry]:
-    """Makes a function the entry of an operation."""
+    """Decorate a function as the entry of an operation whose shapes this rule gives."""
     SHAPES[name] = rule
     return op(f"{DOMAIN}.{name}", **options)
 
@@ -76,7 +76,8 @@ def quick_gelu(node: Node, x: Any) -> Any:
 
 
 def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
-    """The outputs: the norm, its mean and variance, which are not supported, and the sum."""
+    """The outputs: the norm, its mean and variance (both not supported), and the sum that it
+    reads."""
     return [kinds[0], None, None, kinds[0]]
 
 

@@ -17,8 +17,9 @@ from .table import kept, refuse
 
 
 def rotated(x: Any, cos: Any, sin: Any, pairs: bool) -> Any:
-    """x, (N, H, L, D), with its first channels rotated: pairs are neighbours, or corresponding
-    channels of two halves. cos and sin are (N or 1, 1, L, half of the rotated channels)."""
+    """x (N, H, L, D), with its first channels rotated in pairs. With `pairs`, a pair is two
+    neighbours; otherwise it is channel i of the first half and channel i of the second half of the
+    rotated channels. cos and sin are (N or 1, 1, L, number of pairs)."""
     half = cos.shape[-1]
     if pairs:
         parts = x[..., 0 : 2 * half : 2], x[..., 1 : 2 * half : 2]
@@ -38,8 +39,8 @@ def rotated(x: Any, cos: Any, sin: Any, pairs: bool) -> Any:
 
 
 def _angles(cache: Any, places: Any, length: int) -> Any:
-    """Rows of a table of cosines or sines, (N or 1, 1, L, half); from row 0 on if
-    `places` is None."""
+    """Rows of a table of cosines or sines, (N or 1, 1, L, half): the rows `places`, or the first
+    rows if `places` is None."""
     if places is None:
         return cache[:length][None, None]
     return pk.embedding(cache, places)[:, None]
@@ -73,8 +74,8 @@ def rotary_embedding(node: Node, x: Any, places: Any, cos: Any, sin: Any) -> Any
 def _grouped(
     given: dict[str, Any], kinds: list[Kind | None], known: Known
 ) -> list[Kind | None]:  # fmt: skip
-    """The result, and the cache with new keys and values: as long as the longest batch, or as the
-    past cache if that is longer."""
+    """The result, and the caches of keys and values after the new ones are added. A cache is as
+    long as the longest batch, or as the past cache if that is longer."""
     (q, kind) = there(kinds[0])
     count, groups = given["num_heads"], given["kv_num_heads"]
     if len(q) != 3:
@@ -91,8 +92,9 @@ def _grouped(
 
 
 def _extended(node: Node, past: Any, new: Any, first: Any, size: int) -> Any:
-    """Keys or values, (N, H, size, D): the past ones, the new ones from place `first` of each
-    batch on (None: from the start), then zeros."""
+    """A cache of keys or values, (N, H, size, D): past rows, then the new rows from position
+    `first` of each batch on, then zeros. If `first` is None, the new rows begin at 0, and there are
+    no past rows."""
     length, old = new.shape[2], 0 if past is None else past.shape[2]
     parts: Any = [past, new]
     if first is None:
@@ -114,8 +116,8 @@ def group_query_attention(
     cos: Any = None, sin: Any = None, places: Any = None, added: Any = None, sinks: Any = None,
     *others: Any,
 ) -> Any:  # fmt: skip
-    """Causal attention over a cache to which k and v are added. Then `lengths` + 1 is the number of
-    keys of each batch, and `total` is the number of keys of the longest batch."""
+    """Causal attention over a cache to which k and v are added. After that, each batch has
+    `lengths` + 1 keys, and the longest batch has `total` keys."""
     given = node.attributes
     if any(o is not None for o in others) or any(node.outputs[3:]):
         raise refuse(node, "weights of norms, scales of a cache, or scores as an output")

@@ -26,8 +26,9 @@ def matmul_nbits(
     node: Node, a: Any, data: Any, scales: Any, zeros: Any = None, order: Any = None,
     bias: Any = None,
 ) -> Any:  # fmt: skip
-    """The weights stay as they are on the device, shared by all programs of a network. With an
-    order of groups, those of a group become neighbours, and so do the columns of a."""
+    """The product of a with weights that stay quantised on the device and that all programs of a
+    network share. If `order` mixes the groups and each group is whole, the columns of the weights
+    and of a are moved, so that a group's columns are neighbours."""
     given = node.attributes
     n, k, bits, block = given["N"], given["K"], given.get("bits", 4), given.get("block_size", 32)
     if bits not in (4, 8):
@@ -49,8 +50,8 @@ def matmul_nbits(
 def _groups(
     node: Node, order: Array | None, k: int, block: int
 ) -> tuple[Array | None, Array | None]:
-    """The group of each column, or the places of the columns that make whole groups neighbours;
-    None for both if the groups are in order."""
+    """The group of each column, and an order of the columns in which whole groups are neighbours.
+    At most one of the two is given; both are None if the groups are in order already."""
     if order is None:
         return None, None
     count = -(-k // block)
@@ -66,7 +67,7 @@ def _groups(
 
 
 def _moved(data: Array, places: Array, bits: int) -> Array:
-    """Rows of packed numbers in another order."""
+    """Rows of packed numbers, with the numbers of each row in another order."""
     q = unpacked(data, bits)
     k = places.size
     q = np.concatenate([q[:, places], q[:, k:]], 1)

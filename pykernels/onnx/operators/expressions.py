@@ -140,7 +140,7 @@ RULES: dict[str, Rule] = {
     "Tanh": _call("tanh"), "ThresholdedRelu": _thresholded_relu, "Where": _call("where"),
     "Xor": _call("logical_xor"),
 }  # fmt: skip
-# Operations whose operands must be floats.
+# For each of numpy's kinds of dtype, the conversion that expressions have.
 _CONVERSIONS = {"f": "float32", "i": "int32", "u": "uint32", "b": "bool"}
 
 
@@ -168,7 +168,7 @@ def is_elementwise(node: Node, target: np.dtype | None = None) -> bool:
 
 def expression(node: Node, operands: list[str], source: np.dtype, target: np.dtype) -> str:
     """The text of a node's value, from the texts of its operands; `source` is the dtype of the
-    first operand, `target` that of the result."""
+    first operand, and `target` the dtype of the result."""
     if node.op == "Cast":
         return f"{_CONVERSIONS[target.kind]}({operands[0]})"
     if node.op == "Div" and source.kind in "iu":

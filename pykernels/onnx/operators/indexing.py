@@ -51,7 +51,8 @@ def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
     return function(x, axis, index, updates)
 
 
-# The reduction of all updates of a place, the value for updates elsewhere, the result with x.
+# For each kind: the reduction of the updates of a place, the value that stands for updates of other
+# places, and the result from x and the reduced updates u.
 _CHOICES = {
     "max": ("max", "x", "maximum(x, u)"), "min": ("min", "x", "minimum(x, u)"),
     "mul": ("prod", "1.0", "x * u"),

@@ -67,7 +67,7 @@ def layers(
     node: Node, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None,
     c: Any = None, peepholes: Any = None,
 ) -> Any:  # fmt: skip
-    """A layer in one direction or both; the outputs are those of ONNX."""
+    """A layer in one direction or both; the outputs are as in ONNX."""
     first = bool(node.attributes.get("layout", 0))  # the batch comes first
     if first:
         x = pk.swapaxes(x, 0, 1)
@@ -95,7 +95,7 @@ def layers(
 
 
 def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tuple[Any, Any, Any]:
-    """Run all steps. Returns the results, and the last h and c."""
+    """Run all steps. Returns h of every step, and the last h and c."""
     steps, batch = x.shape[:2]
     gates, width = _GATES[side.node.op], side.parts["r"].shape[-1]
     inner = pk.matmul(x.reshape(steps * batch, -1), side.parts["w"].T)
@@ -103,7 +103,7 @@ def _run(side: _Side, x: Any, state: list[Any], back: bool, lengths: Any) -> tup
     side.parts["rb"] = None
     if bias is not None:
         own, other = bias[: gates * width], bias[gates * width :]
-        if side.node.op == "GRU":  # the bias of the third gate may be inside of a product
+        if side.node.op == "GRU":  # the reset gate may multiply the bias of the third gate
             inner, side.parts["rb"] = inner + own, other
         else:
             inner = pk.elementwise("x + a + b", x=inner, a=own, b=other)

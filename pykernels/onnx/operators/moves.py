@@ -107,7 +107,7 @@ def pad(
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    for axis, count in enumerate(repeats.tolist()):  # one by one: a repeated axis needs two axes
+    for axis, count in enumerate(repeats.tolist()):  # one axis at a time: each adds an axis
         if count != 1:
             x = pk.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
     return x
@@ -125,7 +125,7 @@ def one_hot(node: Node, index: Any, depth: Array, values: Array) -> Any:
     count = int(depth.reshape(-1)[0])
     index = pk.where(index < 0, index + count, index)
     off, on = values.tolist()
-    # An index of a 0-d tensor has no coordinates.
+    # The positions are a tensor, so that an index without axes works, too.
     places = kept(node, "places", index.device, np.arange(count, dtype=stored(index.dtype)))
     y = pk.where(index[..., None] == places, on, off).astype(stored(values.dtype))
     return y if axis == -1 else pk.moveaxis(y, -1, axis)

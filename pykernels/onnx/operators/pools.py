@@ -14,7 +14,8 @@ from ..graph import Node
 from .table import kept, op, refuse, text
 from .windows import pads, spaced
 
-# Returns sums or maxima of windows: image with border, kernel, strides, dilations, sizes.
+# Computes sums or maxima of windows from an image with its border, the kernel, strides and
+# dilations.
 Pool = Callable[[Any, Sequence[int], Sequence[int], Sequence[int]], Any]
 
 
@@ -115,7 +116,7 @@ def max_pool(node: Node, x: Any) -> Any:
 
 
 def _with_indices(node: Node, x: Any) -> Any:
-    """ONNX counts positions in the whole tensor."""
+    """The largest elements and their positions, which ONNX counts in the whole tensor."""
     plain = _plain(node, x)
     if plain is None:
         raise refuse(node, "indices of other pools than of images with an even border")
@@ -142,7 +143,8 @@ def average_pool(node: Node, x: Any) -> Any:
 
 
 def _counts(node: Node, sizes: Sequence[int], counted: bool) -> list[Any]:
-    """The elements of each window that count, by axis."""
+    """For each axis, the number of elements of each window that count in its mean; with `counted`
+    the padding counts, too."""
     kernel = node.attributes["kernel_shape"]
     steps, gaps = spaced(node, len(sizes))
     around = pads(node, sizes, kernel)
@@ -193,7 +195,8 @@ def max_unpool(node: Node, x: Any, index: Any, shape: Any = None) -> Any:
     top, left, bottom, right = pads(node, (h, w), kernel)
     rows = (h - 1) * steps[0] - top - bottom + kernel[0]
     cols = (w - 1) * steps[1] - left - right + kernel[1]
-    # Positions count in the whole tensor of this shape; a larger result has zeros behind it.
+    # An index is a position in the whole tensor (n, c, rows, cols). A larger result has zeros after
+    # these rows and columns.
     zeros = kept(node, "zeros", x.device, np.zeros(n * c * rows * cols, x.dtype))
     flat = pk.scatter(zeros, 0, index.reshape(-1), x.reshape(-1))
     y = flat.reshape(n, c, rows, cols)
@@ -223,8 +226,8 @@ def col2im(node: Node, x: Any, size: Any, block: Any) -> Any:
 
 
 def _volume(node: Node, x: Any, size: list[int], kernel: list[int]) -> Any:
-    """Volumes from columns: for each plane of the kernel the images of columns, which are added to
-    the planes where they belong."""
+    """Volumes from columns: for each plane of the kernel, the columns become images, which are
+    added to the planes of the volumes where they belong."""
     steps, gaps = spaced(node, 3)
     around = node.attributes.get("pads", [0] * 6)
     full = [n + around[a] + around[3 + a] for a, n in enumerate(size)]

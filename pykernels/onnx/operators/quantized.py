@@ -45,7 +45,8 @@ def _limits(node: Node, place: int = 0) -> tuple[int, int]:
 
 
 def rounded(node: Node, text: str, zero: Any, **operands: Any) -> Any:
-    """An expression, rounded to even, plus the zero point, within the dtype of the result."""
+    """An expression, rounded to nearest even, plus the zero point, clamped to the dtype of the
+    result."""
     low, high = _limits(node)
     operands |= {"lo": low, "hi": high}
     if zero is not None:
@@ -84,7 +85,7 @@ def dynamic_quantize(node: Node, x: Any) -> Any:
     low = pk.elementwise("minimum(x, 0.0)", x=pk.min(x))
     high = pk.elementwise("maximum(x, 0.0)", x=pk.max(x))
     scale = pk.elementwise("(b - a) / 255.0", a=low, b=high)
-    # An input of zeros has no scale.
+    # The scale of an input of zeros is 0.
     text = "minimum(maximum(round(-a / s if s > 0 else 0.0), 0.0), 255.0)"
     zero = pk.elementwise(text, a=low, s=scale).astype("uint8")
     text = "minimum(maximum(round(x / s if s > 0 else 0.0) + float32(z), 0.0), 255.0)"
@@ -109,8 +110,8 @@ def _sums(x: Any, axis: int) -> Any:
 
 
 def integer_product(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
-    """(a - a_zero) @ (b - b_zero) in int32, by numpy's rules for leading axes; zero points repeat
-    to a's rows and b's columns."""
+    """(a - a_zero) @ (b - b_zero) in int32, by numpy's rules for leading axes. A zero point is one
+    number, or one for each row of a or each column of b."""
     left, right = a.ndim == 1, b.ndim == 1
     a, b = a[None] if left else a, b[:, None] if right else b
     (a, za), (b, zb) = _signed(a, a_zero), _signed(b, b_zero)

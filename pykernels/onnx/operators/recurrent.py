@@ -46,7 +46,8 @@ def lstm(
 
 
 def _thirds(node: Node, x: Any, side: int, peepholes: Any) -> Tensor:
-    """The peepholes of a side: of the gates input, forget and output, in this order."""
+    """The peephole weights of one direction, for the gates input, forget and output, in this
+    order."""
     if isinstance(peepholes, np.ndarray):
         entry, out, leave = np.split(peepholes[side], 3)
         return kept(node, f"p{side}", x.device, np.concatenate([entry, leave, out]))
@@ -64,7 +65,7 @@ def _directions(node: Node) -> list[bool]:
 def _parts(
     node: Node, x: Any, side: int, gates: int, order: list[int], w: Any, r: Any, b: Any
 ) -> list[Tensor]:
-    """Weights and biases of a side, with gates in our order."""
+    """Weights and biases of one direction, with gates in the order that pykernels' layers take."""
     width = gates * r.shape[-1]
 
     def ours(name: str, array: Any) -> Tensor:

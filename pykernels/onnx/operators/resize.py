@@ -180,7 +180,7 @@ def _weights(at: Array, row: _Axis, how: _Options) -> Array:
 
 
 def _cubic(away: Array, a: float) -> Array:
-    """Keys 1981, with the coefficient a."""
+    """The weights of cubic interpolation (Keys 1981) with the coefficient a."""
     near = ((a + 2) * away - (a + 3)) * away * away + 1
     far = ((a * away - 5 * a) * away + 8 * a) * away - 4 * a
     return np.where(away <= 1, near, np.where(away < 2, far, 0.0))

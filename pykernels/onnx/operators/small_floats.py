@@ -38,8 +38,8 @@ def _converted(x: Array, kind: str, saturate: bool, mode: str) -> Array:
 
 @lru_cache(maxsize=32)
 def _steps(kind: str, saturate: bool, mode: str) -> tuple[Array, Array, float]:
-    """All results in order, the smallest number that becomes each of them but the first, and what
-    NaN becomes."""
+    """All results in ascending order; for each result but the first, the smallest number that is
+    converted to it; and the result for NaN."""
     codes = np.arange(1 << SMALL_FLOATS[kind], dtype=np.uint8)
     every = codes.view(getattr(ml_dtypes, kind)).astype(np.float32)
     values = np.unique(every[np.isfinite(every)] + np.float32(0))

@@ -12,7 +12,7 @@ from ..graph import Array, Node
 from .table import kept, op, refuse
 
 # Up to this length a product with a matrix of cosines and sines costs no more than a fast
-# transform, and zeros come out as smaller numbers.
+# transform, and results that should be 0 are closer to 0.
 SHORT = 64
 
 
@@ -49,7 +49,7 @@ def _multiplied(node: Node, x: Any, length: int, inverse: bool, onesided: bool) 
 
 
 def _real(node: Node, x: Any, length: int) -> Any:
-    """The real signal of which x (..., n, 2) is one side of the transform: (..., length, 1)."""
+    """The real signal (..., length, 1), from one side x (..., n, 2) of its transform."""
     count = length // 2 + 1
     if x.shape[-1] != 2:
         raise refuse(node, "one side of a transform as real numbers")

@@ -1,9 +1,9 @@
 """Operations of ONNX as calls of pykernels' functions: one entry each, by the operation's name.
 
 An entry takes the node and its inputs, None for a missing input, and returns the output or a list
-of outputs. Inputs are tensors. Only the inputs numbered in `host` are numpy arrays: they contain
-axes or sizes, so they must be constants. Inputs numbered in `either` are numpy arrays if they are
-constants.
+of outputs. Inputs are tensors, with two exceptions. Inputs numbered in `host` are numpy arrays:
+they contain axes or sizes, so they must be constants. Inputs numbered in `either` are numpy arrays
+if they are constants.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ class Interop(Handle):
         return (1, 0)
 
     def _exported(self, form: str) -> NDArray:
-        """The elements on the host, for callers that may not expect that gradients end there."""
+        """A copy on the host; TapeError if a tape records the tensor, because the caller may not
+        expect that gradients end there."""
         if any(tape.needs(self) for tape in recording_tapes()):
             raise TapeError(
                 f"[tape] {form} of a tensor that the tape records would have no gradient: compute "
