@@ -36,9 +36,10 @@
 // time. With split-K, dst is scratch, and the grid has one more digit for the split. After each
 // p.slice k the sums are added up in plain f32.
 //
-// Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed image
-// has all of their windows; loads stay below the split's end; stores are guarded; indices into workgroup
-// memory are lane numbers below the sizes of the arrays, and clamped where the compiler cannot see it.
+// Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed
+// image has all of their windows; loads stay below the split's end; stores are guarded; indices
+// into workgroup memory are lane numbers below the sizes of the arrays, and clamped where the
+// compiler cannot prove this.
 //% set WIDE = COLUMNS == "pixels"
 //% set CHANNELS, PIXELS = (CFG.BM, CFG.BN) if WIDE else (CFG.BN, CFG.BM)
 //% set ACROSS = CFG.BK // mma.UNIT

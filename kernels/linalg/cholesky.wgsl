@@ -3,9 +3,8 @@
 // The Cholesky factor of symmetric positive definite matrices: lower triangles dst with dst @ dst^T = a.
 //
 // Computed in f32. Elements of a above the diagonal are not used; elements of dst above the
-// diagonal are 0. If a pivot is
-// not a normal positive number, no factor exists: its column and all later ones are NaN on and below
-// the diagonal."""
+// diagonal are 0. If a pivot is not a normal positive number, no factor exists: its column and all
+// later ones are NaN on and below the diagonal."""
 // source = "numpy.linalg.cholesky, torch linalg.cholesky; Golub and Van Loan, Matrix Computations, section 4.2"
 // configs.n16 = { S = 8, T = 2 }
 // configs.n32 = { S = 8, T = 4 }

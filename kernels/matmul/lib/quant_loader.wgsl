@@ -35,7 +35,7 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
   var a_scales: Scales;
 //% endmacro
 
-// The loads are in a branch, because the driver would move other loads behind the product.
+// The loads are in a branch, because the driver would otherwise move them behind the product.
 //% macro load(k)
     if (${k} < k_end) {
       a_words = load_quants(0u, ${k} >> 5u, a_n);
