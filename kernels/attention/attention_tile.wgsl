@@ -51,9 +51,9 @@
 // into workgroup memory, which is clamped once, serves all of them (for k and for v).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
-// and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;
-// mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane
-// numbers below the sizes of the arrays.
+// and positions move on only while two or more pairs are left; rows of v are clamped to the keys,
+// columns to its depth; mask rows and columns are clamped; stores are guarded; indices into
+// workgroup memory are lane numbers below the sizes of the arrays.
 //% set L = attention_layout
 //% set loader = attention_loader
 ${L.memory()}

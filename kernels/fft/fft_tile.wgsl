@@ -72,7 +72,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (p.span > 1u) {
     // The twiddle of element t + e LANES is w^(t unit), which belongs to this invocation, times
     // w^(e LANES unit), which is the same for all invocations of a column. For e = 4 a + b, the
-    // second factor is the product of those of 4 a and of b.
+    // second factor is the product of its values for 4 a and for b.
     let unit = before * p.step;
     let own = outer_twiddle(t * unit);
 //% for e in range(1, [E, 4] | min)

@@ -95,8 +95,8 @@ fma(${terms(0, 4, "vec4<f32>()")}, scale0, ${acc})
 //%- endif
 //% endmacro
 
-// Declares the numbers of group `g` of a row of b that begins at `from`: the even ones are xe<o>, the
-// odd ones xd<o>.
+// Declares the numbers of group `g` of a row of b that begins at `from`: the even numbers are
+// xe<o>, the odd numbers xd<o>.
 //% macro vectors(from, g)
 //% for o in range(4)
 //% if B == "f32"
