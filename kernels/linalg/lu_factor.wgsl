@@ -24,7 +24,8 @@
 // elements of rows y, y + S, ... and columns x, x + S, ... in registers. Rows are not moved: each
 // has a position, at which it is stored. For each column, its holders publish it and the best of
 // their own candidates; then the holders of the pivot's row publish that row; then every invocation
-// subtracts the product of both from its later rows and columns. Bytes: a and dst once.
+// subtracts the product of both from the later rows and columns that it holds. Bytes: a is read
+// once and dst is written once.
 //% set S, T = CFG.S, CFG.T
 // One half is for even steps and one for odd steps, because a step reads the column until its end.
 var<workgroup> column: array<f32, ${2 * S * T}>;

@@ -79,8 +79,8 @@ var<workgroup> row_dst: array<u32, ${L.BR}>;
 const NONE = 0xffffffffu;
 //% endmacro
 
-// Stores o / l to dst, and stores lse. The l of a row is a sum over the lanes of its columns, which
-// one invocation computes.
+// Stores o / l to dst, and stores lse. One invocation computes the l of a row, a sum over the lanes
+// of the row's columns.
 //% macro epilogue(L)
   workgroupBarrier();
 //% for r in range(L.RV)
