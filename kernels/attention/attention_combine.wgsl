@@ -22,11 +22,11 @@
 // grid = "rows << column_bits"
 // ///
 
-// One workgroup per row and COLS = 32 of its columns. ACROSS = 8 invocations take four columns each,
-// and DOWN = 32 invocations of the same columns share the splits. Each invocation finds the maximum of
-// its own values; then four of the 32 combine eight values each, and one invocation combines these
-// four. The text is short and has few barriers, because in so small a dispatch latency and the
-// first fetch of instructions take most of the time.
+// One workgroup per row and COLS = 32 of its columns. ACROSS = 8 invocations take four columns
+// each, and DOWN = 32 invocations of the same columns share the splits. Each invocation finds the
+// maximum of its own values; then four of the 32 combine eight values each, and one invocation
+// combines these four. The text is short and has few barriers, because a dispatch this small spends
+// most of its time on latency and on the first fetch of instructions.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}
@@ -47,8 +47,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((block != 0u) & (block * ${ACROSS}u >= columns)) { return; }
   let column = block * ${ACROSS}u + (li & ${ACROSS - 1}u);
   let column_near = min(column, max(columns, 1u) - 1u);
-  // If rows of dst lie at one distance, row_step is this distance, and the position of a row needs
-  // no division. Otherwise row_step is 0.
+  // If neighbouring rows of dst are always the same distance apart, row_step is this distance, and
+  // the position of a row needs no division. Otherwise row_step is 0.
   var to = p.dst_off + row * p.row_step;
   var lse_at = p.lse_off + row;
   var head = 0u;

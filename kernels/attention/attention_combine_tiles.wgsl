@@ -21,8 +21,8 @@
 
 // 32 invocations take a row; rows are counted over batches, heads and queries from `first_row` on.
 // Neighbouring invocations take neighbouring columns. Each invocation loads four columns, 32 apart,
-// at a time, so that the loads overlap. Memory bounds the time: one read of the partials and one
-// write of the rows.
+// at a time, so that the loads overlap. Memory traffic bounds the time: the partial results are
+// read once, and the rows are written once.
 ${combine.functions()}
 
 @compute @workgroup_size(WG)

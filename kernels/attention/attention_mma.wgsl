@@ -37,9 +37,10 @@
 // grid = "ranks * dst.shape[0]"
 // ///
 
-// FlashAttention: one workgroup computes a block of BR query rows of one KV head (the query heads that
-// share it are rows too), in DEPTH columns of dst, over one split of the keys, in tiles of BC. ACROSS
-// subgroups share 16 ACROSS rows: each multiplies its part of the keys, then of the columns.
+// FlashAttention: one workgroup computes a block of BR query rows of one KV head (the query heads
+// that share it are rows too), in DEPTH columns of dst, over one split of the keys, in tiles of BC.
+// ACROSS subgroups share 16 * ACROSS rows: each multiplies its part of the keys, then its part of
+// the columns.
 //
 // Fragments of q stay in registers. One array of workgroup memory holds, one after the other, keys,
 // their scores, the weights p as halves in the place of the scores, and values. Two lanes share a
@@ -52,9 +53,9 @@
 // Loops over `total` have a bound that the driver does not know, so it does not unroll them and
 // keeps `total` out of the registers.
 //
-// Bounds, for unchecked compilation: rows of q, keys, and units of all rows are clamped to their counts;
-// mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane numbers
-// below the sizes of the arrays, cut where the compiler cannot see it.
+// Bounds, for unchecked compilation: rows of q, keys, and units of all rows are clamped to their
+// counts; mask rows and columns are clamped; stores are guarded; indices into workgroup memory are
+// lane numbers below the sizes of the arrays, and clamped where the compiler cannot prove this.
 //% set L = attention_mma_layout
 ${L.memory()}
 ${mma_loader.functions()}
@@ -64,8 +65,8 @@ ${mask.functions(4)}
 //% else
 ${mask.band(4)}
 //% endif
-// SLACK: by how many powers of two a logit may exceed its row's maximum. LIFT: the power of two
-// that is the maximum's weight, so that weights down to 2^-21 of the maximum are normal halves.
+// SLACK: by how many powers of two a logit may exceed its row's maximum. LIFT: the maximum of a row
+// has the weight 2^LIFT, so that weights down to 2^-21 of it are normal halves.
 const SLACK = 8.0f;
 const LIFT = 7.0f;
 
@@ -89,7 +90,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var key_tile = tile_from;
   if (tile_from < tile_to) { ${L.load("k", "tile_from * %du" % L.BC)} }
   loop {
-    // The number of tiles whose sums stay in fragments.
+    // The sums of the tiles before `run_to` stay in fragments.
     let run_to = min(key_tile + p.longest, tile_to);
     var next_m = LOWEST;
     for (; key_tile < run_to; key_tile += 1u) {
@@ -151,7 +152,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for n in range(0, L.UNITS, 2)
       ${mma.store_unit("own + %du" % L.P_AT[n // 2], "vec4<u32>(pack2x16float(s%d.xy), pack2x16float(s%d.zw), pack2x16float(s%d.xy), pack2x16float(s%d.zw))" % (n, n, n + 1, n + 1))}
 //% endfor
-      let flags = workgroupUniformLoad(&raised);  // and all weights are stored
+      let flags = workgroupUniformLoad(&raised);  // also a barrier: all weights are stored
       if (${L.any_flag("flags")}) {
         // The sums restart with this tile; its keys are still in registers.
         next_m = new_max;

@@ -24,9 +24,9 @@
 
 // One workgroup takes one row of scores. It reads the row once for the maximum and the sum of the
 // weights. Then it reads the row again, from the cache, and stores the weights divided by their
-// sum. Weights in halves are multiplied by 2^15, so that those from 2^-29 on are normal numbers;
-// the product with the values divides by it. Keys that the query may not see get 0, and so do the
-// columns that fill up the last vector.
+// sum. Weights in halves are multiplied by 2^15, so that weights from 2^-29 on are normal numbers;
+// the product with the values divides by 2^15 again. Keys that the query may not see get 0, and so
+// do the columns that fill up the last vector.
 //
 // Bounds, for unchecked compilation: vectors are clamped to the last one of the row; stores are
 // guarded.

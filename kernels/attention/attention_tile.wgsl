@@ -46,14 +46,14 @@
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next chunk is stored and the chunk after it is loaded.
 //
-// The speed depends on the number of instructions in the loops that are not multiply-adds, and on
-// the size of the text. So the vectors of one invocation lie in an axis with a literal index, and
-// one index into workgroup memory, which is clamped once, serves all of them (for k and for v).
+// The speed depends on how many instructions of the loops are not multiply-adds, and on the size of
+// the text. So the vectors of one invocation lie in an axis with a literal index, and one index
+// into workgroup memory, which is clamped once, serves all of them (for k and for v).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
-// and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;
-// mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane
-// numbers below the sizes of the arrays.
+// and positions move on only while two or more pairs are left; rows of v are clamped to the keys,
+// columns to its depth; mask rows and columns are clamped; stores are guarded; indices into
+// workgroup memory are lane numbers below the sizes of the arrays.
 //% set L = attention_layout
 //% set loader = attention_loader
 ${L.memory()}

@@ -4,8 +4,8 @@
 //
 // q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv), any strides; each KV head serves H / Hkv
 // neighbouring query heads; D up to 576, Dv up to 512. Sums are f32. Query i has the position p = i
-// + T - S among the keys: `causal` hides the keys behind p; `window` hides the keys before p - left
-// and the keys behind p + right. cap(s) is softcap * tanh(s / softcap). A key is masked if it is
+// + T - S among the keys: `causal` hides the keys after p; `window` hides the keys before p - left
+// and the keys after p + right. cap(s) is softcap * tanh(s / softcap). A key is masked if it is
 // hidden or its logit is -inf; its values do not matter. A row without a key is 0, and its lse is
 // -inf; a logit of NaN or +inf makes its row NaN. Rows are computed in blocks. The value of a key
 // that no row of a block sees counts as 0; if some rows of a block see a value that is not finite,

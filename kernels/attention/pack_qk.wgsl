@@ -35,8 +35,7 @@
 // Kinds of tensors: 0 and 1 are f32 and f16 with any strides, which are read element by element. 2
 // and 3 are f32 and f16 with four neighbouring depths in a vector.
 
-// The bits of the elements i of a tensor, for rows 0 to 3; for kinds 2 and 3, of four elements from i[0]
-// on.
+// Sets x0 to x3, each to four neighbouring depths of tensor `x`, from the elements at0 to at3 on.
 //% macro load(x)
   if (kind == 2u) {
 //% for r in range(4)

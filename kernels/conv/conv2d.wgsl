@@ -24,5 +24,5 @@
 // options.groups = { type = "int", default = 1, doc = "The number of groups; an output channel reads only the input channels of its own group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high'] | None", doc = "For products of float16 on matrix units. None sums float16 results in one piece. 'high' keeps the bound of float32 results for them, too; 'fast' sums float32 results in one piece, too." }
+// options.precision = { type = "Literal['fast', 'high'] | None", doc = "For products of float16 on matrix units. None sums float16 results in one piece. 'high' keeps the error bound of float32 results for float16 results, too; 'fast' sums float32 results in one piece, too." }
 // ///

@@ -33,8 +33,8 @@
 // In form "rows" dst is as wide as the image, and the middle tap of a pixel is the pixel itself. So one
 // vector of memory, with one more element on each side, serves three taps.
 //
-// Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
-// stores are guarded; items beyond the last end early.
+// Bounds, for unchecked compilation: a load outside of the image reads the image's first pixel
+// instead; stores are guarded; items beyond the last end early.
 //% set C = CFG.W if CFG.LAST else CFG.W // 4
 ${epilogue.functions(("bias",))}
 

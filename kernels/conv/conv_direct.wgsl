@@ -32,8 +32,8 @@
 // invocations take neighbouring columns, or channels if these are contiguous (channels_last). With K3
 // the kernel is 3 x 3 with strides of 1, so that a row of the image serves several pixels.
 //
-// Bounds, for unchecked compilation: a load outside the image reads its first pixel instead; rows of
-// the weights are clamped; stores are guarded.
+// Bounds, for unchecked compilation: a load outside of the image reads the image's first pixel
+// instead; rows of the weights are clamped; stores are guarded.
 ${epilogue.functions(("bias",))}
 
 @compute @workgroup_size(${CFG.threads})

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The transpose of conv2d with stride 2 to three channels: one invocation computes all four residues of its pixels."
+// doc = "The transpose of a conv2d of stride 2 whose image has three channels; one invocation computes pixels of all four residues modulo the stride."
 // part_of = "conv2d_backward_input"
 // configs.taps3 = { K = 3, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // configs.taps4 = { K = 4, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
@@ -28,12 +28,13 @@
 // part has its own channels: a stage is SPLIT channels. At the end the sums of the parts are added
 // in workgroup memory, in order.
 //
-// The padding before the image is odd, so pixel 2 q + r of an axis is multiplied with tap 2 t + 1 - r
-// at row q + r - t, counted from the row of pixel 0: OFFSETS rows for both residues.
+// The padding before the image is odd, so pixel 2 q + r of an axis is a sum over t: tap 2 t + 1 - r
+// times row q + r - t of `a`, counted from the row of pixel 0. Both residues together need OFFSETS
+// rows.
 //
-// Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
-// channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
-// numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: a load outside of the image reads the image's first pixel
+// instead; channels are clamped to their count; stores are guarded; indices into workgroup memory
+// are lane numbers below the sizes of the arrays.
 //% set K = CFG.K
 //% set BACK, OFFSETS, TAPS = K // 2 - 1, K // 2 + 1, 3 * K * K
 //% set IMAGE_ROWS, ROW_VECTORS = CFG.SY + OFFSETS - 1, (CFG.SX * 4 + OFFSETS + 2) // 4

@@ -13,8 +13,8 @@
 // ///
 
 // 2^lane_bits invocations for each element of dst share its splits. Elements are taken in the order
-// of dst. Strided reads find their sectors in the cache later, but strided stores of single halves
-// would not. If there are no splits, the sum is 0.
+// of dst, so the reads are strided: later reads find the same sectors in the cache, which would not
+// help strided stores of single halves. If there are no splits, the sum is 0.
 var<workgroup> partial: array<f32, WG>;
 
 @compute @workgroup_size(WG)

@@ -32,9 +32,9 @@
 // an image row are split by their residue modulo S, so that the vectors of one row serve all taps
 // of that row for every stride S. The next stage is loaded while a stage is multiplied.
 //
-// Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
-// and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
-// lane numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: a load outside of the image reads the image's first pixel
+// instead; rows and channels are clamped to their counts; stores are guarded; indices into
+// workgroup memory are lane numbers below the sizes of the arrays.
 //% set K, S, CS = CFG.K, CFG.S, CFG.CS
 // The number of image rows that the pixels need, and the number of vectors of one residue in a row.
 //% set IMAGE_ROWS, ROW_VECTORS = (CFG.PIXEL_ROWS - 1) * S + K, (CFG.PIXEL_COLS + (K + S - 1) // S + 2) // 4

@@ -20,8 +20,9 @@
 // images whose neighbouring pixels or channels are contiguous are read in whole sectors, and dst is
 // written in whole sectors.
 //
-// Bounds, for unchecked compilation: channels are clamped to their count; instead of a pixel outside of
-// the image its first pixel is read; items beyond the last item and pixels beyond a row of dst end early.
+// Bounds, for unchecked compilation: channels are clamped to their count; a load outside of the
+// image reads the image's first pixel instead; items beyond the last item and pixels beyond a row
+// of dst end early.
 //% macro pack(x, P, group, start)
   let item = ${group} * 256u + li;
   if (item >= p.${x}_items) { return; }

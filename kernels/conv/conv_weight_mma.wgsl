@@ -29,10 +29,10 @@
 // both tiles, and units of eight channels run across them, so no window has to be aligned. After each
 // p.slice k the sums are added up in plain f32.
 //
-// Bounds, for unchecked compilation: units across the tiles are clamped to their counts, and the packed
-// image has all windows; loads of whole chunks stay below the split's end, other loads are clamped and
-// masked; stores are guarded; indices into workgroup memory are lane numbers below the sizes of the
-// arrays, and clamped where the compiler cannot see it.
+// Bounds, for unchecked compilation: units across the tiles are clamped to their counts, and the
+// packed image has all windows; loads of whole chunks stay below the split's end, other loads are
+// clamped and masked; stores are guarded; indices into workgroup memory are lane numbers below the
+// sizes of the arrays, and clamped where the compiler cannot prove this.
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": true, "ACROSS": CFG.BM // mma.UNIT, "ROWS": CFG.BK, "BASE": 0}
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": true, "ACROSS": CFG.BN // mma.UNIT, "ROWS": CFG.BK, "BASE": CFG.BK * (B_TILE.ACROSS + 1)}
 ${mma_product.memory(B_TILE, A_TILE)}

@@ -39,8 +39,8 @@
 // row), from tiles of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
 // With split-K, dst is scratch, and the grid has one more digit for the split.
 //
-// FORM: "any" loads k by k; "taps" loads tiles of BK channels of one tap; "vec" does this in vectors of
-// neighbouring channels (lib/image_loader).
+// FORM: "any" loads one k at a time; "taps" loads tiles of BK channels of one tap; "vec" does this
+// in vectors of neighbouring channels (lib/image_loader).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
 // the image is replaced by the index of its first pixel; k is clamped to `k_prologue` in the first tile

@@ -33,8 +33,8 @@
 // guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set Q, LAST = CFG.BN // 4, 4 // AV - 1
 //% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
-// The k of a stage after which the next values are stored, and the k after which they are loaded;
-// different numbers were measured to be faster.
+// For each operand, the k of a stage after which its next values are stored and the values after
+// those are loaded; these numbers were measured to be the fastest.
 //% set A_STORE_AT, B_STORE_AT = (5, 2) if TILE == "64x96" else (1, 6) if A == "f16" else (2, 5)
 //% for s in range(2)
 var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, ${CFG.BK}>;

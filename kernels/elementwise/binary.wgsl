@@ -19,10 +19,9 @@
 // ///
 
 // One invocation computes one element, or a vector of four if all tensors have whole vectors along
-// the level that runs fastest. Along this level an input may also repeat one element (AV or BV is 1
-// then).
-// Bytes: each element of the inputs is read once, if the caches hold repeated elements, and dst is
-// written once.
+// the innermost axis (after axes are merged). Along this axis an input may also repeat one element
+// (AV or BV is 1 then). Bytes: each element of the inputs is read once, if the caches hold repeated
+// elements, and dst is written once.
 //% set kind = ROW.value(T, VEC)
 ${ROW.functions(T, VEC)}
 

@@ -17,8 +17,8 @@
 // ///
 
 // One invocation computes one element, or two vectors of four if all tensors have whole vectors
-// along the level that runs fastest. Both vectors are loaded before the first value is needed.
-// Bytes: each element is read once and written once.
+// along the innermost axis (after axes are merged). Both vectors are loaded before the first value
+// is needed. Bytes: each element is read once and written once.
 ${ROW.functions(T, VEC)}
 
 @compute @workgroup_size(256)

@@ -11,7 +11,7 @@
 // include pass
 // params.size = { type = "u32", doc = "The factor of this pass, 1024 or less" }
 // params.columns = { type = "u32", doc = "Columns of a workgroup" }
-// params.radices = { type = "u32", doc = "Radices of the stages, 4 bits each, the first one lowest" }
+// params.radices = { type = "u32", doc = "Radices of the stages, 4 bits each; the first radix is in the lowest bits" }
 // iterate = "rows"
 // uses = ["fft"]
 // grid = "cdiv(it.rows * across, columns)"

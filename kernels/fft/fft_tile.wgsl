@@ -47,7 +47,7 @@ fn place(i: u32) -> u32 { return i ^ ((i >> 5u) & 31u); }
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // Neighbouring invocations take neighbouring columns, or neighbours of a column.
+  // Neighbouring invocations take neighbouring columns, or neighbouring elements of one column.
   let near = p.near == 1u;
   let column = select(li / ${LANES}u, li % ${C}u, near);
   let t = select(li % ${LANES}u, li / ${C}u, near);
@@ -70,9 +70,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${fft.load(all, "x_base", read, N ~ "u")}
   let before = j % p.span;
   if (p.span > 1u) {
-    // For element t + e LANES, w^(t unit) belongs to this invocation, and the powers w^(e LANES
-    // unit) are the same for all invocations of a column. The powers of e = 4 a + b are products of
-    // two of these.
+    // The twiddle of element t + e LANES is w^(t unit), which belongs to this invocation, times
+    // w^(e LANES unit), which is the same for all invocations of a column. For e = 4 a + b, the
+    // second factor is the product of its values for 4 a and for b.
     let unit = before * p.step;
     let own = outer_twiddle(t * unit);
 //% for e in range(1, [E, 4] | min)

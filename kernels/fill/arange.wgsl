@@ -25,8 +25,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (q >= ${"p.total" if V == 4 else "(p.total + 3u) / 4u"}) { return; }
   let i = 4u * (p.first + q) + vec4<u32>(0u, 1u, 2u, 3u);
 //% if T == "f32"
-  // The exclusive or with a zero that compilers do not know keeps them from fusing the product and
-  // the sum.
+  // Compilers do not know that p.zero is 0, so this exclusive or keeps them from fusing the product
+  // and the sum.
   let product = bitcast<vec4<u32>>(vec4<f32>(i) * bitcast<f32>(p.step_lo)) ^ vec4<u32>(p.zero);
   let bits = bitcast<vec4<u32>>(bitcast<vec4<f32>>(product) + bitcast<f32>(p.start_lo));
 //% else

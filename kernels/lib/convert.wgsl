@@ -47,9 +47,9 @@ fn bf16_bits_of_f32(bits: u32) -> u32 {
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
-// A magnitude as f32, rounded to nearest even. With the other rounding it is rounded to odd, so
-// that rounding it again to bf16 gives the same result as a single rounding. (f16 needs no such
-// care, because every integer in its range is exact in f32.)
+// A magnitude as f32, rounded to nearest even. With `odd` it is rounded to odd, so that rounding it
+// again to bf16 gives the same result as a single rounding. (f16 needs no such care, because every
+// integer in its range is exact in f32.)
 fn f32_bits_of_magnitude(v: u32, odd: bool) -> u32 {
   if (v == 0u) { return 0u; }
   let zeros = countLeadingZeros(v);
@@ -89,7 +89,7 @@ fn target_mask(kind: u32) -> u32 {
   return 0xffffffffu;
 }
 
-// A saturated float is clamped to [-low, high] of the target.
+// A float, truncated and clamped to the target's range [-low, high]; 0 for NaN.
 fn saturate_to(bits: u32, kind: u32) -> u32 {
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return 0u; }
   let m = magnitude_of_f32(bits);

@@ -94,8 +94,8 @@ fn accurate_expm1(x: V) -> V {
 
 // x times the normal distribution function of x: max(x, 0) - s e^(-s^2 / 2) P(t) with s = |x| and
 // t = 1 / (1 + 0.3 s). The square has two parts; the first is a product of two numbers of twelve
-// bits and exact. e^r 2^n has the bits of e^r, with n added to the exponent; n is in the last bits
-// of n + 1.5 2^23. For s from 13.2 on, the second term is 0. |r| is at most 0.35, where every
+// bits, so it is exact. e^r 2^n has the bits of e^r, with n added to the exponent; n is in the last
+// bits of n + 1.5 2^23. For s from 13.2 on, the second term is 0. |r| is at most 0.35, where every
 // driver's exp2 is as exact as a polynomial.
 //% macro accurate_gelu()
 fn accurate_gelu(x: V) -> V {

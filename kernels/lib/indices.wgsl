@@ -1,5 +1,6 @@
 // Indices of int32 or int64: `lo` is their first word and `hi` their second. int32 has no second
-// word (p.index_words is 1), so there `hi` is the first word, whose sign is the same.
+// word (p.index_words is 1), so there `hi` is the first word, which has the same sign as a second
+// word would have.
 
 // Element i of the index in memory, as (lo, hi).
 //% macro functions()

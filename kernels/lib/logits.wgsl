@@ -39,8 +39,8 @@ fn is_bad(l: f32) -> bool {
 //% endfor
   let none = V(bitcast<f32>(p.minus_inf));
   var m_v = none;
-  // The largest bits as signed numbers show +inf and NaN; as unsigned numbers they show negative
-  // NaN.
+  // The largest bit pattern, compared as a signed number, shows +inf and NaN; compared as an
+  // unsigned number, it shows NaN with its sign set.
   var high_s = VI();
   var high_u = VU();
 //% for k in range(N)

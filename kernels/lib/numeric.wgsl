@@ -59,7 +59,7 @@ fn accurate_sqrt(x: V) -> V {
   let r = inverseSqrt(x);
   let y = x * r;
   let better = y + y * (0.5f - y * (0.5f * r));
-  // Zeros, numbers that may count as zero, infinity and NaN are returned unchanged.
+  // Zeros, subnormal numbers (which may count as zero), infinity and NaN are returned unchanged.
   let kept = ((bits & U(0x7fffffffu)) < U(0x00800000u)) | (bits >= U(0x7f800000u));
   let negative = (bits > U(0x80800000u)) & (bits <= U(0xff800000u));
   return select(select(better, x, kept), bitcast<V>(bits | U(0x7fc00000u)), negative);

@@ -41,8 +41,8 @@ struct Scales {
   word${k}: u32,
 //% endfor
 }
-// Loads the words and does not unpack them: an operation on loaded words would wait for the load, but
-// they are loaded ahead of their use.
+// Loads the words without unpacking them. They are loaded ahead of their use, and any operation on
+// them would wait for the load.
 fn load_words(b: u32, s: u32, n: u32) -> Scales {
   let at = p.scales_off + b * p.scales_bs + s * p.scales_gs + ${"n" if quant.SHARE == 1 else "n / %du" % quant.SHARE};
   return Scales(
@@ -101,7 +101,7 @@ ${base}
 //%- endif
 //%- endmacro
 
-// The same numbers plus BIAS, as integers.
+// The same couple as integers: each number plus BIAS.
 //% macro couple(w, t)
 ${quant.decoded(stored(w, t)) if quant.decoded is defined else stored(w, t)}
 //%- endmacro

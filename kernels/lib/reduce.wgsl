@@ -63,8 +63,8 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
 //% endif
 //% endmacro
 
-// Replaces `value` by the reduction over the whole workgroup, if a row fills it, by operations of
-// subgroups of any size.
+// For a row that fills the workgroup: replaces `value` by the reduction over the whole workgroup,
+// with subgroup operations. Subgroups may have any size.
 //% macro subgroups(value, op)
 //% set call = "subgroupAdd" if op == "+" else "subgroupMax"
   {

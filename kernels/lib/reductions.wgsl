@@ -37,7 +37,7 @@ x${u},
 //% endfor
 //%- endmacro
 
-// f(f(f(s0, s1), f(s2, s3)), ...): sums of many terms lose least in pairs.
+// f(f(f(s0, s1), f(s2, s3)), ...): sums of many terms are most accurate if they are added in pairs.
 //% macro tree(f, s, N, first=0)
 ${s ~ first if N == 1 else f ~ "(" ~ tree(f, s, N // 2, first) ~ ", " ~ tree(f, s, N // 2, first + N // 2) ~ ")"}
 //%- endmacro

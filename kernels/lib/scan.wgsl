@@ -1,4 +1,5 @@
-// Running sums (or products: p.product) in one order of the lanes, through workgroup memory.
+// Running sums over the lanes of a row in a fixed order, or products if p.product is 1, through
+// workgroup memory.
 //
 // `Sum` is the type of the sums. LANES invocations, a power of four, hold a row; a workgroup holds
 // WG / LANES rows.
@@ -21,8 +22,9 @@ var<workgroup> chunk_sums: array<Sum, ${WG * (N + 1)}>;
 //% endif
 //% endmacro
 
-// `before` becomes the sum of `value` over the lanes in front of this one. Each round combines four
-// runs of the previous round; the last run ends one lane earlier.
+// `before` becomes the sum of `value` over the lanes before this lane. Each round combines four
+// runs of the previous round; in the last round the runs end one lane earlier, so that this lane's
+// own value is left out.
 //% macro lanes(value, before, LANES, total="")
   lane_a[li] = ${value};
   workgroupBarrier();

@@ -26,7 +26,7 @@ fn cosine_rest(r: V) -> V {
   return ((2.4429195e-5f * z - 1.3887293e-3f) * z + 4.1666646e-2f) * (z * z) - 0.5f * z + 1.0f;
 }
 
-// The sine of n quarters and r; NaN if x is infinite or NaN.
+// The sine of n quarter turns plus r; NaN if x is infinite or NaN.
 fn sine_of(n: I, r: V, x: V) -> V {
   let y = select(sine_rest(r), cosine_rest(r), (n & I(1)) != I());
   let signed = bitcast<U>(y) ^ (bitcast<U>(n & I(2)) << U(30u));

@@ -3,9 +3,8 @@
 // The Cholesky factor of symmetric positive definite matrices: lower triangles dst with dst @ dst^T = a.
 //
 // Computed in f32. Elements of a above the diagonal are not used; elements of dst above the
-// diagonal are 0. If a pivot is
-// not a normal positive number, no factor exists: its column and all later ones are NaN on and below
-// the diagonal."""
+// diagonal are 0. If a pivot is not a normal positive number, no factor exists: its column and all
+// later ones are NaN on and below the diagonal."""
 // source = "numpy.linalg.cholesky, torch linalg.cholesky; Golub and Van Loan, Matrix Computations, section 4.2"
 // configs.n16 = { S = 8, T = 2 }
 // configs.n32 = { S = 8, T = 4 }
@@ -21,9 +20,9 @@
 // ///
 
 // A workgroup of S x S invocations factors one matrix of up to S * T rows. An invocation holds the
-// elements of rows y, y + S, ... and columns x, x + S, ... in registers. For each column, its holders
-// publish it; then every invocation subtracts the product of the scaled column with itself from its
-// later columns. Bytes: a is read once and dst is written once.
+// elements of rows y, y + S, ... and columns x, x + S, ... in registers. For each column, its
+// holders publish it; then every invocation subtracts the product of the scaled column with itself
+// from the later columns that it holds. Bytes: a is read once and dst is written once.
 //% set S, T = CFG.S, CFG.T
 // One array for even steps and one for odd steps, so that one barrier for each step is enough.
 var<workgroup> column: array<f32, ${2 * S * T}>;

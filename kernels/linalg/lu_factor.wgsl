@@ -24,9 +24,11 @@
 // elements of rows y, y + S, ... and columns x, x + S, ... in registers. Rows are not moved: each
 // has a position, at which it is stored. For each column, its holders publish it and the best of
 // their own candidates; then the holders of the pivot's row publish that row; then every invocation
-// subtracts the product of both from its later rows and columns. Bytes: a and dst once.
+// subtracts the product of both from the later rows and columns that it holds. Bytes: a is read
+// once and dst is written once.
 //% set S, T = CFG.S, CFG.T
-var<workgroup> column: array<f32, ${2 * S * T}>;  // of even and of odd steps, as it is read last
+// One half is for even steps and one for odd steps, because a step reads the column until its end.
+var<workgroup> column: array<f32, ${2 * S * T}>;
 var<workgroup> pivot_row: array<f32, ${S * T}>;
 var<workgroup> best: array<vec3<u32>, ${S}>;  // bits of a magnitude, position, row
 
@@ -42,7 +44,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let chosen = pivots_batch(batch);
   let x = li % ${S}u;
   let y = li / ${S}u;
-  let last = p.n - 1u;  // places past the end repeat it, are no candidates and store nothing
+  // Places past the end repeat the last row or column, are no candidates and store nothing.
+  let last = p.n - 1u;
 //% for i in range(T)
   var at${i} = y + ${S * i}u;
 //% for j in range(T)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The LU factors of columns that are longer than they are wide, in place, with partial pivoting."
+// doc = "The LU factors of a panel, a block of neighbouring columns, in place, with partial pivoting."
 // part_of = "lu_factor"
 // configs.one = { threads = 256 }
 // axes.GROUP = { values = "configs", pick = "'one'" }

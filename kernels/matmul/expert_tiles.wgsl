@@ -49,7 +49,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
   }
   workgroupBarrier();
-  // The first row of each expert that this invocation has.
+  // The first row of each of this invocation's experts.
 //% for u in range(CFG.EXPERTS // CFG.threads)
   var first${u} = 0u;
 //% endfor

@@ -24,10 +24,11 @@
 // The algorithm is that of gemm_tile. A packed multiply-add takes one row and two neighbouring
 // columns. Rows are stored twice in workgroup memory, because copying a row into both halves of a
 // vector inside the loop would halve the rate. One vector load brings eight columns or four rows.
-// After every 16 p.blocks of k, the f16 sums are added to f32 sums and set to 0.
+// After every 16 * p.blocks k, the f16 sums are added to f32 sums and set to 0.
 //
 // The f16 sums change their sign at every k. Otherwise a driver would sum even and odd k
-// separately. That takes twice the registers, so fewer workgroups would share a multiprocessor.
+// separately. That would take twice the registers, so fewer workgroups would share a
+// multiprocessor.
 //
 // The order of the multiply-adds: four rows (one vector), alternately down and up, for two columns
 // at a time; then the other four rows. Stores and loads at the beginning of a tile are faster than in

@@ -35,10 +35,10 @@
 // Operands are read eight halves at a time, along k or (AT, BT) along the other axis. With SLICES,
 // the sums are added in plain f32 after each `slice` k.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
-// whole chunks stay below the split's end, other loads are clamped to its last k and masked; stores are
-// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays, and clamped
-// where the compiler cannot see it, so that it adds no checks.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads
+// of whole chunks stay below the split's end, other loads are clamped to its last k and masked;
+// stores are guarded; indices into workgroup memory are lane numbers below the sizes of the arrays,
+// and clamped where the compiler cannot prove this, so that it adds no checks.
 //% set UNITS, BK_UNITS = mma.UNIT, CFG.BK // mma.UNIT
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": BT, "ACROSS": CFG.BM // UNITS if BT else BK_UNITS, "ROWS": CFG.BK if BT else CFG.BM, "BASE": 0}
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)

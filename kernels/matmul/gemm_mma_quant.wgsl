@@ -42,9 +42,10 @@
 // column's group of 32 k and converts it to four 16-byte units of halves; its words and scales are
 // loaded into registers while the previous group is multiplied.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; groups are
-// whole and lie below the split's end; stores are guarded; indices into workgroup memory are lane numbers
-// below the sizes of the arrays, and clamped where the compiler cannot see it, so that it adds no checks.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; groups
+// are whole and lie below the split's end; stores are guarded; indices into workgroup memory are
+// lane numbers below the sizes of the arrays, and clamped where the compiler cannot prove this, so
+// that it adds no checks.
 //% set UNITS, BK_UNITS = mma.UNIT, CFG.BK // mma.UNIT
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": BK_UNITS, "ROWS": CFG.BM, "BASE": 0}
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)

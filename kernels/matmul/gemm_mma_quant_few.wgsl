@@ -41,9 +41,9 @@
 // converts one or two columns. DEPTH groups are loaded into registers while the groups before them
 // are multiplied. At the end the sums of the subgroups are added up.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, groups to
-// the groups of the split; stores are guarded; indices into workgroup memory are lane numbers below the
-// sizes of the arrays, and clamped where the compiler cannot see it.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, groups
+// to the groups of the split; stores are guarded; indices into workgroup memory are lane numbers
+// below the sizes of the arrays, and clamped where the compiler cannot prove this.
 //% set WARPS, COLS = CFG.threads // 32, CFG.BN // 32
 // The number of groups in a round (DEPTH). They belong to one block if a block has several groups.
 //% set DEPTH = 4 if quant.PARTS == 1 and quant.HIGH == 0 and CFG.BN > 32 else 2

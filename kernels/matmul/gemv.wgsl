@@ -30,12 +30,12 @@
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share COLS rows of a and divide k among them. If a's last axis is m
-// (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS rows of b;
-// if dst has fewer rows, the last row of b is repeated. If k is contiguous, neighbouring invocations are
-// lanes of the same rows. With AT neighbouring invocations take neighbouring rows, the lanes of a row lie
-// further apart, and rows of b go through workgroup memory. With A = u32, a is read as words of two
-// halves, 16 bytes in each load.
+// 2^lane_bits invocations (lanes) share COLS rows of a and divide k among them. If a's last axis is
+// m (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS
+// rows of b; if dst has fewer rows, the last row of b is repeated. If k is contiguous, neighbouring
+// invocations are lanes of the same rows. With AT, neighbouring invocations take neighbouring rows,
+// the lanes of a row lie further apart, and rows of b go through workgroup memory. With A = u32, a
+// is read as words of two halves, 16 bytes in each load.
 //% set S, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
 //% set OUT = 2 if WORDS and AT else 1

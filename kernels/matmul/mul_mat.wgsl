@@ -31,7 +31,7 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "A second summand, with the same rules as bias." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16. 'high' keeps the bound of float32 results for float16 results of matrix units. 'split' may multiply float32 on matrix units as sums of two halves." }
+// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16. 'high' keeps the error bound of float32 results for float16 results of matrix units. 'split' may multiply float32 on matrix units as sums of two halves." }
 // include product
 // params.down = { type = "u32" }
 // include epilogue

@@ -5,10 +5,11 @@
 // `w` are weights of floats (experts, M, K); or `low`, `scales` and `high` are the planes of quantised
 // weights of the type `quant`, as pk.QTensor has them. b has one row for each element of ids, or for each
 // t. With `gated`, the first half of the M columns are gates, and dst (T, S, M / 2) is act(gates) times
-// the second half. Many rows are sorted by expert on the device; few rows read their experts where they
-// multiply. Sums are f32, and neither weights nor b are rounded, with one exception: for few rows of
-// float16 b, sums of eight products may be float16. If an expert is outside [0, experts), its row of dst
-// does not change, and IndexRangeError is raised once, at the next synchronisation."""
+// the second half. Many rows are sorted by expert on the device first; for few rows, the body that
+// multiplies a row reads the row's expert itself. Sums are f32, and neither weights nor b are
+// rounded, with one exception: for few rows of float16 b, sums of eight products may be float16. If
+// an expert is outside [0, experts), its row of dst does not change, and IndexRangeError is raised
+// once, at the next synchronisation."""
 // source = "ggml mul_mat_id (meaning); Shazeer 2020 (GLU variants)"
 // bodies = ["gemv_id", "gemv_id_quant", "gemv_id_quant_half", "expert_tiles", "gemm_id", "gemm_id_float"]
 // inputs.ids = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, doc = "(T, S)" }

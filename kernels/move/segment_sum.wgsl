@@ -20,9 +20,10 @@
 
 //% set PER, WG = CFG.PER, CFG.threads
 // 2^lane_bits invocations take a row, or a piece of a row; each takes PER neighbouring keys. Keys
-// ascend. A run that lies in one invocation is added to dst by this invocation. The sum of a run over
-// several invocations comes from a scan that starts again with each run. The first and the last run of a
-// piece may continue in other pieces, so both become an element of the next row.
+// ascend. A run that lies in one invocation is added to dst by this invocation. The sum of a run
+// over several invocations comes from a scan that starts again with each run. The first and the
+// last run of a piece may continue in other pieces, so each of them becomes an element of the next
+// row.
 
 // A flag that says if a run begins in this invocation, and the bits of the sum of its last run.
 alias Sum = vec2<u32>;
@@ -71,7 +72,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if FIRST
   let order = order_row(row);
 //% endif
-  // All loads are at clamped positions; elements after the end of the row count to its last run.
+  // All loads are at clamped positions; elements after the end of the row belong to its last run
+  // and add nothing.
   let start = piece * ${PER * WG}u;
   let first = start + lane * ${PER}u;
   let end = p.length - 1u;

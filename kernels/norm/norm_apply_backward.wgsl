@@ -10,7 +10,7 @@
 // inputs.pivot = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
 // inputs.offset = { dtype = "f32", vec = "SV", index = false, optional = true, doc = "Has the layout of squares." }
 // inputs.squares = { dtype = "f32", vec = "SV", doc = "(..., cols), or repeated along columns (where SV < VEC)" }
-// inputs.sums = { dtype = "f32", vec = "SV", index = false, doc = "The sums of g = weight * dy, in the layout of squares, and `apart` elements behind them the sums of g times the norm's result." }
+// inputs.sums = { dtype = "f32", vec = "SV", index = false, doc = "The sums of g = weight * dy, in the layout of squares, and `apart` elements after them the sums of g times the norm's result." }
 // inputs.weight = { dtype = "f32", vec = "WV", optional = true, doc = "(..., cols), or repeated along columns (where WV < VEC)" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "dy" }
 // iterate = "rows"

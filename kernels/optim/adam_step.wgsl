@@ -45,7 +45,8 @@
 // ///
 
 // One invocation updates one element, or a vector of four if all tensors have whole vectors along
-// the level that runs fastest. Bytes of an element in f32: 16 are read and 12 are written.
+// the innermost axis (after axes are merged). Bytes of an element in f32: 16 are read and 12 are
+// written.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 alias V = f32;
 alias U = u32;

@@ -16,8 +16,8 @@
 // grid = "cdiv(it.total, 256)"
 // ///
 
-// One invocation scales one element, or a vector of four if x has whole vectors along the level
-// that runs fastest. If nothing is clipped, nothing is written.
+// One invocation scales one element, or a vector of four if x has whole vectors along the innermost
+// axis (after axes are merged). If nothing is clipped, nothing is written.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 @compute @workgroup_size(256)

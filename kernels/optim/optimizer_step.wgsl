@@ -29,8 +29,8 @@
 // ///
 
 // One invocation updates one element, or a vector of four if all tensors have whole vectors along
-// the level that runs fastest. Bytes of an element in f32: 8 are read and 4 written, and 8 more are
-// moved for each state. At most eight storage buffers are bound.
+// the innermost axis (after axes are merged). Bytes of an element in f32: 8 are read and 4 written,
+// and 8 more are moved for each state. At most eight storage buffers are bound.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 fn setting(i: u32) -> f32 { return settings_load(p.settings_off + i * p.settings_ws); }

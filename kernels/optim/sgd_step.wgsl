@@ -31,8 +31,8 @@
 // ///
 
 // One invocation updates one element, or a vector of four if all tensors have whole vectors along
-// the level that runs fastest. Bytes of an element in f32: with momentum, 12 are read and 8 are
-// written; without momentum, 8 and 4.
+// the innermost axis (after axes are merged). Bytes of an element in f32: with momentum, 12 are
+// read and 8 are written; without momentum, 8 and 4.
 //% set value = "f32" if VEC == 1 else "vec4<f32>"
 
 @compute @workgroup_size(256)

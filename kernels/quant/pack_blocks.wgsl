@@ -3,8 +3,9 @@
 // Convert quantised blocks, in the order of a file, to the planes that products read.
 //
 // The planes are uint32: low (batches, K / 32, parts, rows, vec), scales (batches, K / block, words,
-// rows / share), and high (batches, K / 32, words, rows) for types with more bits than low has. The number
-// of rows is padded with zeros to a multiple of four. `pk.QTensor` holds the planes; nothing is rounded."""
+// rows / share), and high (batches, K / 32, words, rows) for types with more bits than low has.
+// Rows of zeros pad the number of rows to a multiple of four. `pk.QTensor` holds the planes;
+// nothing is rounded."""
 // include quantised
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }
 // axes.SHARE = "configs"

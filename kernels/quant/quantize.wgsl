@@ -2,8 +2,8 @@
 // doc = """
 // Quantise numbers by ggml's rule, into the planes of `pack_blocks`.
 //
-// A block with a NaN becomes NaN. A number half-way between two steps may be rounded to the other step
-// than in ggml."""
+// A block with a NaN becomes NaN. A number half-way between two steps may be rounded to a different
+// step than in ggml."""
 // source = "ggml's quantize_row_*_ref"
 // configs.rows32 = { ROWS = 32, GROUPS = 8, threads = 256 }
 // axes.TYPE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl", "mxfp4"]

@@ -3,11 +3,12 @@
 // A draw for each row of logits: column i has the probability exp(logits[i] / temperature) / sum,
 // where sum is over all columns.
 //
-// With top_p below 1 a column can be drawn only if the weights of the columns before it add up to less than
-// top_p of the sum. If rows are in descending order, this is nucleus sampling. The result is the
-// column, or its element of `tokens`; -1 for a row that is not a distribution (NaN, +inf, only
-// -inf). Weights and sums are f32. Row r in C order takes two words of block r of Philox4x32-10:
-// the first draws one of up to 256 pieces of the row, the second a column of that piece."""
+// With top_p below 1 a column can be drawn only if the weights of the columns before it add up to
+// less than top_p times the sum. If rows are in descending order, this is nucleus sampling. The
+// result is the column, or its element of `tokens`; -1 for a row that is not a distribution (NaN,
+// +inf, only -inf). Weights and sums are f32. Row r in C order takes two words of block r of
+// Philox4x32-10: the first draws one of up to 256 pieces of the row, the second a column of that
+// piece."""
 // source = "Holtzman et al. 2020: The curious case of neural text degeneration (top_p)"
 // bodies = ["categorical_sums", "categorical_rows"]
 // inputs.logits = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., cols)" }

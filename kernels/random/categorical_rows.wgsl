@@ -72,8 +72,8 @@ fn weight(base: u32, c: u32, end: u32, m: f32) -> f32 {
   return select(0.0f, exp_shifted((x - m) / p.temperature), c < end);
 }
 
-// kept_NAME: the sum over this invocation's columns of a piece that can be drawn. A column can be drawn if
-// the sum before it in the piece is below `limit`.
+// kept_NAME: the weight of this invocation's columns of a piece, without the columns that cannot be
+// drawn. A column can be drawn if the sum before it in the piece is below `limit`.
 //% macro kept_of(name, piece, limit)
   let start_${name} = ${piece} * p.each + lane * own;
   let end_${name} = min(p.cols, (${piece} + 1u) * p.each);
@@ -103,7 +103,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     atomicStore(&last_kept, 0u);
   }
 
-  // The weights of all pieces on a common scale, and the last piece that can be drawn.
+  // The weights of all pieces on a common scale, and `cut`, the last piece that can be drawn.
   let is_piece = lane < p.pieces;
   let at = p.stats_off + (row * p.pieces + min(lane, p.pieces - 1u)) * 2u;
   let own_max = stats_load(at);
@@ -120,7 +120,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((piece_weight > 0.0f) & (all | (pieces_before < share))) { atomicMax(&last_kept, lane); }
   ${drawn("cut")}
 
-  // The columns of the last piece that can be drawn, and from these the sum of all columns that can be drawn.
+  // The weight of the columns of piece `cut` that can be drawn, and from it the weight of all
+  // columns that can be drawn.
   let cut_before = before_pieces[cut];
   let limit = select(share - cut_before, 0x1p+126f, all);
   ${kept_of("cut", "cut", "limit")}

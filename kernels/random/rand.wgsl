@@ -22,9 +22,8 @@
 // ///
 
 // One invocation draws one block, which gives four neighbouring elements. Bytes: each element is
-// written once. Arithmetic
-// bounds the time: 20 products of 32 by 32 bits for each block, each of which takes five products
-// in WGSL.
+// written once. Arithmetic bounds the time: a block takes 20 products of 32 by 32 bits, and each of
+// these takes five products in WGSL.
 ${convert.functions()}
 ${philox.functions()}
 

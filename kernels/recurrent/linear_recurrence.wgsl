@@ -127,8 +127,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 //% endfor
 //% if LANES > 1
-    // Two halves are used in turn, because other invocations may still read the sums of the step
-    // before.
+    // Two halves are used in turn, because other invocations may still read the sums of the
+    // previous step.
     let half = (t & 1u) * ${WG}u;
     sums[half + li] = sum;
     workgroupBarrier();

@@ -26,10 +26,11 @@
 //% set N, WG = CFG.N, CFG.threads
 //% set V, U = ROW.value(T, VEC), "u32" if VEC == 1 else "vec4<u32>"
 // A workgroup takes 2^across_bits neighbouring columns (or vectors of four), so that it reads whole
-// cache lines, and a piece of `depth` rows. The lanes of a column divide the rows among them. Each lane
-// loads N rows at a time, and workgroup memory combines the lanes' states. The columns of all batches are
-// numbered through. If one result has several batches (`outs` is the number of batches of results), these
-// follow each other, and another dispatch combines them. Bytes: each element is read once.
+// cache lines, and a piece of `depth` rows. The lanes of a column divide the rows among them. Each
+// lane loads N rows at a time, and workgroup memory combines the lanes' states. Columns are
+// numbered through all batches, one batch after the other. If one result has several batches
+// (`outs` is the number of batches of results), these batches follow each other, and another
+// dispatch combines them. Bytes: each element is read once.
 var<workgroup> shared_states: array<S, ${WG}>;
 ${ROW.functions(T, VEC)}
 ${reductions.batch(ROW, N, V, U)}

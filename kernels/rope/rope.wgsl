@@ -5,7 +5,7 @@
 // Pair i = (a, b) of a row at position q becomes (a c - b s, a s + b c), where c and s are the cosine and
 // sine of q w[i], times a magnitude. `backward` rotates in the opposite direction, which is the gradient.
 // Cosines and sines come from `table`, (2, 1024, 2, pairs): [0, j] is for the angles 1024 j w and
-// [1, j] for the angles j w; the addition theorem combines them. Columns behind the pairs of a row
+// [1, j] for the angles j w; the addition theorem combines them. Columns after the pairs of a row
 // are copied. A position outside [0, 1048576) counts as 0 and raises IndexRangeError once, at the
 // next synchronisation. float16 is computed in f32; `dst` may be `x`."""
 // source = "Su et al. 2021; ggml's rope_ext (normal and neox)"

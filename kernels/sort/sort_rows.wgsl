@@ -26,7 +26,8 @@
 //% set SIZE_BITS = SIZE.bit_length() - 1
 // One workgroup sorts as many blocks of 2^bits elements as fit, by a bitonic network on pairs of
 // key and position. No two pairs are equal, so the result equals that of a stable sort. If only the
-// first 2^keep_bits elements are needed, runs of that length are sorted, and each pair is halved.
+// first 2^keep_bits elements are needed, runs of that length are sorted, and then each pair of runs
+// is reduced to one run.
 ${order.functions(S)}
 var<workgroup> keys: array<u32, ${SIZE}>;
 var<workgroup> order: array<u32, ${SIZE}>;

@@ -42,7 +42,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     items${v} = items_mem[first_item + ${v}u];
 //% endfor
   }
-  // `begin` of lane d, below 16, is the first place of digit d; it is known before it is needed.
+  // For d below 16, `begin` of lane d is the first place for this tile's keys with digit d; it is
+  // loaded early, so that nothing waits for it.
 //% if ADDS
   // 16 lanes take the tiles of a digit in turn and count the keys in all tiles, and in the tiles
   // before this one.

@@ -4,7 +4,8 @@
 // NT: invocations; BR: query rows of a block; BC: keys of a tile; TR: rows of an invocation; PK: keys
 // of p in workgroup memory at a time; DVP: columns of dst.
 //% set NT, BR, BC, TR, PK, DVP = CFG.threads, CFG.BR, CFG.BC, CFG.TR, CFG.PK, CFG.DVP
-// The number of row groups, of column lanes, and of warps across (WA).
+// The number of row groups, of column lanes, and of runs of 32 invocations side by side along the
+// columns (WA).
 //% set RG = BR // TR
 //% set CL = NT // RG
 //% set WA = CL // 8
@@ -18,7 +19,7 @@
 //% set QL, KL, VL = 8 * QV // NT, 8 * KV // NT, 8 * VV // NT
 // Number of vectors of v in one load; these are neighbours in memory.
 //% set VPL = 2 if VT == "f16" and DVP == 128 else 1
-// Number of parts of p; each part has WN chunks of 8 keys, NE from each warp across.
+// Number of parts of p; each part has WN chunks of 8 keys: NE chunks from each of the WA runs.
 //% set PARTS = BC // PK
 //% set NE = BC // CL // PARTS
 //% set WN = WA * NE
@@ -27,8 +28,9 @@
 //% set APART = 1 if VPL == 2 else 8
 //% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 
-// a_tile: depth or key, vector of an invocation, position: stage t of q, or chunk t of p, begins at QH * t.
-// b_tile: depth or key, vector of an invocation, position: stage t of k or v begins at CL * t.
+// The axes of a_tile and b_tile are: depth or key; vector of an invocation; position. In a_tile,
+// stage t of q, or chunk t of p, begins at position QH * t. In b_tile, stage t of k or v begins at
+// position CL * t.
 //% macro memory()
 var<workgroup> a_tile: array<array<array<vec4<f32>, ${[2, WN] | max * QH}>, ${RV}>, 8>;
 var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max}>, 8>;

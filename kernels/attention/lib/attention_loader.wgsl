@@ -34,7 +34,7 @@
 //% endfor
   var q_pos = 0u;
   var k_pos = tile_from * ${L.KV}u;
-  // Row n of a chunk of v is a key of column lane n; a lane has four keys.
+  // Row n of a chunk of v belongs to a key of column lane n, whose first key is 4 n.
   let v_lane = v_row * 4u;
 //% for u in range(L.QL)
   var q_v${u} = vec4<f32>();

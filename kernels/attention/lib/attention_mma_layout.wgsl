@@ -83,16 +83,16 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// Loads units of the keys from `key` on. The loads are in a branch, because the driver moves other
-// loads down to their first use.
+// Loads units of the keys from `key` on. The loads are in a branch, because the driver would
+// otherwise move them down to their first use.
 //% macro load(x, key)
 //% for u in range(LOADS)
       ${x}_v${u} = ${x}_mem[${x}_from + min(${key} + unit_row + ${u * ROWS}u, ${key_range.COUNT} - 1u) * p.${x}_ts];
 //% endfor
 //% endmacro
 
-// The replacement of a unit is stored in a branch of its own, because a variable that a branch may
-// change costs registers and moves in all tiles.
+// If elements beyond the depth must become 0, the changed units are stored once more, in a branch:
+// a variable that a branch may change would cost registers and moves in all tiles.
 //% macro store_keys()
 //% for u in range(LOADS)
     ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "k_v%d" % u)}

@@ -135,7 +135,7 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
 //% endif
 //% endmacro
 
-// Elements 4 h .. of the eight that key n holds in this lane.
+// Elements 4 h to 4 h + 3 of the eight elements of key n that this lane holds.
 //% macro part(x, n, h)
 //% if BLOCKS
 ${block_part(x ~ n, h)|trim}
@@ -146,7 +146,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //%- endif
 //% endmacro
 
-// Elements 4 h .. for a block, in the order of its couples.
+// The same four elements if keys and values are in blocks, in the order of a block's couples.
 //% macro block_part(x, h)
 //% set word = x ~ "_0" ~ ("[%d]" % h if OWN_WORDS == 2 else "")
 //% set at = 0 if OWN_WORDS == 2 else 8 * h

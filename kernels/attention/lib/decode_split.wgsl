@@ -124,7 +124,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let seen0 = u32(max(from_here + ${key_range.LOW}, 0));
   let seen = u32(max(min(from_here + ${key_range.HIGH} + 1, i32(count)) - i32(seen0), 0));
 
-  var m = LOWEST;  // maximum over the keys of this lane's row that the group has seen
+  var m = LOWEST;  // maximum of this lane's row over the keys that the group has seen
   var l = 0.0f;  // sum of the weights that this lane has computed
 //% for r in range(L.ROWS)
 //% for h in range(2)

@@ -41,8 +41,8 @@
 //% endif
 //% endmacro
 
-// Reduces `value` over the keys that the lanes of a group own; `op` is a format of Python with `%s` for
-// each of the two operands.
+// Reduces `value` over the keys that the lanes of a group own; `op` is a Python format string with
+// `%s` for each of the two operands.
 //% macro all_reduce(L, value, op)
 //% for bit in (1, 2, 4, 8, 16)
 //% if L.SHARE * L.ROWS <= bit < L.LANES
@@ -52,7 +52,7 @@
 //% endmacro
 
 // Raises m to the largest of the logits x0 .. of its row, and scales l and o down by 2 to the power
-// of the difference (o in share_weights, if lanes exchange through memory).
+// of the difference. If lanes exchange values through memory, share_weights scales o instead.
 //% macro raise_row_max(L, shuffles)
       var new_max = x0;
 //% for u in range(1, L.U)

@@ -98,8 +98,8 @@ fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
     }
 //% endmacro
 
-// Replaces s by 2^(s * factor - m), and adds it to l. Only masked logits (not `plain`) need the
-// limit at 2^-126.
+// Replaces s by 2^(s * factor - m), and adds it to l. Only a tile with masked logits (not `plain`)
+// needs exp2_shifted, whose result is 0 below 2^-126.
 //% macro exponentiate(TR, CV)
     if (plain) {
 //% for i in range(TR)

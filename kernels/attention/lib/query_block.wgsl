@@ -1,6 +1,5 @@
 // Blocks of query rows: the block that a workgroup computes, and its epilogue. This code runs once
-// for
-// each block, so its instructions are not in the cache: it is kept short, with branches around
+// for each block, so its instructions are not in the cache: it is kept short, with branches around
 // divisions that few calls need. L: attention_layout or attention_mma_layout; `epilogue` works only
 // with attention_layout.
 
@@ -9,12 +8,12 @@
 // the number of the head among the bound KV heads, `kv_head` its number among the KV heads of
 // `batch`.
 //
-// `ranks` blocks, from `first_rank` on; all blocks of one split of the keys come before all blocks
-// of the next. Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache.
-// Among these, the blocks with the most keys come first (with causal, these are the last blocks of
-// a `run`). The `rest` shortest blocks of each run follow for all heads, so that the workgroups
-// that end last are short. `breadth` workgroups, of all runs of a KV head and all columns, have the
-// same position in their run.
+// A dispatch computes `ranks` blocks of each split of the keys, from number `first_rank` on; all
+// blocks of one split come before all blocks of the next split. Blocks of `spread` KV heads are
+// neighbours, so that their keys stay in the cache. Among these, the blocks with the most keys come
+// first (with causal, these are the last blocks of a `run`). The `rest` shortest blocks of each run
+// follow for all heads, so that the workgroups that end last are short. `breadth` workgroups, of
+// all runs of a KV head and all columns, have the same position in their run.
 //% macro tile_index(L)
   var split = 0u;
   if (p.ranks < p.groups) { split = g / p.ranks; }
@@ -80,8 +79,8 @@ var<workgroup> row_dst: array<u32, ${L.BR}>;
 const NONE = 0xffffffffu;
 //% endmacro
 
-// Stores o / l to dst, and stores lse. The l of a row is a sum over the lanes of its columns, which
-// one invocation computes.
+// Stores o / l to dst, and stores lse. One invocation computes the l of a row, a sum over the lanes
+// of the row's columns.
 //% macro epilogue(L)
   workgroupBarrier();
 //% for r in range(L.RV)

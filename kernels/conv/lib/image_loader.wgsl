@@ -13,9 +13,12 @@
 //
 // `t` describes the tiles:
 //   FORM     "any": each k has digits of its own; "taps": the lowest digit is the channel, and n0
-// is a multiple of BK, so all k of a tile belong to one tap; "vec": as "taps", and U channels are
-// one vector of memory U        k that one invocation loads EXTENT   pixels of a tile BK       k of
-// a tile threads  invocations of the workgroup
+//            is a multiple of BK, so all k of a tile belong to one tap; "vec": as "taps", and U
+//            channels are one vector of memory
+//   U        k that one invocation loads
+//   EXTENT   pixels of a tile
+//   BK       k of a tile
+//   threads  invocations of the workgroup
 
 // The index and the corner of the window, for each of the invocation's pixels.
 //% macro init(t)

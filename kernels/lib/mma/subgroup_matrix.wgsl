@@ -70,7 +70,7 @@ bitcast<${SUM}>(tile[${i}][${c}])
 //% macro shuffle_xor(to, value, mask)
     let ${to} = subgroupShuffleXor(${value}, ${mask}u);
 //% endmacro
-// True if the condition holds in any lane, of the subgroup or of the whole workgroup.
+// True if the condition holds in any lane of the subgroup; in emulated.wgsl, of the workgroup.
 //% macro any(to, condition, threads)
     let ${to} = subgroupAny(${condition});
 //% endmacro

@@ -43,9 +43,9 @@ fn file_byte(b: u32) -> u32 {
 }
 //% endmacro
 
-// By ggml's rule: the scale is chosen so that the largest magnitude is at least 4 and below 8 times
-// twice the scale; if two entries of the table are equally near, the smaller is taken. A NaN cannot
-// be stored.
+// By ggml's rule: e is chosen so that the largest magnitude is at least 8 times and less than 16
+// times 2^(e - 128); if two entries of the table are equally near, the smaller is taken. A NaN
+// cannot be stored.
 //% macro making()
 fn make_block() -> u32 {
   let e = max(bitcast<u32>(abs(top_of())) >> 23u, 2u) - 2u;

@@ -1,7 +1,6 @@
 // The 4-bit type of ONNX's MatMulNBits with groups of 16: a number is d (q - z), and each 16
-// numbers have a float32 d and a z. In
-// our own files: both d, both z, then the numbers; byte i has number 2 i in its lower bits and
-// number 2 i + 1 in its upper bits.
+// numbers have a float32 d and a z. In our own files: both d, both z, then the numbers; byte i has
+// number 2 i in its lower bits and number 2 i + 1 in its upper bits.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 32, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 1, 0, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 4, 0, 0

@@ -1,6 +1,5 @@
 // The 8-bit type of ONNX's MatMulNBits with groups of 16: a number is d (q - z), and each 16
-// numbers have a float32 d and a z. In
-// our own files: both d, both z, then a byte for each number.
+// numbers have a float32 d and a z. In our own files: both d, both z, then a byte for each number.
 //% set BLOCK, BYTES, STEP, OFFSET = 32, 48, 16, false
 //% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 4, 1
 //% set BITS, BIAS, WORD_BIAS = 8, 0, -128

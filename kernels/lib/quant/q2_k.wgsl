@@ -6,8 +6,8 @@
 //% set BITS, BIAS, WORD_BIAS = 2, 0, 0
 
 //% macro scales()
-// Bytes 2 j and 2 j + 1 of 16: each has four bits of the scale, then four of the minimum of 16
-// numbers.
+// Bytes 2 j and 2 j + 1 of the 16 bytes, for both halves of group j: each byte has four bits of the
+// scale of 16 numbers, then four bits of their minimum.
 fn bytes_of(s: Scales, j: u32) -> vec2<u32> {
   let low = select(s.word0, s.word1, (j & 2u) != 0u);
   let both = select(low, select(s.word2, s.word3, (j & 2u) != 0u), j >= 4u) >> (16u * (j & 1u));

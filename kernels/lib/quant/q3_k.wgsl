@@ -5,7 +5,8 @@
 //% set BITS, BIAS, WORD_BIAS = 2, 4, 4
 
 //% macro scales()
-// Scale i of 16, plus 32, has six bits: four in a byte of words 0 and 1, two in a byte of word 2.
+// Scale i of the 16 scales, plus 32, has six bits: four bits in a byte of words 0 and 1, and two
+// bits in a byte of word 2.
 fn six(s: Scales, i: u32) -> f32 {
   let at = 8u * (i & 3u);
   let below = (select(s.word0, s.word1, (i & 4u) != 0u) >> (at + 4u * (i >> 3u))) & 15u;

@@ -7,8 +7,8 @@
 
 //% macro scales()
 // Scale and minimum of group j of 32 numbers, six bits each. For j below 4 each of them has a byte
-// of its own. For the other j, four bits of each are in word 3, and the other two are the upper
-// bits of the bytes of j - 4.
+// of its own. For j from 4 on, four bits of each are in word 3, and the other two bits are the
+// upper bits of the bytes of group j - 4.
 fn six(low: u32, above: u32, j: u32, shift: u32) -> f32 {
   let at = 8u * (j & 3u);
   let far = ((above >> (at + shift)) & 15u) | (((low >> (at + 6u)) & 3u) << 4u);

@@ -6,7 +6,8 @@
 //% set BITS, BIAS, WORD_BIAS = 4, 32, 32
 
 //% macro scales()
-// The scale of 16 numbers: byte 2 j + half of 16 signed bytes.
+// The scales of both halves of group j, 16 numbers each: bytes 2 j and 2 j + 1 of the 16 signed
+// bytes.
 fn scales_of(s: Scales, j: u32) -> vec2<f32> {
   let low = select(s.word0, s.word1, (j & 2u) != 0u);
   let both = select(low, select(s.word2, s.word3, (j & 2u) != 0u), j >= 4u) >> (16u * (j & 1u));

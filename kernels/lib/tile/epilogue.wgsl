@@ -13,7 +13,8 @@ fn ${t}_value(i: u32) -> f32 {
 }
 //% endfor
 
-// The operations of ops.toml that have the number of an activation. All of them return NaN for NaN.
+// Activation `kind` of x: the operations of ops.toml that have such a number. All of them return
+// NaN for NaN.
 //% set gates = ACTIVATIONS | selectattr("gate") | list
 //% set gate = namespace(text=gates[0].gate.text)
 //% for row in gates[1:]
@@ -52,8 +53,9 @@ fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u
 }
 //% endmacro
 
-// Scales the sums, applies the epilogue and stores the tile: in vectors of DV along the rows of dst,
-// or along its columns where TRANSPOSED. `times` is the factor of a step of `at_col`.
+// Scales the sums, applies the epilogue and stores the tile: in vectors of DV along the rows of
+// dst, or along its columns where TRANSPOSED. `times` is the text of a factor of `at_col`, or
+// empty.
 //% macro store_tile(TM, TN, LM, LN, DV, TRANSPOSED=false, times="")
   let dst_start = dst_batch(batch);
   // This is selected here, at the stores, because an earlier selection would cost 2.5 % of the

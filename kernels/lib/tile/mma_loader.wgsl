@@ -29,7 +29,7 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% set rows = CFG.threads // t.ACROSS
   let ${x}_c = li % ${t.ACROSS}u;
 //% if not t.K_ROWS and t.ACROSS == 4
-  // Each eight rows are taken in the order 0 4 1 5 .., so that fewer of their stores fall on the
+  // Every eight rows are taken in the order 0 4 1 5 .., so that fewer of their stores fall on the
   // same bank.
   let ${x}_i = li / 4u;
   let ${x}_r = (${x}_i & 0xfffffff8u) | ((${x}_i & 7u) >> 1u) | ((${x}_i & 1u) << 2u);

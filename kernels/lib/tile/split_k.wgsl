@@ -7,7 +7,7 @@
   let k_count = min(p.split_depth, p.depth - k_first);
 //% endmacro
 
-// The number of k in the first tile, which has the k that do not fill a tile of 16.
+// The number of k in the first tile, from 1 to 16, so that all other tiles have 16.
 //% macro prologue()
   let k_prologue = ((k_count - 1u) & 15u) + 1u;
 //% endmacro

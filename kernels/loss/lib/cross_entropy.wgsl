@@ -154,7 +154,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var sum = V();
   var share = V();
   var cost = V();
-  // The largest bits as signed numbers show +inf and NaN; as unsigned numbers they show negative NaN.
+  // The largest bit pattern, compared as a signed number, shows +inf and NaN; compared as an
+  // unsigned number, it shows NaN with its sign set.
   var high_s = VI();
   var high_u = VU();
 //% macro take(whole)

@@ -1,4 +1,4 @@
-// Code that bodies share in which a workgroup computes columns of one row of mul_mat_id.
+// Code of the bodies of mul_mat_id in which a workgroup computes columns of one row.
 
 //% macro functions()
 ${epilogue.functions(("bias",))}

@@ -3,8 +3,9 @@
 // gate is followed by the column that it multiplies, and `p.gated` is the number of pairs, 0
 // without gates.
 
-// Functions with the number of columns `count`, the first elements `to` of dst and `bias` of the bias,
-// and with `residual` that of the residual. `more` are parameters that they name.
+// Functions of columns. `count` is the number of columns; `to`, `bias` and `residual` are the
+// indices of the first elements of dst, the bias and the residual. `more` are further parameters of
+// the functions, which these expressions may name.
 //% macro functions(count="p.rows", more="", to="p.dst_off", bias="p.bias_off", residual="")
 //% set given = more|replace(": u32", "")
 // The row of the weights with which column v is computed.

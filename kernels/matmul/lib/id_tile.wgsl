@@ -20,8 +20,8 @@ var<workgroup> b_tile: array<array<array<f32, 4>, ${CFG.BM // 4}>, ${CFG.BK}>;
 table_load(p.table_off + (4u * p.tiles_n + ${i}) * p.table_is)
 //%- endmacro
 
-// The tile of workgroup g: its `expert`, its `count` rows, which are those from place `first` on, and its
-// columns from col0 on. All invocations of a tile without rows end here.
+// The tile of workgroup g: its `expert`, its `count` rows, from place `first` of the sorted rows
+// on, and its columns from col0 on. All invocations of a tile without rows end here.
 //% macro init()
   let tile = p.table_off + g / p.across * 4u * p.table_is;
   let expert = table_load(tile);

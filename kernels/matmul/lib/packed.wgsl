@@ -18,8 +18,8 @@ fn bytes_before(k: u32, end: u32) -> u32 {
   return select(0u, select(some, 0xffffffffu, end - k > 3u), k < end);
 }
 
-// Transposes four words. The words of w are at four neighbouring k, and each has a byte of four rows; the
-// words of the result are rows, and each has the bytes of four k.
+// Transposes four words. A word of w belongs to one of four neighbouring k and has a byte of each
+// of four rows; a word of the result belongs to one row and has the bytes of the four k.
 fn transpose4(w: vec4<u32>) -> vec4<u32> {
   let even = (w.xz & vec2<u32>(0x00ff00ffu)) | ((w.yw & vec2<u32>(0x00ff00ffu)) << vec2<u32>(8u));
   let odd = ((w.xz >> vec2<u32>(8u)) & vec2<u32>(0x00ff00ffu)) | (w.yw & vec2<u32>(0xff00ff00u));
@@ -80,7 +80,7 @@ scaled(${sums}, scales_at, ${row}, ${columns})
 //%- endif
 //% endmacro
 
-// Stands before `finished` and declares the start of the batch.
+// Must stand before `finished`: declares where the batch begins in both scales and in the bias.
 //% macro scales_of_batch(D)
 //% if D != "i32"
   let scales_at = vec3<u32>(a_scale_batch(batch), b_scale_batch(batch), bias_batch(batch));

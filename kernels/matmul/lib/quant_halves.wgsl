@@ -52,7 +52,8 @@ vec2<f16>(${base + LESS}.0h)
 //% endif
 //% endmacro
 
-// A chain, which has the products of half of the group with x<half>0 to x<half>7.
+// A chain: the sum of the products of half of the group's couples with x0 to x7 (half 0) or x8 to
+// x15 (half 1).
 //% macro chain(c, half)
 //% set found = namespace(text="h%d_%d * x%d" % (c, 8 * half, 8 * half))
 //% for t in range(8 * half + 1, 8 * half + 8)
@@ -114,8 +115,9 @@ fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800
       let exact = dot(exact_acc, vec4<f32>(1.0f));
 //% endmacro
 
-// Declares the words and scales of round r: w<group>_<column> and s<group>_<column> of `per` groups,
-// whose numbers are g<group>, and `held` columns of a matrix, n0 and n1.
+// Declares the words and scales of round r: w<group>_<column> and s<group>_<column>, for `per`
+// groups and `held` columns of a matrix. Also declares g0, g1, ..., the groups' numbers; the caller
+// has the columns' numbers n0 and n1.
 //% set GROUPS = quant.BLOCK // 32
 //% macro load(per, held, matrix="0u")
 //% for u in range(per)

@@ -1,7 +1,7 @@
 // Tiles of quantised weights for matrix units: an invocation converts a group of 32 k of a column
 // at a time to four 16-byte units of halves. If the type has no offset, a weight is the product of
-// an integer and a scale, both halves, rounded once; if it has an offset, the weight is computed in
-// f32 and then rounded.
+// an integer and a scale, both as halves, rounded once; if it has an offset, the weight is computed
+// in f32 and then rounded.
 //% set GROUPS = quant.BLOCK // 32
 //% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET and quantised.ZERO != "any"
 // Every second couple of nibbles stays shifted by four bits; a multiply-add undoes the shift.
@@ -35,7 +35,7 @@ fn unit_of(a: vec4<f32>, b: vec4<f32>) -> vec4<u32> {
   var a_scales: Scales;
 //% endmacro
 
-// The loads are in a branch, because the driver would move other loads behind the product.
+// The loads are in a branch, because the driver would otherwise move them behind the product.
 //% macro load(k)
     if (${k} < k_end) {
       a_words = load_quants(0u, ${k} >> 5u, a_n);

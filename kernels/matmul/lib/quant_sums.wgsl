@@ -1,7 +1,7 @@
 // Sums of products of one group of weights, 32 numbers of a row, with 32 numbers of a row of b.
 //
-// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes two vectors of each
-// eight numbers: e<o> has the even numbers, and d<o> the odd numbers. They are integers times
+// The caller has the words `w` and the scales `s` of group `g`. `numbers` makes two vectors of
+// every eight numbers: e<o> has the even numbers, and d<o> the odd numbers. They are integers times
 // FACTORS, because numbers of four or eight bits keep their places in the words. They become floats
 // as the last bits of 2^23, which needs no conversion. The sums of a row of b are a vector, with a
 // component for each place in a word.
@@ -95,8 +95,8 @@ fma(${terms(0, 4, "vec4<f32>()")}, scale0, ${acc})
 //%- endif
 //% endmacro
 
-// Declares the numbers of group `g` of a row of b that begins at `from`: the even ones are xe<o>, the
-// odd ones xd<o>.
+// Declares the numbers of group `g` of a row of b that begins at `from`: the even numbers are
+// xe<o>, the odd numbers xd<o>.
 //% macro vectors(from, g)
 //% for o in range(4)
 //% if B == "f32"

@@ -11,8 +11,8 @@
 //% endmacro
 
 // Adds up the runs of each column, in `partial[0]`, ... `partial[rows - 1]`: run r of column c has
-// element r * columns + c. An invocation has run `run` of `held` columns. `slot` is the first of
-// them, and the second is `apart` elements behind it. Ends with a barrier.
+// element r * columns + c. An invocation has run `run` of `held` columns. Its first column is in
+// element `slot`, its second `apart` elements after that. Ends with a barrier.
 //% macro sums(rows, held, apart="lanes")
   for (var half = runs >> 1u; half > 0u; half >>= 1u) {
     if (run < half) {

@@ -1,6 +1,6 @@
 // Code that the bodies of norms share.
 
-// (s0 + s1) + (s2 + s3) ...: sums of many terms lose least in pairs.
+// (s0 + s1) + (s2 + s3) ...: sums of many terms are most accurate if they are added in pairs.
 //% macro plus(s, N, first=0)
 ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2, first + N // 2) ~ ")"}
 //%- endmacro

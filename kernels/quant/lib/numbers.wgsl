@@ -9,8 +9,8 @@ ${convert.half()}
 //% endif
 //% endmacro
 
-// `place` is the beginning of a call that returns the position of a column, or of a vector of four
-// columns.
+// `place` is the text of a call without its last argument, the column (or vector of four columns);
+// the call returns the column's position in dst.
 //% macro store_group(b, g, n, place, D, V)
   let n_own = ${n};
   let w = load_quants(${b}, ${g}, n_own);

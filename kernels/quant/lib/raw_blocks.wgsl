@@ -12,8 +12,8 @@ fn bytes_of(word: u32) -> vec4<u32> {
   return (vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(0xffu);
 }
 //% if raw.ENTRY
-// The table has entries of ${raw.ENTRY} numbers, which are signed bytes. Returns four numbers i of
-// an entry.
+// The table has entries of ${raw.ENTRY} numbers, which are signed bytes. Returns four numbers of
+// entry k; if it has 8 numbers, the first four for even i and the last four for odd i.
 fn entry(k: u32, i: u32) -> vec4<f32> {
   let word = table_load(p.table_off + p.table_ws * ${"(2u * k + (i & 1u))" if raw.ENTRY == 8 else "k"});
   let bytes = bitcast<vec4<i32>>(vec4<u32>(word) << vec4<u32>(24u, 16u, 8u, 0u));

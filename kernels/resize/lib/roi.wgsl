@@ -3,7 +3,7 @@
 //% macro functions()
 struct Roi { start: vec2<f32>, bin: vec2<f32>, samples: vec2<f32>, gap: vec2<f32> };
 
-// A box as bins of samples, whose neighbours are `gap` apart.
+// A box as bins of samples; neighbouring samples are `gap` apart.
 fn roi_of(r: u32) -> Roi {
   let at = p.boxes_off + r * p.boxes_rs;
   let first = vec2<f32>(boxes_load(at + p.boxes_ps), boxes_load(at)) * p.spatial_scale - p.shift;
@@ -17,9 +17,9 @@ fn roi_of(r: u32) -> Roi {
   return Roi(first, bin, samples, bin / max(samples, vec2<f32>(1.0f)));
 }
 
-// The numbers of those samples of a bin (which begins at `start`) whose places may be from lo to
-// hi: from .x to before .y. Without a ratio the samples are at most one pixel apart and, if there
-// are several, more than half a pixel; so the loop is at most three times as long as the range,
+// The samples of a bin (which begins at `start`) whose places may lie from lo to hi: from number .x
+// to before number .y. Without a ratio the samples are at most one pixel apart and, if there are
+// several, more than half a pixel; so the loop is at most three times as long as the range,
 // whatever the box is.
 fn near_samples(start: f32, gap: f32, samples: f32, lo: f32, hi: f32) -> vec2<u32> {
   if (p.ratio > 0u) { return vec2<u32>(0u, p.ratio); }

@@ -1,11 +1,11 @@
 // Moves rows that an index picks, for set_rows and get_rows.
 //
-// An invocation moves COLS elements (or vectors) of each of ROWS rows, which lie a workgroup's
-// number of rows apart; 2^lane_bits lanes take neighbouring columns. `picked` names the side whose
-// row the index gives, "src" or "dst"; its step along rows in the index space is 0. This side has
-// `limit` rows in all; a dispatch handles `own_rows` rows from `first_row` on and skips the others.
-// PAIR is for halves that are contiguous in dst. A column is then a word of dst, which has one or
-// two halves of the row.
+// An invocation moves COLS elements (or vectors) of each of ROWS rows, and 2^lane_bits lanes take
+// neighbouring columns of a row. An invocation's rows are `group_rows` apart, as many rows as a
+// workgroup takes at a time. `picked` names the side whose row the index gives, "src" or "dst"; its
+// step along rows in the index space is 0. This side has `limit` rows in all; a dispatch handles
+// `own_rows` rows from `first_row` on and skips the others. PAIR is for halves that are contiguous
+// in dst. A column is then a word of dst, which has one or two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 //% import "kernels/lib/indices.wgsl" as indices
 //% set ROWS, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads

@@ -6,14 +6,15 @@
 //% set PER, WG = CFG.PER, CFG.threads
 
 //% macro memory()
-// One word after each 32 is unused, so that lanes that read eight words in a row use different
-// banks.
+// After every 32 words, one word is unused, so that lanes that read eight words in a row use
+// different banks.
 var<workgroup> cells: array<u32, ${PER * WG + PER * WG // 32}>;
 fn cell(i: u32) -> u32 { return i + (i >> 5u); }
 //% endmacro
 
 // Loads keys k0 .. k7 of tile g, and writes the counts of all invocations: word i of lane l goes to
-// i, l. rank0 .. rank7 are the numbers of earlier keys of this invocation with the same digit.
+// cell i * WG + l. rank0 .. rank7 are the numbers of earlier keys of this invocation with the same
+// digit.
 //% macro count()
   let first = (p.keys_off >> 2u) + g * ${PER * WG // 4}u + li * ${PER // 4}u;
 //% for v in range(PER // 4)

@@ -1,7 +1,7 @@
-// IQ1_M. In a file: for each 8 numbers, a byte of their entry; for each 8 numbers, four bits, which
-// are three more bits of the entry and the sign of 1/8, which is added to the numbers; four words
-// of 16 bits, each with four scales s of three bits, one for each 16 numbers, and with four bits of
-// d. The scale is d (2 s + 1).
+// IQ1_M. In a file: for each 8 numbers, a byte of their entry; for each 8 numbers, four bits (three
+// more bits of the entry, and the sign of the 1/8 that is added to the numbers); four words of 16
+// bits, each with four scales s of three bits, one for each 16 numbers, and with four bits of d.
+// The scale is d (2 s + 1).
 //% set BLOCK, BYTES, ENTRY = 256, 56, 8
 
 //% macro functions()

@@ -1,5 +1,5 @@
 // IQ1_S. In a file: d as a half; for each 8 numbers, a byte of their entry; for each 32 numbers, 2
-// bytes with three more bits of each entry, three bits of the scale s, and the sign of 1/8, which
+// bytes with three more bits of each entry, three bits of the scale s, and the sign of the 1/8 that
 // is added to the numbers. The scale is d (2 s + 1).
 //% set BLOCK, BYTES, ENTRY = 256, 50, 8
 

@@ -1,7 +1,7 @@
 // NVFP4: numbers of 4 bits (e2m1); each 16 numbers have a scale of 8 bits (e4m3 without its sign).
-// In a
-// file: four scales, then 8 bytes for each 16 numbers, the first 8 in the lower halves. As in ggml the
-// numbers are doubled and the scales halved, and a scale that is a NaN counts as 0.
+// In a file: four scales, then 8 bytes for each 16 numbers, with the first 8 numbers in the lower
+// halves of the bytes. As in ggml, the numbers are doubled and the scales halved, and a scale that
+// is a NaN counts as 0.
 //% set BLOCK, BYTES, ENTRY = 64, 36, 0
 
 //% macro functions()

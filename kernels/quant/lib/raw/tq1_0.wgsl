@@ -1,6 +1,6 @@
 // TQ1_0: d times -1, 0 or 1. In a file: 32 bytes with five numbers each, 16 bytes with five numbers
-// each, 4 bytes with four numbers each, then d as a half. A byte is a fraction of 256, whose digits
-// in base 3 are its numbers plus 1.
+// each, 4 bytes with four numbers each, then d as a half. A byte divided by 256 is a fraction whose
+// digits in base 3 are the numbers plus 1.
 //% set BLOCK, BYTES, ENTRY = 256, 54, 0
 
 //% macro functions()

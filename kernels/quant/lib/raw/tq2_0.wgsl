@@ -1,5 +1,5 @@
-// TQ2_0: d (q - 1). In a file: 64 bytes, each 32 of them with 128 numbers q of two bits, number i in byte
-// i % 32; then d as a half.
+// TQ2_0: d (q - 1). In a file: 64 bytes, then d as a half. Every 32 bytes hold 128 numbers q of two
+// bits, and number i of these is in byte i % 32.
 //% set BLOCK, BYTES, ENTRY = 256, 66, 0
 
 //% macro functions()
