@@ -49,7 +49,7 @@ INTERNAL = {
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
 
-# The name of an object of a class, if it is not the name of the class.
+# The name that the pages give to an object of a class, if it is not the name of the class.
 _OWNERS = {
     "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session", "qtensor": "q",
 }  # fmt: skip
@@ -214,8 +214,8 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def _fresh(command: Any) -> Any:
-    """A copy of a command without click's stored option --help, which depends on its first
-    caller."""
+    """A copy of a command without the option --help that click stores at the first call, because
+    the stored option depends on that call."""
     found = copy.copy(command)
     vars(found)["_help_option"] = None
     return found

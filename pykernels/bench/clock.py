@@ -118,7 +118,7 @@ class Timing:
     @property
     def seconds(self) -> float:
         """The mean of the medians of the blocks: a median ignores a disturbed reading, and if a
-        kernel has two speeds, only the mean repeats."""
+        kernel has two speeds, only the mean is the same in a repetition."""
         return statistics.mean(self.block_medians())
 
     @property

@@ -5,8 +5,9 @@ The modules of cases have small functions, and the decorators here make peers of
 
     @numpy_peer   def f(case, t): ...        t: arrays by name; computes once
     @torch_peer   def f(torch, case, t): ... t: CUDA tensors by name; writes t["dst"]
-    @naive_peer   def f(case): ...           WGSL, and its number of workgroups; bindings are in the
-    case's order @onnx_peer    def f(case): ...           a Node whose output can be its next input
+    @naive_peer   def f(case): ...           WGSL with its bindings in the case's order, and the
+                                             number of workgroups
+    @onnx_peer    def f(case): ...           a Node whose output can be its next input
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """fft: lengths that take one, two or more passes over memory; real numbers; other axes and lengths.
 
-The share of a case is that of one pass: each element is read once and written once. A plan of two
-passes moves twice the bytes.
+The share of the roofline counts the bytes of one pass, in which each element is read once and
+written once. A plan of two passes moves twice as many bytes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 and copies use.
 
 Each key is measured by itself: some calls are timed with tables that differ only in this key. A
-value is taken if it is faster by GAIN on average. Keys come one after the other, so a later one is
+value is taken if it is faster by GAIN on average. Keys come one after the other, so a later key is
 measured with the values that were found before.
 """
 

@@ -35,7 +35,7 @@ DESCENTS = 2  # number of the best starts from which the search descends
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
-# function of the number of multiprocessors and the old value that returns values to try
+# a function of the number of multiprocessors and the old value, which returns the values to try
 Values = Callable[[int, Any], Sequence[Any]]
 
 
