@@ -102,7 +102,7 @@ def device_page() -> Iterator[str]:
 
 
 def tensor_page() -> Iterator[str]:
-    """Tensors."""
+    """The page about tensors."""
     yield from page("Tensors", "the docstrings of pk.Tensor, pk.QTensor, pk.CSR and pk.gguf")
     yield (
         "How to use them: [tensors and views](../guide/tensors.md), "
@@ -132,7 +132,7 @@ def tape_page() -> Iterator[str]:
 
 
 def raw_page() -> Iterator[str]:
-    """Kernels from a text."""
+    """The page about kernels from a text."""
     from pykernels import own
     from pykernels.raw import RawKernel
 
@@ -169,7 +169,7 @@ def onnx_page() -> Iterator[str]:
 
 
 def fft_page() -> Iterator[str]:
-    """Fourier transforms."""
+    """The page about Fourier transforms."""
     from pykernels import fft
 
     yield from page("pykernels.fft", "the docstrings of pykernels/fft")

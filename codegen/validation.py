@@ -138,7 +138,7 @@ def _checked(
 ) -> _Checked:
     """Each text with the findings of all validators, in the order of the texts."""
     together = [v for v in validators if v.name == "naga"]  # naga gets many texts in one process
-    # these run in this process and share what is measured of a text
+    # these run in this process and share the measurements of a text
     alone = [v for v in validators if v.name != "naga"]
     chunks = [sources[i : i + AT_ONCE] for i in range(0, len(sources), AT_ONCE)]
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]

@@ -4,8 +4,8 @@ picture.
     python examples/own_kernels/own_kernels.py [--size 100003] [--save picture.png]
 
 Five kernels show common features of own kernels: two outputs, an optional input, f16, an output in
-place, a reduction over workgroups. Three others are typical uses: a sparse product, a convolution,
-a histogram.
+place, a reduction over workgroups. Three more kernels are typical uses: a sparse product, a
+convolution, a histogram.
 """
 
 from __future__ import annotations

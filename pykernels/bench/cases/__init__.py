@@ -83,9 +83,8 @@ def _module(kernel: str) -> ModuleType | None:
 
 def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Case:
     """A case of any kernel; the shape () means the kernel's default shape. `dtype` may give the
-    dtype of the
-    output after a colon: "float32:float16". Raises ValueError or TypeError if the kernel has no
-    such problem."""
+    dtype of the output after a colon: "float32:float16". Raises ValueError or TypeError if the
+    kernel has no such problem."""
     given, out = (dtype_of(n).name if n else "" for n in dtype.partition(":")[::2])
     shape = tuple(shape) or default_shape(kernel)
     make = getattr(_module(kernel), kernel, None)

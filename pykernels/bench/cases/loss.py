@@ -64,7 +64,8 @@ def classes(n: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 def operands(
     shape: tuple[int, ...], dtype: str, out: str, order: tuple[int, ...] = ()
 ) -> dict[str, Operand]:
-    """The tensors of all these calls, by name; each call takes some of them."""
+    """The tensors of cross_entropy, nll_loss and their gradients, by name; each case takes some of
+    them."""
     target = Operand(shape[:-1], "int64", values=partial(classes, shape[-1]))
     given, written = cast(DTypeName, dtype), cast(DTypeName, out)
     return {

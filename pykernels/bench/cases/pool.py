@@ -90,14 +90,14 @@ def first(t: dict[str, Any]) -> dict[str, Any]:
 def max_pool2d(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Cases with windows of 3 x 3 and stride 2."""
+    """A case: the maxima of windows of 3 x 3 with stride 2."""
     return pooled("max_pool2d", shape, THREE, dtype)
 
 
 def avg_pool2d(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Cases with windows of 2 x 2."""
+    """A case: the means of windows of 2 x 2."""
     return pooled("avg_pool2d", shape, TWO, dtype)
 
 

@@ -34,9 +34,9 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Turned(Problem):
-    """A call with a matrix whose columns lie one after the other in memory."""
+    """A call with matrices whose columns are contiguous in memory."""
 
-    among: tuple[str, ...] = ()  # the names of the tensors that are such matrices
+    among: tuple[str, ...] = ()  # the names of these matrices
 
     @cached_property
     def case(self) -> Case:

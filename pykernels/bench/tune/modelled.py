@@ -220,7 +220,7 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions that plans ask for the problems of which the model knows times.
+    """The questions that plans ask for the problems whose times the model knows.
 
     These are the problems in f32."""
     asked = (question(caps, p, views(p)) for p in problems())
