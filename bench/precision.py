@@ -58,7 +58,8 @@ def numbers(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Arra
 
 
 def products(kind: str, n: int) -> Iterator[Problem]:
-    """The problem (n, K) @ (K, n), whose results stay within the range of halves."""
+    """For each K in DEPTHS, the product (n, K) @ (K, n), whose results stay in the range of
+    float16."""
     for depth in DEPTHS:
         rng = np.random.default_rng(depth)
         a, b = (
@@ -70,7 +71,8 @@ def products(kind: str, n: int) -> Iterator[Problem]:
 
 
 def convolutions(kind: str, n: int) -> Iterator[Problem]:
-    """The problem of 3 x 3 windows of images of n / 32 by 32 pixels, with 64 output channels."""
+    """For each depth in DEPTHS, a convolution with 3 x 3 windows of an image of n / 32 by 32
+    pixels, with 64 output channels."""
     image = (max(n // 32, 4), 32)
     for depth in DEPTHS:
         rng, channels = np.random.default_rng(depth), max(depth // 9 // 8 * 8, 8)
@@ -102,7 +104,7 @@ FAMILIES: dict[str, Callable[[str, int], Iterator[Problem]]] = {
 
 
 def ours(dev: pk.Device, family: str, precision: Any) -> Callable[[Arrays], Array]:
-    """The call of a family."""
+    """A function that makes pykernels' call of a family."""
 
     def call(operands: Arrays) -> Array:
         given: list[Any] = [dev.tensor(x) for x in operands]
@@ -120,7 +122,7 @@ def ours(dev: pk.Device, family: str, precision: Any) -> Callable[[Arrays], Arra
 
 
 def theirs(family: str) -> Callable[[Arrays], Array] | None:
-    """torch's call on the GPU, if there is one."""
+    """A function that makes torch's call on the GPU; None if torch has no GPU."""
     try:
         import torch
     except ModuleNotFoundError:

@@ -26,7 +26,8 @@ Sums = Callable[[list[tuple[float, Terms]]], list[float]]
 
 
 def summing(dev: pk.Device) -> Sums:
-    """The results of experiments. An experiment is (the sum so far, the products of one step)."""
+    """A function that returns the results of experiments. An experiment is (the sum so far, the
+    products of one step)."""
 
     def sums(rows: list[tuple[float, Terms]]) -> list[float]:
         left, right = np.zeros((len(rows), 32), np.float16), np.zeros((len(rows), 32), np.float16)

@@ -195,7 +195,7 @@ def errors_page() -> Iterator[str]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """The page about the command line: each command and its help."""
+    """The name of each command, and its help as text."""
     group = _fresh(cli.main)
     settings: Any = group.context_settings
     top = click.Context(group, info_name="pykernels", terminal_width=WIDTH, **settings)
@@ -222,7 +222,7 @@ def _fresh(command: Any) -> Any:
 
 
 def cli_page() -> Iterator[str]:
-    """The help of each command."""
+    """The page about the command line: the help of each command."""
     yield from page("The command line", "the help of the commands (pykernels/cli)")
     yield "Exit codes: 0 fine, 1 a check failed, 2 wrong use or something is missing."
     yield ""

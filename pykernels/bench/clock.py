@@ -238,7 +238,7 @@ def seconds_of(t: Timing, clock: Clock) -> float:
 
 
 def without_timestamps(dev: Device) -> Device:
-    """A stand-in for the device that reports no timestamp queries."""
+    """The device itself, changed so that it reports no timestamp queries."""
     dev.features = dev._context.features = dev.features - {"timestamp-query"}
     return dev
 
