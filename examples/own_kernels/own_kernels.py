@@ -106,7 +106,7 @@ def cases(n: int) -> Iterator[Case]:
     v = 1.5 * halves.astype(float)
     yield Case(
         "soft_clip", lambda x, y: soft_clip(x, y, n=x.size, gain=1.5),
-        (halves,), (np.zeros_like(halves),), (v / (1 + np.abs(v)),), atol=5e-4,  # a unit below 1
+        (halves,), (np.zeros_like(halves),), (v / (1 + np.abs(v)),), atol=5e-4,  # the ULP below 1
     )  # fmt: skip
 
     vectors = rng.standard_normal((-(-n // 3), 3)).astype(f32)

@@ -107,7 +107,7 @@ class Timing:
     rounds: tuple[float, ...]
     calls: int  # number of calls in one reading
     clock: str  # the clock: timestamps, wall or CUDA events
-    warmed: float  # s of warm-up
+    warmed: float  # seconds of warm-up
     steady: bool = True
     cold: str = ""  # the reason why the device was not warm; "" if it was warm
     blocks: int = 1
@@ -351,7 +351,7 @@ def measure(
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
             tracker.poll()
-        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0: below a tick
+        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0 if below a tick
         if tracker:
             tracker.poll()
         rounds = tuple(t for block in blocks for t in block)

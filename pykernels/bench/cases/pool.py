@@ -14,8 +14,8 @@ from pykernels.dtypes import DTypeName
 from pykernels.plans.pool.windows import output_size
 
 Array = np.ndarray[Any, Any]
-RESNET = (16, 64, 112, 112)  # its first pool
-HEAD = (256, 2048, 7, 7)  # its last one
+RESNET = (16, 64, 112, 112)  # the first pool of ResNet-50
+HEAD = (256, 2048, 7, 7)  # the last pool of ResNet-50
 THREE = {"kernel": 3, "stride": 2, "padding": 1}
 TWO = {"kernel": 2, "stride": 2, "padding": 0}
 SAME = {"kernel": 3, "stride": 1, "padding": 1}

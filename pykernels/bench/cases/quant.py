@@ -17,7 +17,7 @@ from pykernels.plans.quant.raw_types import RAW, row_bytes
 from pykernels.plans.quant.types import GROUP, TYPES, planes
 from pykernels.tensors.raw_quantised import entries
 
-COLUMNS = 256  # that are checked
+COLUMNS = 256  # number of columns that are checked
 MAIN = {
     "dequantize": ("u32>f32-4096x4096-q4_0", "u32>f32-4096x4096-q4_k"),
     "pack_blocks": ("u8xu32>u32-4096x4096-q4_0",),
