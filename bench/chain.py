@@ -41,9 +41,9 @@ SMALL = Size(blocks=4, layers=2, heads=4, shared=2, head=16, keys=40)
 
 
 class Chain:
-    """A chain of launches (LARGE: 200) on the same buffers in each run; each launch reads the
-    result of the launch before. Calling the chain launches them; `result` is the output of the last
-    launch."""
+    """A chain of launches (200 for the size LARGE), which uses the same buffers in each run. Each
+    launch reads the result of the launch before it. Calling the chain launches them; `result` is
+    the output of the last launch."""
 
     def __init__(self, dev: pk.Device, size: Size) -> None:
         self.dev, self.size = dev, size
@@ -104,7 +104,7 @@ class Chain:
         return self.result.numpy()
 
     def same(self, want: Array, launch: Callable[[], object], what: str) -> None:
-        """Raise CheckFailed unless this way to launch the chain gives the same bits."""
+        """Raise CheckFailed unless `launch`, which launches the chain, gives the bits of `want`."""
         self.result.write(np.zeros_like(want))
         launch()
         if not np.array_equal(self.result.numpy().view(np.uint16), want.view(np.uint16)):

@@ -1,7 +1,7 @@
 """A small call of every public function, from tensors to tensors.
 
-A new function has one row here. What needs a call of each function reads it: `bench.prices`, and of
-the tests the counts of dispatches, `pk.supports`, bfloat16, and `out` in the memory of an argument.
+A new function gets one row here. `bench.prices` uses these calls, and so do the tests of the counts
+of dispatches, of `pk.supports`, of bfloat16, and of an `out` in the memory of an argument.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def arguments(dev: pk.Device) -> dict[str, Arguments]:
     asked: list[bool] = []
 
     class Watched:
-        """The package, whose functions note what they are called with."""
+        """Stands for the package; once `asked` is not empty, its functions only record their
+        arguments."""
 
         def __getattr__(self, name: str) -> Any:
             real = getattr(package, name)

@@ -221,7 +221,7 @@ def _torch() -> tuple[Any, str]:
 
 
 def distance(a: Array, b: Array) -> float:
-    """The error of vectors, as a share of the length of the second vector."""
+    """The length of a - b, as a share of the length of b."""
     return float(np.linalg.norm(a.ravel() - b.ravel()) / np.linalg.norm(b))
 
 

@@ -156,8 +156,8 @@ def graphed(call: Any) -> Any:
 
 
 def check(name: str, found: Any, want: Any, allowed: float) -> None:
-    """Check that both compute the same network; there may be differences, because sums in another
-    order round differently."""
+    """Raise SystemExit unless torch computes the same network. Small differences are allowed,
+    because sums in another order round differently."""
     found = found.double().cpu().numpy()
     error = np.linalg.norm(found.ravel() - want.ravel()) / np.linalg.norm(want)
     if not error <= 4 * allowed:
@@ -165,7 +165,7 @@ def check(name: str, found: Any, want: Any, allowed: float) -> None:
 
 
 def timed(call: Any) -> Any:
-    """Seconds of n calls and the sync after them, by the host's clock."""
+    """A function of n: the seconds of n calls and the sync after them, by the host's clock."""
 
     def loop(n: int) -> float:
         sync()

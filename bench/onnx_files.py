@@ -12,7 +12,7 @@ Outputs are checked first against onnxruntime on the CPU, within the bounds of
 `pykernels/onnx/checking.py`: ours (captured and not), and the outputs of ONNX Runtime's WebGPU
 provider, whose differences beyond the bounds only give a note. Times are milliseconds of a call:
 the median over rounds that measure all columns in turn, each as a loop of calls. The calls of both
-libraries take and return numpy arrays, because in Python that provider cannot bind inputs to
+libraries take and return numpy arrays, because in Python the WebGPU provider cannot bind inputs to
 tensors on the device. GPU time is measured by timestamps on captured calls, without transfers. ONNX
 Runtime uses all of its graph optimizations.
 

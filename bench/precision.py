@@ -4,12 +4,12 @@ errors.
     python -m bench.precision [--engine ENGINE] [--size N] [--only matmul|conv2d|attention]
 
 Errors are shares of the sum of the absolute values of all products of an element (for attention: of
-the weighted values), in units of 2^-24: the root mean square and the largest over results of
-float16. Operands are normal, of one sign, or of a wide range, at several depths: K of a product,
-taps times channels of a 3 x 3 convolution, keys of attention. Columns are `precision` None, "high"
-and "fast", and torch with its default settings, if torch has a GPU. The ratios are our errors over
-torch's. The last lines print for each family whether sums in one piece ("fast") may be the default
-for results of float16: they may be if no ratio of either error is above 1.1.
+the weighted values), in units of 2^-24. The script prints their root mean square and their maximum,
+for results of float16. Operands are normal, of one sign, or of a wide range, at several depths: K
+of a product, taps times channels of a 3 x 3 convolution, keys of attention. Columns are `precision`
+None, "high" and "fast", and torch with its default settings, if torch has a GPU. The ratios are our
+errors over torch's. The last lines print for each family whether sums in one piece ("fast") may be
+the default for results of float16: they may be if no ratio of either error is above 1.1.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Arrays: TypeAlias = tuple[Array, ...]
 KINDS = ("normal", "one sign", "wide")
 DEPTHS = (64, 512, 1024, 4096, 16384)
 HEADS, WIDTH = 4, 64  # number of heads of attention, and their width
-MOST = 1.1  # largest ratio to torch's errors with which one piece may be the default
+MOST = 1.1  # largest ratio to torch's errors at which sums in one piece may be the default
 # By family: the file and the expression that decide whether sums are in one piece by default.
 DEFAULTS = {
     "matmul": "pykernels/plans/matmul/mul_mat.py: whole_sums (it is the default)",
     "conv2d": "pykernels/plans/conv/conv2d.py: in_one_piece (it is the default)",
     "attention": "pykernels/plans/attention/flash_attn.py: in_one_piece=precision != 'high'",
 }
-# our error divided by torch's: of the root mean square, and of the largest
+# our errors divided by torch's: the root mean square errors, and the largest errors
 Ratios: TypeAlias = list[tuple[float, float]]
 
 
@@ -58,7 +58,8 @@ def numbers(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Arra
 
 
 def products(kind: str, n: int) -> Iterator[Problem]:
-    """The problem (n, K) @ (K, n), whose results stay within the range of halves."""
+    """For each K in DEPTHS, the product (n, K) @ (K, n), whose results stay in the range of
+    float16."""
     for depth in DEPTHS:
         rng = np.random.default_rng(depth)
         a, b = (
@@ -70,7 +71,8 @@ def products(kind: str, n: int) -> Iterator[Problem]:
 
 
 def convolutions(kind: str, n: int) -> Iterator[Problem]:
-    """The problem of 3 x 3 windows of images of n / 32 by 32 pixels, with 64 output channels."""
+    """For each depth in DEPTHS, a convolution with 3 x 3 windows of an image of n / 32 by 32
+    pixels, with 64 output channels."""
     image = (max(n // 32, 4), 32)
     for depth in DEPTHS:
         rng, channels = np.random.default_rng(depth), max(depth // 9 // 8 * 8, 8)
@@ -102,7 +104,7 @@ FAMILIES: dict[str, Callable[[str, int], Iterator[Problem]]] = {
 
 
 def ours(dev: pk.Device, family: str, precision: Any) -> Callable[[Arrays], Array]:
-    """The call of a family."""
+    """A function that makes pykernels' call of a family."""
 
     def call(operands: Arrays) -> Array:
         given: list[Any] = [dev.tensor(x) for x in operands]
@@ -120,7 +122,7 @@ def ours(dev: pk.Device, family: str, precision: Any) -> Callable[[Arrays], Arra
 
 
 def theirs(family: str) -> Callable[[Arrays], Array] | None:
-    """torch's call on the GPU, if there is one."""
+    """A function that makes torch's call on the GPU; None if torch has no GPU."""
     try:
         import torch
     except ModuleNotFoundError:

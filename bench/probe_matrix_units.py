@@ -3,9 +3,9 @@ added together.
 
     python -m bench.probe_matrix_units
 
-Each row of a product of 32 k holds one experiment: the first 16 k make the sum so far, the last 16
-are one step of the unit. All numbers are powers of two, so that every product is exact. The results
-for a device belong in docs/design/matrix-units.md.
+Each row of a product with K = 32 holds one experiment: the first 16 products make the sum so far,
+and the last 16 are one step of the unit. All numbers are powers of two, so that every product is
+exact. The results for a device belong in docs/design/matrix-units.md.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pykernels.plans.matmul.select import GemmChoice
 
 __all__ = ["answers", "main"]
 
-Terms = dict[int, float]  # for each position in the step, the product
+Terms = dict[int, float]  # the product at each position in the step
 Sums = Callable[[list[tuple[float, Terms]]], list[float]]
 
 
 def summing(dev: pk.Device) -> Sums:
-    """The results of experiments. An experiment is (the sum so far, the products of one step)."""
+    """A function that returns the results of experiments. An experiment is (the sum so far, the
+    products of one step)."""
 
     def sums(rows: list[tuple[float, Terms]]) -> list[float]:
         left, right = np.zeros((len(rows), 32), np.float16), np.zeros((len(rows), 32), np.float16)
@@ -44,16 +45,15 @@ def summing(dev: pk.Device) -> Sums:
 
 
 def kept_below(sums: Sums) -> int:
-    """The number of bits below the last place of the largest term that still count in a smaller
-    term."""
+    """How many bits of a smaller term still count below the last place of the largest term."""
     depth = list(range(20, 40))
     found = sums([(1.0, {0: -(2.0**-e)}) for e in depth])
     return max(e for e, x in zip(depth, found, strict=True) if x != 1.0) - 23
 
 
 def joint(sums: Sums) -> int:
-    """The number of terms of half a last place that must be added in one step to change the sum; 0
-    if no number of them does."""
+    """The number of terms, each half a unit in the last place, that must be added in one step to
+    change the sum; 0 if no number up to 16 does."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 

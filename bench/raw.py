@@ -21,8 +21,8 @@ NEVER = (1 << 64) - 1
 
 
 def recorded(dev: pk.Device, call: Callable[[], object]) -> list[Command]:
-    """Run a call, and return its dispatches. Dispatch them again before any other launch, because
-    another launch may overwrite their params."""
+    """Run a call, and return its dispatches. They can be dispatched again only until the next
+    launch, which may overwrite their params."""
     with dev.batch():
         call()
         return list(dev._context.recorder._queue)

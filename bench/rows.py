@@ -82,7 +82,7 @@ class Table(NamedTuple):
 
 
 def timed(call: Callable[[], object]) -> Loop:
-    """Seconds of n calls until their results are on the host, by the host's clock."""
+    """A function of n: the seconds of n calls until their results are on the host, by its clock."""
 
     def loop(n: int) -> float:
         started = time.perf_counter()

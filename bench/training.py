@@ -181,7 +181,7 @@ class Torch:
 
     @classmethod
     def graph(cls, p: Problem) -> Callable[[], object]:
-        """A loop that replays a CUDA graph of a step."""
+        """A function that replays a CUDA graph of a step."""
         step, stream = cls(p, capturable=True), torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -193,8 +193,8 @@ class Torch:
             step()
 
         def replay(kept: object = step) -> None:
-            """A function that replays the graph. The graph uses the weights and moments of `kept`,
-            so `kept` must stay alive."""
+            """Replay the graph. It uses the weights and moments of `kept`, so `kept` must stay
+            alive."""
             found.replay()
 
         return replay
@@ -208,7 +208,7 @@ def check(name: str, found: list[float], want: list[float]) -> None:
 
 
 def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
-    """Seconds of n steps and the sync after them, by the host's clock."""
+    """A function of n: the seconds of n steps and the sync after them, by the host's clock."""
     sync = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
 
     def loop(n: int) -> float:

@@ -84,8 +84,8 @@ def family_of(case: Case) -> str:
 
 
 def by_family(dev: pk.Device, edge: int, say: Progress) -> dict[str, Row]:
-    """The order of cases: one timed case of each family, then one case of each other kernel, taking
-    families in turn."""
+    """Check the cases, and return the results by family. First comes one timed case of each family,
+    then the other cases, taking families in turn."""
     slow = dev.info["type"] == "CPU"
     began = time.perf_counter()
     groups: dict[str, list[Case]] = {}

@@ -49,7 +49,7 @@ INTERNAL = {
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
 
-# The name of an object of a class, if it is not the name of the class.
+# The name that the pages give to an object of a class, if it is not the name of the class.
 _OWNERS = {
     "device": "dev", "tensor": "t", "profile": "p", "inferencesession": "session", "qtensor": "q",
 }  # fmt: skip
@@ -102,7 +102,7 @@ def device_page() -> Iterator[str]:
 
 
 def tensor_page() -> Iterator[str]:
-    """Tensors."""
+    """The page about tensors."""
     yield from page("Tensors", "the docstrings of pk.Tensor, pk.QTensor, pk.CSR and pk.gguf")
     yield (
         "How to use them: [tensors and views](../guide/tensors.md), "
@@ -132,7 +132,7 @@ def tape_page() -> Iterator[str]:
 
 
 def raw_page() -> Iterator[str]:
-    """Kernels from a text."""
+    """The page about kernels from a text."""
     from pykernels import own
     from pykernels.raw import RawKernel
 
@@ -169,7 +169,7 @@ def onnx_page() -> Iterator[str]:
 
 
 def fft_page() -> Iterator[str]:
-    """Fourier transforms."""
+    """The page about Fourier transforms."""
     from pykernels import fft
 
     yield from page("pykernels.fft", "the docstrings of pykernels/fft")
@@ -195,7 +195,7 @@ def errors_page() -> Iterator[str]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """The page about the command line: each command and its help."""
+    """The name of each command, and its help as text."""
     group = _fresh(cli.main)
     settings: Any = group.context_settings
     top = click.Context(group, info_name="pykernels", terminal_width=WIDTH, **settings)
@@ -214,15 +214,15 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def _fresh(command: Any) -> Any:
-    """A copy of a command without click's stored option --help, which depends on its first
-    caller."""
+    """A copy of a command without the option --help that click stores at the first call, because
+    the stored option depends on that call."""
     found = copy.copy(command)
     vars(found)["_help_option"] = None
     return found
 
 
 def cli_page() -> Iterator[str]:
-    """The help of each command."""
+    """The page about the command line: the help of each command."""
     yield from page("The command line", "the help of the commands (pykernels/cli)")
     yield "Exit codes: 0 fine, 1 a check failed, 2 wrong use or something is missing."
     yield ""

@@ -89,7 +89,7 @@ def function_page(name: str) -> str:
 
 
 def kernels_page() -> Iterator[str]:
-    """The families of layer one."""
+    """The page with the families of layer one."""
     yield from page("Kernels", "the kernels' specs (kernels/*/*.wgsl, ops.toml)")
     yield (
         "Layer one, `pykernels.kernels`: views in, views out. A kernel allocates nothing but "
@@ -107,7 +107,7 @@ def kernels_page() -> Iterator[str]:
 
 
 def functions_page() -> Iterator[str]:
-    """The families of layer two."""
+    """The page with the families of layer two."""
     yield from page("Functions", "the docstrings of pykernels/functional")
     yield (
         "Layer two, `pykernels` itself: functions that allocate their output, with the names and "

@@ -1,8 +1,8 @@
 """Runs the tests on a GPU in pieces, and saves the result of each: see ci/gpu.sh.
 
 A piece is a test file on a column: an engine, or dawn-matrix, which is Dawn with the GPU's matrix
-units. A passed piece runs again only if the file or the texts of its family change. Benchmarks of
-matrix units are pieces as well.
+units. A piece that passed runs again only if the file or the texts of its family change. Benchmarks
+of matrix units are pieces as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pykernels.wgsl.texts import read_manifest
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")
 AT_ONCE = 72  # most test files that one process runs
-# Tests that are left out: they need no GPU, or another machine.
+# Tests that are left out, because they need no GPU, or need another machine.
 APART = ("tests/first_hour", "tests/docs", "tests/browser", "tests/typing", "tests/codegen")
 BENCH = "bench mul_mat"
 
@@ -114,8 +114,8 @@ class Report:
         return hashlib.sha256(content + "".join(own or texts).encode()).hexdigest()[:16]
 
     def order(self, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The pieces that did not pass: first those with matrix units, then those of changed
-        families."""
+        """The pieces that did not pass: first the pieces with matrix units, then the pieces of
+        changed families."""
         changed = {k.split("/")[0] for k, v in self.texts.items() if self.before.get(k) != v}
 
         def rank(piece: tuple[str, str]) -> tuple[int, int]:

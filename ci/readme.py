@@ -78,7 +78,7 @@ class Unknown(Exception):
 
 @cache
 def report() -> Any:
-    """The committed readings."""
+    """The committed results."""
     from pykernels.bench.report import Report
 
     return Report.load(ROOT / RESULTS / "results.json")
@@ -163,8 +163,8 @@ def sweep(up: str) -> str:
 
 
 def network_table(head: str, rows: dict[str, Any], peers: tuple[str, str]) -> str:
-    """The cells of a network's row: the time of our captured calls, the times of two peers, and the
-    first peer's time divided by our time."""
+    """A table with a row for each network: the time of our captured calls, the times of two peers,
+    and the first peer's time divided by our time."""
     lines = [head, "|---|--:|--:|--:|--:|"]
     for name, row in rows.items():
         ours, first, second = (
@@ -261,7 +261,7 @@ def quantity(r: Any, words: list[str]) -> str | None:
 
 
 def ceiling(name: str, words: list[str]) -> str:
-    """The ceilings of the device."""
+    """A ceiling of the device, as a number in the unit that `words` names."""
     from pykernels.bench.table import digits
 
     found = next(iter(report().ceilings.values()))

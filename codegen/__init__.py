@@ -1,4 +1,4 @@
-"""The build: it makes validated texts and typed Python modules of kernel sources.
+"""The build: it makes validated texts and typed Python modules from kernel sources.
 
     load (spec.py) -> render (render.py, pykernels.wgsl.head) -> validate -> emit (emit.py)
     -> write (build.py)

@@ -177,7 +177,7 @@ def _specs(root: Path, rows: Sequence[Row]) -> tuple[list[Spec], frozenset[str]]
 
 
 def _reduction(kernel: Reduced, specs: Sequence[Spec]) -> Spec:
-    """Add a public kernel that is a reduction; its plan runs the bodies of reductions."""
+    """The spec of a public kernel that is a reduction; its plan runs the bodies of reductions."""
     family = kernel.file.split("/")[-2]
     small = ("int8", "uint8", "int16", "uint16", "bool")
     numbers = ("float32", "float16", "int32", "uint32")

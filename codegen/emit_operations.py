@@ -290,7 +290,7 @@ def _literal(value: Any) -> str:
 
 
 def _bits(f: Declared) -> list[str]:
-    """The scalars of the kernel whose words come from the rule."""
+    """The kernel's scalars of the type `bits`, whose words the rule computes."""
     return [p.name for p in f.spec.params if p.arg and p.type == "bits"]
 
 

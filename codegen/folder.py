@@ -1,6 +1,6 @@
 """A user's folder of kernel sources: its files and their hash.
 
-It needs only the standard library, so that a package that was made already loads without Jinja2.
+It needs only the standard library, so that a generated package loads without Jinja2.
 """
 
 from __future__ import annotations

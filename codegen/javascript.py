@@ -190,8 +190,8 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
 
 
 def _exported(name: str) -> str:
-    """The export statement of a function whose name JavaScript reserves, because only exports may
-    have such a name."""
+    """The export statement for a function whose name JavaScript reserves: only an export may have
+    such a name."""
     return "" if safe(name) == name else f"export {{ {safe(name)} as {name} }};\n"
 
 

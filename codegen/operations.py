@@ -48,7 +48,7 @@ class Argument:
     """One argument of a function: an array, a number that the kernel takes, or an option."""
 
     name: str
-    kind: str  # "array", "number", "option", "out", or "other": only checks of arguments read it
+    kind: str  # "array", "number", "option", "out", or "other" (read only by checks of others)
     type: str = ""
     default: str = ""  # a Python literal
     check: str = ""
@@ -281,7 +281,7 @@ class _File:
     def argument(
         self, name: str, arg: str, given: Any, spec: Spec | None, said: Callable[[str], str]
     ) -> Argument:
-        """Read an argument. What its keys leave open comes from the kernel."""
+        """Read an argument. Facts that its keys do not give come from the kernel."""
         where = ("functions", name, "arguments", arg)
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))

@@ -35,7 +35,7 @@ _GATED = "return x / (1.0f + exp(min(-u, V(88.0f))));"
 
 
 def gated(dtype: str, vec: int) -> str:
-    """The statement that returns x times the logistic function of u."""
+    """The WGSL statement that returns `x` times the logistic function of `u`."""
     return typed(_GATED, dtype, vec)
 
 
@@ -79,7 +79,7 @@ class Row:
     activation: int = 0  # the operation's number in epilogues
     source: str = ""
     params: Mapping[str, float] = field(default_factory=dict)  # scalars of a call, with defaults
-    aliases: tuple[str, ...] = ()  # other spellings of numpy
+    aliases: tuple[str, ...] = ()  # other names of the operation in numpy
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -104,7 +104,8 @@ class Row:
         return _returned(self.wgsl[kind])
 
     def text(self, kind: str) -> str:
-        """The operation as a WGSL function of its inputs and params, `NAME_of`, for a class."""
+        """The operation as the WGSL function `NAME_of` of its inputs and params, for a class of
+        dtypes."""
         return self._function(self.statements(kind))
 
     def _function(self, statements: str) -> str:

@@ -195,7 +195,8 @@ def _manifest(digest: str, kernels: Sequence[Spec], variants: Sequence[Variant])
 
 
 def _body(spec: Spec, digest: str) -> str:
-    """The module of a body, whose texts are beside it, under a name that no other package has."""
+    """The module of a body. The body gets a name that no other package has, and its texts lie
+    beside the module."""
     text, name = emit.emit_body(spec), f"{spec.name}-{digest[:12]}"
     text = text.replace(f"name={spec.name!r},", f"name={name!r},", 1)
     own = f"TEXTS = packaged(BODY.name, __package__, {spec.name!r})\n"

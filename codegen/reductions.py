@@ -68,8 +68,9 @@ class Reduction:
         return [(name, _scalar(kind, dtype)) for name, kind in self.state.items()]
 
     def functions(self, dtype: str, vec: int, reads: bool = True) -> str:
-        """The state S of `vec` components and Z of one, functions that combine states, and
-        `finish`; if the body reads values, also `one` and `follow`."""
+        """The WGSL of the reduction: the state S of `vec` components, the state Z of one component,
+        functions that combine states, and `finish`; if the body reads values, also `one` and
+        `follow`."""
         lines = self._states(dtype, vec, "S", "")
         if vec == 1:
             lines += ["alias Z = S;", "fn combine_z(a: Z, b: Z) -> Z { return combine(a, b); }"]

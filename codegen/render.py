@@ -35,7 +35,7 @@ class Rendered:
 
     text: str
     origin: tuple[tuple[str, int], ...]
-    debug: Rendered | None = None  # with its calls of debug; None if it has none
+    debug: Rendered | None = None  # the same body with its calls of debug; None if it has none
 
 
 def _marked(text: str, file: str, skip: int = 0) -> str:

@@ -1,10 +1,11 @@
 """Makes the signatures of layer two for type checkers. Each function has one annotated signature,
 from which overloads are made.
 
-A function, written by hand or declared, that takes and returns `Array` is written once. Its
-result depends on its arguments: with a Tensor among them it is a Tensor, with numpy arrays alone a
-numpy array. Each way to call it is an overload here. Functions with overloads of their own, and
-functions whose result does not depend on this, keep their signatures.
+A function that takes and returns `Array`, written by hand or declared, has a single signature. The
+type of its result depends on its arguments: a Tensor if one of them is a Tensor, a numpy array if
+all arrays are numpy arrays. This module makes an overload for each way to call the function.
+Functions with overloads of their own, and functions whose result has the same type for all kinds of
+arrays, keep their signatures.
 """
 
 from __future__ import annotations
@@ -207,7 +208,9 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
 
 
 def _by_flag(flags: list[str], result: ast.expr) -> Iterator[tuple[dict[str, str], ast.expr]]:
-    """The type of the result: a tuple with a flag such as `return_indices`, else its first part."""
+    """For each value of a flag such as `return_indices`, the type of the result: of the union
+    `result`, the left type for False and the right type for True. Without such a flag, the whole
+    type."""
     if len(flags) != 1 or not isinstance(result, ast.BinOp):
         yield {}, result
         return

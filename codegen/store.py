@@ -55,7 +55,7 @@ def pack_texts(entries: Iterable[Entry]) -> str:
 
 def pack_lines(variants: Iterable[Variant]) -> str:
     """The origin of each text's lines: the length of its head, then file and line of each line
-    after it. Error messages about an index use it."""
+    after it. An error message about a wrong index uses it to name the line of the source."""
     return json.dumps(_lines(variants), separators=(",", ":")) + "\n"
 
 

@@ -28,7 +28,7 @@ from .variants import Variant, instrumented
 
 __all__ = ["validated", "versions_here"]
 
-AT_ONCE = 32  # texts that are validated before the clock is read again
+AT_ONCE = 32  # number of texts that are validated before the clock is read again
 
 
 def validated(
@@ -138,7 +138,7 @@ def _checked(
 ) -> _Checked:
     """Each text with the findings of all validators, in the order of the texts."""
     together = [v for v in validators if v.name == "naga"]  # naga gets many texts in one process
-    # these run in this process and share what is measured of a text
+    # these run in this process and share the measurements of a text
     alone = [v for v in validators if v.name != "naga"]
     chunks = [sources[i : i + AT_ONCE] for i in range(0, len(sources), AT_ONCE)]
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]
@@ -146,7 +146,8 @@ def _checked(
         chunk = chunks[index]
         known = {v.name: [s for s in chunk if knows(v.name, s)] for v in validators}
         said = [f for v in together for f in v.check(known[v.name])]
-        # All texts with matrix units are checked in one separate process; `Tint` says why.
+        # All texts with matrix units are checked in one separate process; the docstring of `Tint`
+        # says why.
         apart = [s for s in chunk if not knows("naga", s)]
         for group in (*([s] for s in chunk if s not in apart), apart):
             said += [f for v in alone for f in v.check([s for s in group if s in known[v.name]])]

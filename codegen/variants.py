@@ -34,7 +34,7 @@ class Variant:
     features: tuple[str, ...]
     head_lines: int
     origin: tuple[tuple[str, int], ...]
-    debug: Variant | None = None  # the same with its calls of debug; None if it has none
+    debug: Variant | None = None  # the same text with its calls of debug; None if it has none
 
     @property
     def key(self) -> str:
@@ -100,7 +100,7 @@ def render_bodies(spec: Spec, renderer: Renderer) -> tuple[Spec, Bodies]:
     spec = replace(spec, tensors=tuple(tensors))
     for axes, body in bodies:
         if body.debug is not None:
-            _params_read(spec, axes, body.debug)  # it has the params of the text without debug
+            _params_read(spec, axes, body.debug)  # raises for a param that `body` lacks
     return spec, bodies
 
 

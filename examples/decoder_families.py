@@ -163,8 +163,9 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
 
 
 def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> dict[str, Array]:
-    """A function that makes normal weights, float32, for a name, a shape and its axis of inputs.
-    Products keep the variance of their inputs; weights of norms are near 1, biases near 0."""
+    """Normal weights, float32, by name. `shapes` has the shape of each weight, and its axis of
+    inputs. Products keep the variance of their inputs; weights of norms are near 1, biases near
+    0."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
     for name, (shape, inputs) in shapes.items():

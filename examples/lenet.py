@@ -73,7 +73,7 @@ def read(w: Weights, pictures: Array) -> Array:
 
 
 def plot_mistakes(path: Path, pictures: Array, shown: Array, seen: Array) -> None:
-    """Up to 40 pictures that the network reads wrongly."""
+    """Draws up to 40 pictures that the network reads wrongly."""
     wrong = np.flatnonzero(shown != seen)[:40]
     figure = Figure(figsize=(10, 5), layout="tight")
     for n, axes in zip(wrong, figure.subplots(4, 10).flat, strict=False):

@@ -145,7 +145,7 @@ def ours(model: onnx.ModelProto, device: pk.Device) -> Network:
 
 
 def theirs(model: onnx.ModelProto) -> Network:
-    """A network in onnxruntime."""
+    """Loads a network in onnxruntime."""
     session = Reference(model)
     return lambda x: next(iter(session.run({model.graph.input[0].name: x}).values()))
 

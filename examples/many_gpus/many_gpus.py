@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pykernels as pk
 
 try:
-    import psutil  # which distributed brings
+    import psutil  # installed with distributed
     from distributed import Client, LocalCluster, Nanny, WorkerPlugin, as_completed, get_worker
 except ImportError as e:
     sys.exit(f"this example needs the package {e.name}: pip install distributed")

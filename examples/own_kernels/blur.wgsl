@@ -1,13 +1,13 @@
-// Blurs a picture of four channels along one axis with 2 radius + 1 weights; what is not brighter
-// than `above` counts as black. Beyond the edges, the pixels of the edge repeat. A workgroup
-// computes a segment of 128 pixels of one line: it loads the segment and a halo of `radius` pixels
-// on both sides into its memory first.
+// Blurs a picture of four channels along one axis with 2 radius + 1 weights. It blurs only the
+// light above the level `above`: max(pixel - above, 0). Beyond the edges, the pixels of the edge
+// repeat. A workgroup computes a segment of 128 pixels of one line: it loads the segment and a halo
+// of `radius` pixels on both sides into its memory first.
 
 struct Params {
   picture_offset: u32, weights_offset: u32, out_offset: u32,
   size: u32, // pixels of a line
   step: u32, // pixels from one pixel of a line to the next: 1 along rows, the width along columns
-  next: u32, // and from one line to the next
+  next: u32, // pixels from one line to the next
   radius: u32, // at most 64
   above: f32,
 }

@@ -1,5 +1,5 @@
 // y = A x for a sparse matrix A in CSR: row r has the elements starts[r] to starts[r + 1] of values
-// and columns. One invocation a row.
+// and columns. One invocation computes a row.
 
 struct Params {
   starts_offset: u32, columns_offset: u32, values_offset: u32, x_offset: u32, y_offset: u32,

@@ -1,7 +1,7 @@
-// Equalises the histogram of a picture with brightness 0 to 1. `count` adds to counts how many
-// pixels have each of 256 levels; a workgroup counts in its own memory first. `spread` assigns to
-// each level the share of pixels that are darker; each workgroup computes the running sum of the
-// 256 counts itself.
+// Equalises the histogram of a picture with brightness 0 to 1. `count` counts the pixels of each of
+// 256 levels: a workgroup counts in its own memory first, then adds to `counts`. `spread` assigns
+// to each level the share of pixels up to this level, without the pixels of the darkest level; each
+// workgroup computes the running sum of the 256 counts itself.
 
 struct Params { picture_offset: u32, counts_offset: u32, levels_offset: u32, out_offset: u32, n: u32 }
 
@@ -40,7 +40,7 @@ fn spread(
   @builtin(local_invocation_index) t: u32,
 ) {
   let mine = levels[p.levels_offset + t];
-  var sum = mine;  // of the levels up to t
+  var sum = mine;  // the sum of the levels up to t
   for (var step = 1u; step < LEVELS; step *= 2u) {
     below[t] = sum;
     workgroupBarrier();

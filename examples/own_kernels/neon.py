@@ -3,9 +3,9 @@
     python examples/own_kernels/neon.py [--save neon.png]
 
 The first pass draws tubes that are brighter than 1 into a texture of float32. A tensor gets a copy
-of it, on the device; blur.wgsl blurs what is bright, along rows and along columns; a second texture
-gets the result, and the second pass composes both. The program compares the kernel and the picture
-with numpy.
+of this texture, on the device; blur.wgsl blurs the light above 1, along rows and along columns; a
+second texture gets the result, and the second pass composes both textures. The program compares the
+kernel and the picture with numpy.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Array = np.ndarray[Any, Any]
 
 HERE = Path(__file__).resolve().parent
 WIDTH, HEIGHT = 480, 300
-RADIUS = 48  # of the blur, in pixels: three standard deviations
+RADIUS = 48  # radius of the blur in pixels: three standard deviations
 SEGMENT = 128  # pixels of a workgroup
-ABOVE, STRENGTH = 1.0, 1.5  # light that glows, and how much
+ABOVE, STRENGTH = 1.0, 1.5  # light above this level glows; the factor of the glow
 PINK, BLUE = (4.0, 0.5, 1.6, 0.0), (0.4, 1.8, 4.0, 0.0)
 # The letters, as the ends of tubes in pixels of the picture.
 SIGN = [
@@ -103,7 +103,7 @@ class Pass:
 
 
 class Drawn(NamedTuple):
-    light: Array  # of the first pass: height x width x 4
+    light: Array  # drawn by the first pass: height x width x 4
     glow: Array
     before: Array  # the picture without glow: height x width x 3
     after: Array
@@ -136,7 +136,7 @@ def draw(dev: pk.Device) -> Drawn:
 
 
 def scene() -> Array:
-    """What the first pass draws, in numpy."""
+    """The light that the first pass draws, computed in numpy."""
     x, y = np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT))
     joint = (y % 15 < 2) | ((x + 20 * (y // 15 % 2)) % 40 < 2)
     light = np.where(joint, 0.05, 0.12)[..., None] * (1.0, 0.7, 0.6, 0.0)
@@ -161,7 +161,7 @@ def glowing(light: Array) -> Array:
 
 
 def composed(light: Array) -> Array:
-    """What the second pass makes of light, in numpy: levels from 0 to 255."""
+    """The picture that the second pass makes of light, computed in numpy: levels from 0 to 255."""
     return np.asarray(255 * (1 - np.exp(-light[..., :3])))
 
 
@@ -169,7 +169,7 @@ def check(drawn: Drawn) -> float:
     """Compare `draw` with numpy. Returns the largest difference of the pictures, in levels."""
     want = scene()
     np.testing.assert_allclose(drawn.light, want, rtol=0, atol=1e-3)
-    # Of what was drawn: the filter alone.
+    # This checks the filter alone, on the light that the device drew.
     np.testing.assert_allclose(drawn.glow, STRENGTH * glowing(drawn.light), rtol=0, atol=1e-5)
     bright = want + STRENGTH * glowing(want)
     pairs = (drawn.before, composed(want)), (drawn.after, composed(bright))

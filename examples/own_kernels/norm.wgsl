@@ -1,5 +1,5 @@
-// The Euclidean norm of x: a reduction over workgroups. Workgroups of `partial` write a sum of
-// squares each, and one workgroup of `finish` adds these sums and takes the root.
+// The Euclidean norm of x: a reduction over workgroups. Each workgroup of `partial` writes a sum of
+// squares, and one workgroup of `finish` adds these sums and takes the root.
 
 struct Params { x_offset: u32, out_offset: u32, n: u32 }
 

@@ -4,8 +4,8 @@ picture.
     python examples/own_kernels/own_kernels.py [--size 100003] [--save picture.png]
 
 Five kernels show common features of own kernels: two outputs, an optional input, f16, an output in
-place, a reduction over workgroups. Three others are typical uses: a sparse product, a convolution,
-a histogram.
+place, a reduction over workgroups. Three more kernels are typical uses: a sparse product, a
+convolution, a histogram.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def cases(n: int) -> Iterator[Case]:
     v = 1.5 * halves.astype(float)
     yield Case(
         "soft_clip", lambda x, y: soft_clip(x, y, n=x.size, gain=1.5),
-        (halves,), (np.zeros_like(halves),), (v / (1 + np.abs(v)),), atol=5e-4,  # a unit below 1
+        (halves,), (np.zeros_like(halves),), (v / (1 + np.abs(v)),), atol=5e-4,  # the ULP below 1
     )  # fmt: skip
 
     vectors = rng.standard_normal((-(-n // 3), 3)).astype(f32)

@@ -41,10 +41,10 @@ move = pk.raw_kernel(Path(__file__).resolve().parent / "particles.wgsl")
 
 
 def threads() -> tuple[Array, Array]:
-    """Where particles begin (x, y, 0), and the ink of each. They lie also beside the picture, for
-    the flow to bring in."""
+    """The places (x, y, 0) where particles begin, and the ink of each. Some begin outside the
+    picture, and the flow carries them in."""
     x, y = np.arange(-2.4, 2.4, 0.01), np.arange(-1.6, 1.6, 0.01) + 0.005
-    y = y[np.floor(y / 0.16) % 2 == 0]  # a thread, and as much space
+    y = y[np.floor(y / 0.16) % 2 == 0]  # threads, with gaps of the same width
     at = np.zeros((y.size, x.size, 3), np.float32)
     at[..., 0], at[..., 1] = x, y[:, None]
     ink = np.broadcast_to((np.floor(y / 0.32) % 4).astype(int)[:, None], at.shape[:2])
@@ -57,7 +57,8 @@ class Picture:
     def __init__(self, start: Array, ink: Array) -> None:
         self.canvas = OffscreenRenderCanvas(size=(WIDTH, HEIGHT), pixel_ratio=1)
         renderer = gfx.WgpuRenderer(self.canvas, pixel_ratio=1, ppaa="none")
-        # What a tensor on the buffer needs: STORAGE for kernels, COPY_SRC for reading back.
+        # The usages that a tensor on the buffer needs: STORAGE for kernels, COPY_SRC for reading
+        # back.
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
         self.positions = gfx.Buffer(start.copy(), usage=usage)
         colors = np.ones((len(ink), 4), np.float32)
@@ -73,7 +74,7 @@ class Picture:
         return np.asarray(self.canvas.draw())[..., :3].copy()
 
     def tensor(self) -> pk.Tensor:
-        """The positions that pygfx draws, after its first frame, which makes the buffer."""
+        """The positions that pygfx draws. Their buffer exists only after pygfx's first frame."""
         shape, buffer = self.positions.data.shape, self.positions._wgpu_object
         return pk.Tensor.from_buffer(buffer, shape, "float32", device=pk.default_device())
 

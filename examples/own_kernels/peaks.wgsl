@@ -1,6 +1,6 @@
 // The largest element of each row, and the column of the first such element: two outputs of two
-// types. One workgroup a row: each invocation takes every 64th column; then pairs of candidates are
-// compared until one is left.
+// types. One workgroup computes a row: each invocation takes every 64th column; then pairs of
+// candidates are compared until one is left.
 
 struct Params { x_offset: u32, largest_offset: u32, column_offset: u32, cols: u32 }
 

@@ -16,7 +16,8 @@ def write_png(path: Path, picture: Array) -> None:
     """A picture of bytes as PNG: height x width (grey), or with three channels."""
     height, width = picture.shape[:2]
     colour = 2 if picture.ndim == 3 else 0
-    # Each row starts with the number 1: its bytes are differences from their left neighbours.
+    # Each row starts with the number of PNG's filter 1: its bytes are differences from their left
+    # neighbours.
     rows = np.diff(picture, axis=1, prepend=np.uint8(0)).reshape(height, -1)
     rows = np.concatenate([np.full((height, 1), 1, np.uint8), rows], 1)
     chunks = (

@@ -109,10 +109,10 @@ def paired(
     Args:
         measure: a function that returns the times of the old and of the new version, from fresh
             processes. Its arguments are the cases (None means all) and a factor on the usual number
-            of processes. Called once, and once more for cases that look different.
+            of processes. It is called once, and once more for cases that look different.
         threshold: the slowdown, as a share, from which a case counts as slower.
-        more: returns True if there is time for a batch with this factor. If given, cases that
-            are too noisy are measured until they are decided or the time is over.
+        more: a function that returns True if there is time for a batch with this factor. If given,
+            cases that are too noisy are measured until they are decided or the time is over.
     """
     pool = measure(None, 1)
     names = [*dict.fromkeys([*pool[0], *pool[1]])]
@@ -223,7 +223,8 @@ class _Processes:
         self.last: dict[Side, Report] = {}
 
     def until(self, end: float) -> Callable[[int], bool]:
-        """True if there is time for a batch of `factor` times the usual number of processes."""
+        """A function that returns True if a batch of `size` times the usual number of processes
+        will be done before `end`."""
         return lambda size: time.monotonic() + 2 * size * self._processes * self._last <= end
 
     def measure(self, cases: Sequence[str] | None, size: int = 1) -> Pair:

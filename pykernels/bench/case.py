@@ -43,7 +43,7 @@ Part = Callable[[dict[str, Any]], dict[str, Any]]
 
 WHOLE = 1 << 19  # outputs of up to this many elements are checked completely
 MOST_SETS = 4096
-TWICE = 1 << 30  # if calls use sets in turn, sets of up to this many bytes number at least two
+TWICE = 1 << 30  # if calls use sets in turn, there are two or more sets of up to this many bytes
 UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does not report its size
 
 

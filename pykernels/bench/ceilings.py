@@ -33,8 +33,8 @@ READINGS = 9
 
 TimeOf = Callable[[Sample], Timing]
 
-# An invocation handles several vectors (vec4), which are one workgroup apart; the number that is
-# fastest depends on the engine.
+# An invocation handles several vectors (vec4), which are one workgroup apart; the fastest number of
+# vectors depends on the engine.
 _FILL = """
 @group(0) @binding(0) var<storage, read_write> dst: array<vec4<u32>>;
 {group_id}
@@ -134,7 +134,8 @@ def ceilings(
     tick = time_of(Program(dev, _TICK, [[dev.zeros(1, "uint32")]], 1)).seconds
     if slow:
         ways = {f"{k}, {max(v)} bytes": v[max(v)] for k, v in sizes.items()}
-        # The probe is the fastest program; fma32 * warm is the number of its operations.
+        # The probe is the fastest program and takes `warm` seconds, so fma32 * warm is the number
+        # of its operations.
         sizes["fma32"] = {int(fma32 * warm): fma32}
     best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
     host = _launch_host(dev)

@@ -33,7 +33,7 @@ class Verdict:
     size: int
 
     def joined(self, other: Verdict) -> Verdict:
-        """Both parts together."""
+        """The verdict on two parts together."""
         return Verdict(
             max(self.error, other.error), max(self.share, other.share),
             self.wrong + other.wrong, self.size + other.size,

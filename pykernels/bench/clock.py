@@ -107,7 +107,7 @@ class Timing:
     rounds: tuple[float, ...]
     calls: int  # number of calls in one reading
     clock: str  # the clock: timestamps, wall or CUDA events
-    warmed: float  # s of warm-up
+    warmed: float  # seconds of warm-up
     steady: bool = True
     cold: str = ""  # the reason why the device was not warm; "" if it was warm
     blocks: int = 1
@@ -118,7 +118,7 @@ class Timing:
     @property
     def seconds(self) -> float:
         """The mean of the medians of the blocks: a median ignores a disturbed reading, and if a
-        kernel has two speeds, only the mean repeats."""
+        kernel has two speeds, only the mean is the same in a repetition."""
         return statistics.mean(self.block_medians())
 
     @property
@@ -238,7 +238,7 @@ def seconds_of(t: Timing, clock: Clock) -> float:
 
 
 def without_timestamps(dev: Device) -> Device:
-    """A stand-in for the device that reports no timestamp queries."""
+    """The device itself, changed so that it reports no timestamp queries."""
     dev.features = dev._context.features = dev.features - {"timestamp-query"}
     return dev
 
@@ -351,7 +351,7 @@ def measure(
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
             tracker.poll()
-        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0: below a tick
+        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0 if below a tick
         if tracker:
             tracker.poll()
         rounds = tuple(t for block in blocks for t in block)

@@ -41,10 +41,10 @@ class Node:
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
-    """ONNX Runtime's WebGPU provider. A run has costs of its own (submits, transfers). So the time
-    of a node is the difference between two chains of different lengths, divided by the difference
-    of the lengths. Only the first element is read back. The output of one node is compared with our
-    kernel's on the same numbers."""
+    """A peer: ONNX Runtime's WebGPU provider. A run has costs of its own (submits, transfers), so
+    the time of a node is the difference between two chains of different lengths, divided by the
+    difference of the lengths. Only the first element is read back. The output of one node is
+    compared with our kernel's on the same numbers."""
 
     def ready(loaded: Loaded) -> Calls:
         onnx, ort = modules()
@@ -141,8 +141,8 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
 
 
 def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
-    """A session after its first run. With optimisation ONNX Runtime may keep nodes on the CPU,
-    which is its default. Raises Skipped with the reason if the model does not run."""
+    """A session after its first run. If `optimized`, ONNX Runtime may also run nodes on the CPU, as
+    it does by default. Raises Skipped with the reason if the model does not run."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     levels = ort.GraphOptimizationLevel

@@ -73,7 +73,7 @@ def span_of(o: Operand) -> int:
 
 
 def poison(t: Tensor) -> None:
-    """Values that no kernel writes."""
+    """Fill the tensor with values that no kernel writes."""
     if t.contiguous:
         kernels.memset(t, 0xCD)
     else:

@@ -254,7 +254,8 @@ class Measurement:
 
     @property
     def noise(self) -> float:
-        """The expected difference of a repetition of `time`, relative to it."""
+        """The expected difference of a repetition, relative to the time: the device's time if it is
+        known and can be trusted, else the host's."""
         return self.result.noise
 
     @property

@@ -5,8 +5,9 @@ The modules of cases have small functions, and the decorators here make peers of
 
     @numpy_peer   def f(case, t): ...        t: arrays by name; computes once
     @torch_peer   def f(torch, case, t): ... t: CUDA tensors by name; writes t["dst"]
-    @naive_peer   def f(case): ...           WGSL, and its number of workgroups; bindings are in the
-    case's order @onnx_peer    def f(case): ...           a Node whose output can be its next input
+    @naive_peer   def f(case): ...           WGSL with its bindings in the case's order, and the
+                                             number of workgroups
+    @onnx_peer    def f(case): ...           a Node whose output can be its next input
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SHORT = 5e-5
 
 
 def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
-    """numpy on this host, by its clock."""
+    """A peer: numpy on this host, timed by the host's clock."""
 
     def start(loaded: Loaded) -> Calls:
         counts = loaded.count()
@@ -78,8 +79,8 @@ def host_array(o: Operand, seed: int) -> Array:
 
 
 def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
-    """torch on CUDA with TF32 off. Calls are timed by CUDA events (short calls in a CUDA graph),
-    and by the host's clock in a plain loop."""
+    """A peer: torch on CUDA with TF32 off. Calls are timed by CUDA events (short calls in a CUDA
+    graph), and by the host's clock in a plain loop."""
 
     def start(loaded: Loaded) -> Calls:
         torch = cuda_torch()
@@ -110,7 +111,7 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
 
 
 def cuda_sample(torch: Any, call: Callable[[], object]) -> Sample:
-    """The seconds of n calls by CUDA events."""
+    """A `Sample`: the seconds of n calls by CUDA events."""
 
     def sample(n: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -125,7 +126,7 @@ def cuda_sample(torch: Any, call: Callable[[], object]) -> Sample:
 
 
 def cuda_loop(torch: Any, call: Callable[[], object]) -> Sample:
-    """The seconds of n calls and one synchronize, by the host's clock."""
+    """A `Sample`: the seconds of n calls and one synchronize, by the host's clock."""
 
     def sample(n: int) -> float:
         torch.cuda.synchronize()
@@ -177,7 +178,8 @@ def scalar(o: Operand) -> str:
 
 
 def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
-    """A simple kernel without optimisation, on the same device; its output is checked as well."""
+    """A peer: a simple kernel without optimisation, on the same device; its output is checked as
+    well."""
 
     def start(loaded: Loaded) -> Calls:
         case = loaded.case

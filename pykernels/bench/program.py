@@ -21,7 +21,8 @@ MOST = 1024  # most dispatches of one submit
 
 
 class Program:
-    """One pipeline and its bind groups, which are used in turn. A `Sample`.
+    """One pipeline and its bind groups, which are used in turn. It is a `Sample`: a call with n
+    returns the seconds of n dispatches.
 
     Bindings are the tensors of a set in order. Launches that the device has recorded run first.
     """

@@ -220,7 +220,7 @@ class Report:
 
     @classmethod
     def load(cls, path: Path) -> Report:
-        """Raises PyKernelsError for a file that is not a report."""
+        """Load a report. Raises PyKernelsError for a file that is not a report."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["format"] not in (1, FORMAT):
@@ -233,7 +233,7 @@ class Report:
 
 
 def _short(value: Any) -> Any:
-    """Numbers, rounded to their significant digits."""
+    """The value, with its floats rounded to four significant digits."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):

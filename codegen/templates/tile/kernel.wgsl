@@ -18,8 +18,8 @@
 // operations = "3 * dst.size * a.shape[1]"
 // ///
 
-// A workgroup for each tile of B x B results, T x T of them an invocation. BK deep, both operands go
-// to workgroup memory.
+// One workgroup computes a tile of B x B results, and each invocation T x T of them. A stage puts
+// BK columns of both operands into workgroup memory.
 //% set across = CFG.B // CFG.T
 var<workgroup> tile_a: array<array<f32, ${CFG.B}>, ${CFG.BK}>;
 var<workgroup> tile_b: array<array<f32, ${CFG.B}>, ${CFG.BK}>;

@@ -1,5 +1,5 @@
 // The render passes of ../neon.py: `scene` draws tubes of neon on a wall of bricks, with light above
-// 1, and `compose` adds the glow that was made of it, and makes colours of the light.
+// 1, and `compose` adds the glow of this light and makes colours of the sum.
 
 struct Tube { from_: vec2f, to: vec2f, light: vec4f } // ends in pixels
 

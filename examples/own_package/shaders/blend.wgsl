@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "a + share * (b - a), in f32; with a mask, the share of an element is times its mask."
+// doc = "a + share * (b - a), in f32; with a mask, the share of an element is multiplied by its mask."
 // axes.T = ["f32", "f16"]
 // axes.MASKED = [false, true]
 // axes.WG = [256]

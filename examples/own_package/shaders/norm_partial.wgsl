@@ -12,7 +12,7 @@
 // grid = "sums.shape[0]"
 // ///
 
-// Each invocation takes every element that is as far apart as there are invocations.
+// The elements that an invocation takes are as far apart as there are invocations in all.
 ${sums.memory("WG")}
 
 @compute @workgroup_size(WG)

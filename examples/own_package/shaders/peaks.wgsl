@@ -8,7 +8,8 @@
 // operations = "x.size"
 // ///
 
-// A workgroup for each row: its invocations take every 64th column and then halve what is left.
+// A workgroup for each row: each invocation takes every 64th column, and then the number of
+// candidates is halved until one is left.
 const LANES = 64u;
 var<workgroup> values: array<f32, LANES>;
 var<workgroup> columns: array<u32, LANES>;

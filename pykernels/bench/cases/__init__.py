@@ -3,10 +3,12 @@ without a module is measured, too.
 
 SHAPES = [Shape("llama-3-logits", (512, 128256), "Llama 3: logits of 512 tokens")]
 MAIN = {"softmax": ("f32-4096x4096",)}    ids of the cases that represent their kernel: if time is
-short, peers run only beside these, and README shows them def cases(edge): ...
-all cases, sizes cut to `edge` if it is not 0 def softmax(shape=(...), dtype, out): ... the problem
-of a shape, as a Case: needed if inputs cannot be random, or if the tensors' shapes differ PEERS =
-{"torch": torch}                  see pykernels.bench.peers
+                                          short, peers run only beside these cases; README shows
+                                          these cases
+def cases(edge): ...                      all cases, with sizes cut to `edge` if it is not 0
+def softmax(shape=(...), dtype, out): ... the problem of a shape, as a Case: needed if inputs cannot
+                                          be random, or if the tensors' shapes differ
+PEERS = {"torch": torch}                  see pykernels.bench.peers
 """
 
 from __future__ import annotations
@@ -81,9 +83,8 @@ def _module(kernel: str) -> ModuleType | None:
 
 def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Case:
     """A case of any kernel; the shape () means the kernel's default shape. `dtype` may give the
-    dtype of the
-    output after a colon: "float32:float16". Raises ValueError or TypeError if the kernel has no
-    such problem."""
+    dtype of the output after a colon: "float32:float16". Raises ValueError or TypeError if the
+    kernel has no such problem."""
     given, out = (dtype_of(n).name if n else "" for n in dtype.partition(":")[::2])
     shape = tuple(shape) or default_shape(kernel)
     make = getattr(_module(kernel), kernel, None)

@@ -63,7 +63,7 @@ def flash_attn(
     dtype: str = "float32",
     out: str = "float32",
 ) -> Case:
-    """(batch, heads, KV heads, queries, keys, head size)."""
+    """A case of the shape (batch, heads, KV heads, queries, keys, head size)."""
     wide, narrow, result = _tensors(shape, dtype, out)
     tensors = {"q": wide, "k": narrow, "v": narrow, "dst": result}
     return Case("flash_attn", tensors, {}, shape, part=partial(last_rows, shape[1] // shape[2]))
@@ -158,7 +158,7 @@ def last_head(group: int, t: dict[str, Any]) -> dict[str, Any]:
 
 
 def forward(args: dict[str, Any], t: dict[str, Any]) -> None:
-    """The results of the forward call that the gradients need."""
+    """Computes o and lse, the results of the forward call, which the gradients need."""
     kernels.flash_attn(t["q"], t["k"], t["v"], t["o"], lse=t["lse"], **args)
 
 

@@ -115,7 +115,7 @@ def conv_transpose2d(
 def conv2d_backward_bias(
     shape: tuple[int, ...] = (16, 64, 56, 56), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """dy (n, o, h, w)."""
+    """A case of the shape (n, o, h, w), which is the shape of dy."""
     dy = Operand(shape, cast(DTypeName, dtype))
     dst = Operand(shape[1:2], cast(DTypeName, out))
     return Case("conv2d_backward_bias", {"dy": dy, "dst": dst}, {}, shape, part=some_biases)
@@ -140,7 +140,7 @@ def fast(case: Case) -> Case:
 
 
 def last_image(t: dict[str, Any]) -> dict[str, Any]:
-    """The last image."""
+    """A part for checking: the last image."""
     image = next(iter(t))
     return {image: t[image][-1:], "w": t["w"], "dst": t["dst"][-1:]}
 
@@ -157,13 +157,13 @@ def some_weights(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def some_biases(t: dict[str, Any]) -> dict[str, Any]:
-    """Some channels."""
+    """A part for checking: some channels."""
     return {"dy": t["dy"][:, :CHANNELS], "dst": t["dst"][:CHANNELS]}
 
 
 def part(kernel: str, groups: int) -> Part | None:
-    """The part of a layer that is checked. A weight needs all images, and a group all its
-    channels."""
+    """The part of a layer that is checked. The gradient of a weight needs all images, and a group
+    needs all of its channels."""
     if kernel == "conv2d_backward_weight":
         return some_weights if groups == 1 else None
     return few_channels if kernel == "conv2d" and groups == 1 else last_image

@@ -42,7 +42,7 @@ MAIN = {
 
 
 def narrow(shape: tuple[int, ...] = (1 << 26,), dtype: str = "int64", out: str = "int32") -> Case:
-    """Numbers that fit."""
+    """A case: numbers of int64 that fit into int32."""
     src = Operand(shape, "int64", values=lambda rng, of: rng.integers(-(2**31), 2**31, of))
     return Case("narrow", {"src": src, "dst": Operand(shape, "int32")}, {}, shape)
 
@@ -103,7 +103,7 @@ def ort(case: Case) -> Node:
 
 
 def as_it_lies(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The transposed operand as an array in the order of its memory."""
+    """The operand as an array in the order of its memory; `src` is transposed there."""
     return a.T if name == "src" else a
 
 

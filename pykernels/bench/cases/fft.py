@@ -1,7 +1,7 @@
 """fft: lengths that take one, two or more passes over memory; real numbers; other axes and lengths.
 
-The share of a case is that of one pass: each element is read once and written once. A plan of two
-passes moves twice the bytes.
+The share of the roofline counts the bytes of one pass, in which each element is read once and
+written once. A plan of two passes moves twice as many bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def fft(
     shape: tuple[int, ...] = (16384, 1024), dtype: str = "complex64", out: str = "",
     order: tuple[int, ...] = (), inverse: bool = False,
 ) -> Case:  # fmt: skip
-    """Rows of float32 give half a spectrum, and half a spectrum gives float32 with `out`."""
+    """A case: rows of float32 give half a spectrum, and with out="float32", half a spectrum gives
+    rows of float32."""
     length = shape[-1]
     given, made = (*shape[:-1], length), (*shape[:-1], length)
     if dtype == "float32":
@@ -48,7 +49,7 @@ def fft(
 
 
 def complex(shape: tuple[int, ...] = (4096, 4096), dtype: str = "float32", out: str = "") -> Case:
-    """Two parts."""
+    """A case: real and imaginary parts are joined into complex numbers."""
     part = Operand(shape, "float32")
     return Case(
         "complex", {"real": part, "imag": part, "dst": Operand(shape, "complex64")}, {}, shape

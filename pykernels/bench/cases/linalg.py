@@ -44,7 +44,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 def cholesky(
     shape: tuple[int, ...] = (4096, 64, 64), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """Batches of n equations with symmetric matrices near the identity."""
+    """A case: batches of symmetric matrices near the identity."""
     a = Operand(shape, "float32", values=symmetric)
     return Case("cholesky", {"a": a, "dst": Operand(shape, "float32")}, {}, shape)
 
@@ -59,7 +59,7 @@ def symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def lu_factor(
     shape: tuple[int, ...] = (4096, 64, 64), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """Batches of matrices near the identity, with their rows in another order."""
+    """A case: batches of matrices near the identity, with their rows in another order."""
     tensors = {
         "a": Operand(shape, "float32", values=mixed), "dst": Operand(shape, "float32"),
         "pivots": Operand(shape[:-1], "int32"),
@@ -68,7 +68,8 @@ def lu_factor(
 
 
 def solve(shape: tuple[int, ...] = (4096, 64, 1), dtype: str = "float32", out: str = "") -> Case:
-    """Batches of n equations for k right sides, with such matrices."""
+    """A case: batches of n equations for k right sides. The matrices are near the identity, with
+    their rows in another order."""
     batch, n, k = shape
     a, b = Operand((batch, n, n), "float32", values=mixed), Operand((batch, n, k), "float32")
     return Case("solve", {"a": a, "b": b, "dst": b}, {}, shape)
@@ -82,7 +83,7 @@ def mixed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def solve_tri(
     shape: tuple[int, ...] = (1024, 64, 64), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """Batches of n equations for k right sides, with matrices near the identity."""
+    """A case: batches of n equations for k right sides, with matrices near the identity."""
     batch, n, k = shape
     a = Operand((batch, n, n), "float32", values=near_identity)
     b = Operand((batch, n, k), "float32")

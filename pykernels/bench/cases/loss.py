@@ -17,7 +17,7 @@ from pykernels.bench.shapes import POWER, Shape, pick
 from pykernels.dtypes import DTypeName
 from pykernels.reference import loss as reference
 
-CHECKED = 64  # rows
+CHECKED = 64  # number of rows that are checked
 SHAPES = [
     Shape("llama-2-logits", (8192, 32000), "Llama 2: logits of 8192 tokens"),
     Shape("gpt-2-logits", (1024, 50257), "GPT-2: logits of 1024 tokens"),
@@ -64,7 +64,8 @@ def classes(n: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 def operands(
     shape: tuple[int, ...], dtype: str, out: str, order: tuple[int, ...] = ()
 ) -> dict[str, Operand]:
-    """The tensors of all these calls, by name; each call takes some of them."""
+    """The tensors of cross_entropy, nll_loss and their gradients, by name; each case takes some of
+    them."""
     target = Operand(shape[:-1], "int64", values=partial(classes, shape[-1]))
     given, written = cast(DTypeName, dtype), cast(DTypeName, out)
     return {
@@ -210,7 +211,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     logs = moved.get("x", moved["dst"])
     backward = aten.nll_loss2d_backward if logs.ndim > 2 else aten.nll_loss_backward
     given = (t["dy"], logs, t["target"], None, 0, -100, nothing)
-    if logs.ndim > 2:  # of four axes
+    if logs.ndim > 2:  # nll_loss2d takes tensors of four axes
         flat = logs.flatten(2)[..., None]
         given = (t["dy"].flatten(1)[..., None], flat, t["target"].flatten(1)[..., None], *given[3:])
     grad = backward(*given).reshape(logs.shape)

@@ -91,7 +91,7 @@ def mul_mat_i8(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
 ) -> Case:
     """A case: the product of bytes; for a float output, each row of a and b has a factor."""
-    if dtype not in ("int8", "uint8"):  # float32 is what a command without a dtype asks for
+    if dtype not in ("int8", "uint8"):  # a command without a dtype asks for float32
         dtype, out = "int8", "int32"
     if out == dtype:
         out = "int32"
@@ -200,7 +200,7 @@ def experts_part(tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Any bits."""
+    """Words of random bits."""
     return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
 
 

@@ -71,7 +71,7 @@ def scatter(
 def last_index(
     shape: tuple[int, ...] = (1 << 22,), dtype: str = "int32", out: str = "int32"
 ) -> Case:
-    """Indices such that each occurs twice on average."""
+    """A case: indices, each of which occurs twice on average."""
 
     def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
         return rng.integers(0, max(of[0] // 2, 1), of).astype(np.int32)
@@ -135,8 +135,8 @@ def first(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def tri(shape: tuple[int, ...] = (16384, 16384), dtype: str = "float32", out: str = "") -> Case:
-    """A part for checking: the first rows, because the number of a row decides which elements
-    stay."""
+    """A case: a triangle of a square. The first rows are checked, because the number of a row
+    decides which elements stay."""
     square = Operand(shape, cast(DTypeName, dtype))
     return Case("tri", {"src": square, "dst": square}, {"upper": False}, shape, part=first)
 
@@ -144,7 +144,7 @@ def tri(shape: tuple[int, ...] = (16384, 16384), dtype: str = "float32", out: st
 def nonzero_offsets(
     shape: tuple[int, ...] = (1 << 26,), dtype: str = "bool", out: str = "int32"
 ) -> Case:
-    """Half of the elements are zero."""
+    """A case: the offsets of the chunks of a mask that is half full."""
     return counting("nonzero_offsets", shape)
 
 
@@ -163,7 +163,7 @@ def counting(kernel: str, shape: tuple[int, ...]) -> Case:
     tensors = {"src": Operand(shape, "bool", values=mask)}
     if kernel == "nonzero_offsets":
         return Case(kernel, tensors | {"offsets": Operand((chunks + 1,), "int32")}, {}, shape)
-    # Computes the offsets of the chunks, which are half full.
+    # `count` computes the offsets of the chunks, which are half full.
     tensors |= {
         "offsets": Operand((chunks + 1,), "int32"),
         "dst": Operand((len(shape), size // 2), "int32"),

@@ -44,7 +44,7 @@ BY_CHANNEL = {
     "batch_norm_training": ("weight", "bias", "running_mean", "running_variance"),
     "batch_norm_backward": ("saved", "weight", "dweight", "dbias"),
 }
-# The other outputs after dst, in the order of the references.
+# The outputs after dst, in the order in which the references return them.
 WRITTEN = ("dweight", "dbias", "running_mean", "running_variance")
 # kernels that are measured on all shapes of rows; other kernels on some shapes
 EVERYWHERE = ("layer_norm", "rms_norm_backward")
@@ -124,14 +124,15 @@ def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 def moments(count: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """The mean and the variance of numbers in [-1, 1)."""
+    """`saved` for `count` numbers in [-1, 1): the mean, its rounding error, and the sum
+    of squared differences from the mean."""
     found = np.zeros(shape, np.float32)
     found[2] = count / 3
     return found
 
 
 def some_rows(t: dict[str, Any]) -> dict[str, Any]:
-    """The last ones."""
+    """A part for checking: the last rows."""
     return {k: v[-77:] if v.shape == t["dst"].shape else v for k, v in t.items()}
 
 

@@ -88,7 +88,7 @@ def optimizer_step(
 
 
 def optimizer_count(shape: tuple[int, ...] = (15,), dtype: str = "float32", out: str = "") -> Case:
-    """Computes the numbers that a step of NAdam reads."""
+    """A case: the numbers that a step of NAdam reads."""
     settings = Operand((SETTINGS,), "float32", values=lambda rng, s: some_settings())
     count = Operand((1,), "int32", values=lambda rng, s: np.full(s, 3))
     return Case("optimizer_count", {"count": count, "settings": settings}, {"rule": "nadam"}, shape)
@@ -130,7 +130,7 @@ def clip_by_norm(
 
 
 def step_advance(shape: tuple[int, ...] = (1,), dtype: str = "int32", out: str = "") -> Case:
-    """One count."""
+    """A case: a count of steps is advanced."""
     return Case("step_advance", {"count": Operand((1,), "int32")}, {}, (1,))
 
 

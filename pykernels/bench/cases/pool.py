@@ -14,8 +14,8 @@ from pykernels.dtypes import DTypeName
 from pykernels.plans.pool.windows import output_size
 
 Array = np.ndarray[Any, Any]
-RESNET = (16, 64, 112, 112)  # its first pool
-HEAD = (256, 2048, 7, 7)  # its last one
+RESNET = (16, 64, 112, 112)  # the first pool of ResNet-50
+HEAD = (256, 2048, 7, 7)  # the last pool of ResNet-50
 THREE = {"kernel": 3, "stride": 2, "padding": 1}
 TWO = {"kernel": 2, "stride": 2, "padding": 0}
 SAME = {"kernel": 3, "stride": 1, "padding": 1}
@@ -90,14 +90,14 @@ def first(t: dict[str, Any]) -> dict[str, Any]:
 def max_pool2d(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Cases with windows of 3 x 3 and stride 2."""
+    """A case: the maxima of windows of 3 x 3 with stride 2."""
     return pooled("max_pool2d", shape, THREE, dtype)
 
 
 def avg_pool2d(
     shape: tuple[int, ...] = RESNET, dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """Cases with windows of 2 x 2."""
+    """A case: the means of windows of 2 x 2."""
     return pooled("avg_pool2d", shape, TWO, dtype)
 
 

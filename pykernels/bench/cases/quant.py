@@ -17,7 +17,7 @@ from pykernels.plans.quant.raw_types import RAW, row_bytes
 from pykernels.plans.quant.types import GROUP, TYPES, planes
 from pykernels.tensors.raw_quantised import entries
 
-COLUMNS = 256  # that are checked
+COLUMNS = 256  # number of columns that are checked
 MAIN = {
     "dequantize": ("u32>f32-4096x4096-q4_0", "u32>f32-4096x4096-q4_k"),
     "pack_blocks": ("u8xu32>u32-4096x4096-q4_0",),
@@ -82,7 +82,7 @@ def dequantize(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "float32",
     name: str = "q4_0",
 ) -> Case:  # fmt: skip
-    """A matrix of weights."""
+    """A case: a matrix of quantised weights becomes floats."""
     rows, columns = _sizes(shape, name)
     dst = Operand((rows, columns), cast(DTypeName, out or "float32"))
     tensors = {**operands(name, rows, columns), "dst": dst}
@@ -92,7 +92,7 @@ def dequantize(
 def pack_blocks(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "", name: str = "q4_0"
 ) -> Case:
-    """A case: the blocks of a matrix of weights, as they are in a file."""
+    """A case: a matrix of weights in the blocks of a file is packed into planes."""
     rows, columns = _sizes(shape, name)
     raw = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     own = operands(name, rows, columns)
@@ -103,7 +103,7 @@ def pack_blocks(
 def unpack_blocks(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "", out: str = "", name: str = "q4_0"
 ) -> Case:
-    """A case: the blocks of a matrix of weights, as they will be in a file."""
+    """A case: the planes of a matrix of weights are unpacked into the blocks of a file."""
     rows, columns = _sizes(shape, name)
     dst = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     tensors = {**operands(name, rows, columns), "dst": dst}
@@ -114,7 +114,7 @@ def quantize(
     shape: tuple[int, ...] = (4096, 4096), dtype: str = "float32", out: str = "",
     name: str = "q8_0",
 ) -> Case:  # fmt: skip
-    """A matrix of numbers."""
+    """A case: a matrix of floats is quantised."""
     rows, columns = _sizes(shape, name)
     own = operands(name, rows, columns)
     x = Operand((rows, columns), cast(DTypeName, dtype), values=steps)
@@ -213,7 +213,7 @@ def no_angles(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _sizes(shape: tuple[int, ...], name: str) -> tuple[int, int]:
-    """A part for checking: some rows, and columns in whole blocks."""
+    """The numbers of rows and of columns of a matrix; the columns are a multiple of a block."""
     columns = shape[-1] if shape else GROUP
     block = TYPES[name].block
     return max(math.prod(shape[:-1]), 1), max(columns // block, 1) * block

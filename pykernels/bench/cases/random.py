@@ -28,8 +28,8 @@ CHECKED = 1 << 19
 
 
 def beginning(t: dict[str, Any]) -> dict[str, Any]:
-    """A number depends only on its position, so the numbers at the beginning are a small problem of
-    the same kind."""
+    """A part for checking. A number depends only on its position, so the numbers at the beginning
+    are a small problem of the same kind."""
     return {"dst": t["dst"][:CHECKED]}
 
 
@@ -57,7 +57,7 @@ def bernoulli(shape: tuple[int, ...] = (1 << 28,), dtype: str = "bool", out: str
 
 
 def random_advance(shape: tuple[int, ...] = (6,), dtype: str = "uint32", out: str = "") -> Case:
-    """One state."""
+    """A case: one random state is advanced."""
     return Case("random_advance", {"dst": Operand((6,), "uint32")}, {"blocks": 7}, (6,))
 
 

@@ -26,8 +26,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
 def linear_recurrence(
     shape: tuple[int, ...] = (1, 1024, 32, 64, 64), dtype: str = "float32", out: str = ""
 ) -> Case:
-    """A case. A head of one column has rates, as in Mamba; other heads read and write by a pair of
-    vectors."""
+    """A case. Heads with one column of values have rates, as in Mamba; other heads have pairs of
+    vectors: one reads the old state, and the other writes the result back."""
     b, t, h, k, v = shape
     keys, values = Operand((b, t, h, k), "float32"), Operand((b, t, h, v), "float32")
     operands = {

@@ -88,7 +88,7 @@ def reduced(
     out: str = "",
     axis: int | None = -1,
 ) -> Case:
-    """A case: a reduction over one axis or all axes; products are of numbers about 1."""
+    """A case: a reduction over one axis or all axes; a product has the factors 1 and -1."""
     output = RESULTS[kernel][0]
     result = output if output in ("int32", "bool") else dtype
     rest = [n for a, n in enumerate(shape) if axis is not None and a != axis % len(shape)]
@@ -166,7 +166,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     axis, x, dst = case.args["axis"], t["x"], t["dst"]
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
     kernel = case.kernel
-    if kernel == "reduction":  # of torch's ways, this is the fastest
+    if kernel == "reduction":  # the fastest of torch's ways
         torch.dot(x, t["y"], out=dst) if axis is None else torch.linalg.vecdot(
             x, t["y"], dim=axis, out=dst
         )
@@ -180,7 +180,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         dst.copy_(torch.count_nonzero(x, axes))
     elif kernel in ("argmax", "argmin", "prod", "any", "all"):
         found = getattr(torch, kernel)
-        # `found` decides the dtype in torch
+        # torch chooses the dtype of this result, and `copy_` converts it
         dst.copy_(found(x) if axis is None else found(x, axis))
     else:
         getattr(torch, kernel)(x, axes, out=dst)

@@ -83,7 +83,7 @@ def roi_align_backward(
     out: str = "",
     count: int = 512,
 ) -> Case:
-    """A case: the gradient for such boxes."""
+    """A case: the gradient for the boxes of `roi_align`."""
     case = roi_align(shape, dtype, out, count)
     t = case.tensors
     given = {"dy": t["dst"], "boxes": t["boxes"], "index": t["index"], "dst": t["x"]}

@@ -29,7 +29,7 @@ MAIN = {
 
 
 def positions(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Tokens one after the other, somewhere in a long context."""
+    """Consecutive positions, somewhere in a long context."""
     return (70_000 + np.arange(shape[-1])).astype(np.int32)
 
 
@@ -81,7 +81,7 @@ def rope_append(
 
 
 def first_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """A part for checking: the first tokens, as many as the cache has room for."""
+    """The positions of the tokens: the first rows of the cache."""
     return np.arange(shape[-1], dtype=np.int32)
 
 
@@ -99,8 +99,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """Rotated halves, or complex numbers in float32, times angles that were computed before, as in
-    models."""
+    """Rotates halves of the width, or complex numbers in float32, by angles that were computed
+    before, as models do."""
     x, dst = t["x"], t["dst"]
     if case.kernel == "rope_append":
         raise Skipped("torch has no such function")
@@ -119,7 +119,7 @@ _kept: dict[tuple[Any, ...], Any] = {}
 
 
 def _angles(torch: Any, t: dict[str, Any], dtype: Any) -> Any:
-    """The cosines and sines of all tokens, which models keep, too."""
+    """The cosines and sines of all tokens; they are kept, as models keep them."""
     key = t["table"].shape, t["positions"].shape, dtype
     if key not in _kept:
         q, table = t["positions"].long(), t["table"]

@@ -15,7 +15,7 @@ from pykernels.bench.shapes import POWER, RAGGED, Shape, cut, pick
 from pykernels.dtypes import DTypeName
 
 Array = np.ndarray[Any, Any]
-COLUMNS = 64  # that are checked
+COLUMNS = 64  # number of columns that are checked
 # rows x elements: the rows are written or read at places in random order
 MOVES = [
     Shape("rows-of-512-bytes", (131072, 128), "a head of 128 in f32: the keys of a cache"),

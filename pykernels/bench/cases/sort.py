@@ -97,7 +97,7 @@ def bincount(
 def bincount_weights(
     shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """The same case with weights."""
+    """The case of `bincount` with weights."""
     tensors = {
         "x": Operand(shape[:1], "int32"), "weights": Operand(shape[:1], "float32"),
         "dst": Operand(shape[1:], "float32"),

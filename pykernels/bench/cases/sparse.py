@@ -39,7 +39,7 @@ def columns(rng: np.random.Generator, shape: tuple[int, ...], below: int) -> Arr
 
 
 def ends(rng: np.random.Generator, shape: tuple[int, ...], elements: int) -> Array:
-    """The first elements of rows, at random."""
+    """For each row, the index of its first element, at random; last, the number of all elements."""
     inner = np.sort(rng.integers(0, elements + 1, max(shape[0] - 2, 0)))
     return np.concatenate([[0], inner, [elements]])
 

@@ -23,7 +23,7 @@ __all__ = ["calibrated"]
 
 Path = tuple[str, ...]
 Known = Callable[[int, Any], float | None]
-BUSY = 2  # with fewer workgroups on each multiprocessor, a time does not determine a rate
+BUSY = 2  # with fewer workgroups than this on each multiprocessor, a time does not determine a rate
 
 
 def calibrated(caps: Caps, t: Tuning, questions: Sequence[Question], known: Known) -> Tuning:

@@ -2,7 +2,7 @@
 and copies use.
 
 Each key is measured by itself: some calls are timed with tables that differ only in this key. A
-value is taken if it is faster by GAIN on average. Keys come one after the other, so a later one is
+value is taken if it is faster by GAIN on average. Keys come one after the other, so a later key is
 measured with the values that were found before.
 """
 
@@ -34,9 +34,9 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Turned(Problem):
-    """A call with a matrix whose columns lie one after the other in memory."""
+    """A call with matrices whose columns are contiguous in memory."""
 
-    among: tuple[str, ...] = ()  # the names of the tensors that are such matrices
+    among: tuple[str, ...] = ()  # the names of these matrices
 
     @cached_property
     def case(self) -> Case:

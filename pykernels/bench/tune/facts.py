@@ -20,7 +20,7 @@ from .problems import Problem
 
 __all__ = ["Wave", "copy_rate", "dispatch_cost", "probe", "residence", "tile_wave", "units"]
 
-GROUPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)  # most workgroups on each multiprocessor that are timed
+GROUPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)  # timed numbers of workgroups per multiprocessor
 MOST_RESIDENT = 8
 MOST_UNITS = 1024
 # Bytes; larger sizes are skipped if a dispatch becomes long, or on a software driver.
@@ -32,7 +32,8 @@ STEADY = 5e-4  # seconds of a timed product of tiles
 
 class Wave(NamedTuple):
     """The speed of a tile: the operations per second of a full device, the time of a wave with n
-    workgroups on each multiprocessor, and the cost of starting a workgroup, as a number of k."""
+    workgroups on each multiprocessor, and the cost of starting a workgroup, expressed as an
+    addition to K."""
 
     rate: float
     partial_wave: tuple[float, ...]
@@ -40,8 +41,8 @@ class Wave(NamedTuple):
 
 
 def probe(dev: Device) -> Program:
-    """Multiply-adds that take about a millisecond on a large device, and show its clock. A smaller
-    device gets as few workgroups as take a millisecond."""
+    """A program of multiply-adds whose time shows the device's clock. It takes about a millisecond
+    on a large device; a smaller device gets only as many workgroups as take a millisecond."""
     groups, most = PROBED
     while True:
         program = _fma(dev, "f32", 8, 4, 64, groups)
@@ -134,8 +135,7 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
         if resident not in known or 2 * resident > max(known):
             break
         full = known[resident]
-        # More than a full wave cannot take less time than a full wave, so such a reading is
-        # corrected.
+        # A partial wave cannot take more time than a full wave, so such a reading is corrected.
         partial = (0.0, *(min(known[n] / full, 1.0) for n in range(1, resident)), 1.0)
         off = [
             abs(math.log(t / ((n // resident + partial[n % resident]) * full)))
@@ -148,7 +148,8 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
 
 
 def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
-    """The speed of a tile, from timed products with several numbers of workgroups, at two K."""
+    """The speed of a tile, from timed products with several numbers of workgroups and two values of
+    K."""
     depth = 512
     one = _tiles(meter, body, units, 1, depth)
     if one is None:
@@ -163,7 +164,7 @@ def tile_wave(meter: Meter, body: str, units: int) -> Wave | None:
     last, seconds = times[-1]
     short = _tiles(meter, body, units, last, depth // 2)
     start = 48
-    if short is not None and short < seconds:  # this part of the time does not depend on K
+    if short is not None and short < seconds:  # the time that does not depend on K
         start = round(min(max(depth * (2 * short - seconds) / (2 * (seconds - short)), 8), 256))
     wave = residence(times)
     work = 2 * rows * cols * (depth + start) * last * units

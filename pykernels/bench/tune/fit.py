@@ -35,7 +35,7 @@ DESCENTS = 2  # number of the best starts from which the search descends
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
-# function of the number of multiprocessors and the old value that returns values to try
+# a function of the number of multiprocessors and the old value, which returns the values to try
 Values = Callable[[int, Any], Sequence[Any]]
 
 
@@ -180,8 +180,8 @@ def losses(
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            # It may be negative: if the table's choice was not measured, its modelled time can be
-            # below the best measured time.
+            # A logarithm below 0 counts as 0: if the table's choice was not measured, its modelled
+            # time can be below the best measured time.
             yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 

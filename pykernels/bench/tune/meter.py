@@ -26,9 +26,9 @@ __all__ = ["LONGEST", "Kept", "Meter"]
 LONGEST = 0.05  # most seconds of a dispatch: other programs that draw with the device wait for it
 EXPECTED = LONGEST / 3  # most seconds that a call may be expected to take
 FIRST = 1 << 16  # operations of the first call on a device of unknown speed
-WORSE = 100  # times that a body may be slower than the tile by which the device's rate is known
-GROWTH = 64  # most times the work of a call may have the work of the call before it
-LINEAR = 0.8  # time grows with the work to the power 1 / LINEAR at most: caches become too small
+WORSE = 100  # a body may be this many times slower than the tile that gives the rate
+GROWTH = 64  # a call may have at most this many times the work of the call before it
+LINEAR = 0.8  # time grows at most as work^(1 / LINEAR), because caches become too small
 WARM = 0.3  # seconds of warm-up, at the start and after the device was found cold
 SPIN = 3e-3  # seconds of calls before the timed calls, on a warm device
 READING = 1e-3  # seconds of a reading
@@ -74,7 +74,7 @@ class Meter:
 
     Attributes:
         longest: seconds of the longest dispatch so far.
-        rate: operations per second of the slowest tile, once they are known.
+        rate: operations per second of the slowest tile; 0 until it is known.
     """
 
     def __init__(self, dev: Device, kept: Kept, probe: Sample | None = None) -> None:
@@ -120,9 +120,9 @@ class Meter:
     def is_short(self, p: Problem) -> bool:
         """True if a call is expected to take at most EXPECTED seconds.
 
-        A call of little work is, whatever its body. Before a call of more work there are calls of
-        the same problem with shorter axes: the first of little work, each further one of as much
-        more as the time of the one before allows. Raises if the choice refuses one of them.
+        A call of little work is short with any body. Before a call of more work, the same problem
+        is run with shorter axes: first with little work, then with as much more work as the time of
+        the previous run allows. Raises if the choice refuses one of these runs.
         """
         allowed, done = self.rate * EXPECTED / WORSE or FIRST, 0
         while p.operations > allowed:
@@ -136,7 +136,7 @@ class Meter:
         return True
 
     def _once(self, sample: Sample) -> float:
-        """Seconds of one call, behind a call that compiles and allocates."""
+        """Seconds of one call, after a call that compiles and allocates."""
         sample(1)
         one = max(sample(1), 1e-7)
         self.longest = max(self.longest, one / max(getattr(sample, "dispatches", 1), 1))

@@ -1,11 +1,11 @@
 """Devices as a few numbers, and a model of the times of choices on them. The model is used to find
 generic tables and to test the search.
 
-A multiprocessor has an equal share of the device's operations and bandwidth. A tile of BM x BN
-reaches I / (I + REUSE) of the operations, with I = BM BN / (BM + BN); loads take the rest of the
-time. A wave takes as long as its fullest multiprocessor, and a multiprocessor with few invocations
-is slow. The sums of splits are written, and read by one more dispatch. The numbers of devices are
-public and rounded.
+Each multiprocessor has an equal share of the device's operations per second and of its bandwidth. A
+tile of BM x BN reaches the fraction I / (I + REUSE) of the operations per second, with I = BM BN /
+(BM + BN); loads take the rest of the time. A wave takes as long as its fullest multiprocessor, and
+a multiprocessor with few invocations is slow. The sums of splits are written, and read by one more
+dispatch. The numbers that describe devices are public and rounded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["LAPTOPS", "LARGE", "Modelled", "ModelledTimes", "Together", "caps_of
 # the constant of the formula above, fitted to the rates of an H200's tiles from 32x32 to 128x128
 REUSE = 20.0
 HELD = 3  # workgroups of 128 invocations that fit on a multiprocessor at a time
-START = 64  # the cost of starting a workgroup, expressed as a number of k
+START = 64  # the cost of starting a workgroup, expressed as an addition to K
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def caps_of(d: Modelled) -> Caps:
 
 
 def _wave(d: Modelled, groups: int, threads: int, resident: int) -> float:
-    """The time of equal workgroups, relative to one workgroup at a multiprocessor's full speed."""
+    """The time of `groups` equal workgroups, relative to the time of one workgroup at the full
+    speed of a multiprocessor."""
 
     def of(each: int) -> float:
         return each * max(1.0, math.sqrt(d.busy / (each * threads))) if each else 0.0
@@ -177,7 +178,7 @@ def _attention(d: Modelled, s: Any, c: Any) -> Any:
     if c.body == attention.DECODE:
         groups = s.batch * s.kv_heads * cdiv(rows, attention.HELD) * c.splits
         read = 4.0 * s.batch * s.kv_heads * s.keys * (s.depth + s.value_depth)
-        read *= cdiv(rows, attention.HELD)  # weights are read once from memory, then from the cache
+        read *= cdiv(rows, attention.HELD)  # once for every HELD rows of queries
         work = 2.0 * s.batch * s.heads * s.queries * s.keys * (s.depth + s.value_depth)
         combined = d.dispatch + 2 * result * c.splits / d.copy
         return d.dispatch + _stream(d, groups, read, work) + combined
@@ -219,7 +220,7 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions that plans ask for the problems of which the model knows times.
+    """The questions that plans ask for the problems whose times the model knows.
 
     These are the problems in f32."""
     asked = (question(caps, p, views(p)) for p in problems())

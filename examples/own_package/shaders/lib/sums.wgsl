@@ -1,4 +1,4 @@
-// The sum of a number of each invocation, through workgroup memory; for both bodies of norm.
+// The sum of one number of each invocation, through workgroup memory. Both bodies of norm use it.
 
 //% macro memory(WG)
 var<workgroup> shared_sums: array<f32, ${WG}>;
