@@ -124,7 +124,7 @@ class Device(DeviceControl):
         """Capture this thread's calls inside: `with dev.capture() as program:`. Nothing runs yet.
 
         `program()` replays the calls with the values that the same tensors then have. A replay
-        costs the host a fraction of the calls. Tensors made inside, and the memory that the calls
+        takes a fraction of the host's time. Tensors made inside, and the memory that the calls
         need, belong to the program. These tensors have no values before the program runs. Scalars
         are frozen. The synchronisation after a replay reports the indices out of range that the
         replay found.
@@ -225,7 +225,8 @@ class Device(DeviceControl):
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
         """Copies a numpy array, or anything that `numpy.asarray` accepts, to the device.
 
-        Floats and float64 become float32, complex numbers become complex64, bools become bool.
+        Python's floats and float64 become float32, complex numbers become complex64, bools become
+        bool.
         Tensors of other devices, and torch's tensors on the CPU (bfloat16 too), are copied through
         the host. A list that contains tensors of this device is stacked on the device.
 

@@ -112,7 +112,7 @@ class Transfers:
 
     def _writer(self, nbytes: int) -> Staging | None:
         """The smallest staging buffer of at least `nbytes` that is mapped for writing. If there is
-        no such buffer, a new buffer is used, if it is mapped at once."""
+        none, a new staging buffer; None if the new one is not mapped at once."""
         signals, raw = self._engine.signals, self._device._internal
         fitting = [kept for kept in self._writers if kept.size >= nbytes]
         for kept in sorted(fitting, key=lambda kept: kept.size):
@@ -201,7 +201,7 @@ class Transfers:
             self._faults.raise_found(owner, ended=ended)
 
     def poll(self) -> None:
-        """As `sync`, but keep the faults of launches for their owners."""
+        """Like `sync`, but keep the faults of launches for their owners."""
         with self._lock:
             self._recorder.flush()
             self._pool.tidy()
