@@ -2,8 +2,9 @@
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.wgsl.watch`). In the slot the kernel counts the elements that it skips, and stores the
-first position with its value. A synchronisation reads pages together with its own data. It keeps
-their faults for the owners of the launches, who get them at their own synchronisations.
+first position with its value. A synchronisation reads pages together with its own data. The skipped
+elements of a launch are a fault. The synchronisation keeps faults for the owners of the launches,
+who get them at their own synchronisations.
 """
 
 from __future__ import annotations
