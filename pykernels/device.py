@@ -317,8 +317,8 @@ class Tensor(TensorMethods):
 
         The shape is (height, width), or (height, width, channels) if the format has more than one
         channel; layers of an array, and slices of a 3d texture, come first. The dtype follows the
-        format: uint8 for r8unorm to rgba8unorm (bgra8unorm in its order), float16 and float32 for
-        formats that end with float, integers for uint and sint.
+        format: uint8 for r8unorm to rgba8unorm, float16 and float32 for formats that end with
+        float, integers for uint and sint. The channels of bgra8unorm come in its order.
 
         Args:
             texture: a GPUTexture, 2d or 3d, with the usage COPY_SRC.

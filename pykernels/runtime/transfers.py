@@ -155,8 +155,9 @@ class Transfers:
     def submit_read(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader
     ) -> Iterator[Signal]:
-        """The steps of `read_into`, for the caller of `follow`. The first chunk has the current
-        contents of the block."""
+        """The steps of `read_into`: the caller passes them to `follow`, or each signal to
+        `complete`. The first chunk is submitted here, so it has the current contents of the
+        block."""
         steps = self._read(block, offset, nbytes, take, reader)
         return itertools.chain([next(steps)], steps)
 
