@@ -124,7 +124,7 @@ class Device(DeviceControl):
         """Capture this thread's calls inside: `with dev.capture() as program:`. Nothing runs yet.
 
         `program()` replays the calls with the values that the same tensors then have. A replay
-        costs the host a fraction of the calls. Tensors made inside, and the memory that the calls
+        takes a fraction of the host's time. Tensors made inside, and the memory that the calls
         need, belong to the program. These tensors have no values before the program runs. Scalars
         are frozen. The synchronisation after a replay reports the indices out of range that the
         replay found.
@@ -225,7 +225,8 @@ class Device(DeviceControl):
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
         """Copies a numpy array, or anything that `numpy.asarray` accepts, to the device.
 
-        Floats and float64 become float32, complex numbers become complex64, bools become bool.
+        Python's floats and float64 become float32, complex numbers become complex64, bools become
+        bool.
         Tensors of other devices, and torch's tensors on the CPU (bfloat16 too), are copied through
         the host. A list that contains tensors of this device is stacked on the device.
 
@@ -316,8 +317,8 @@ class Tensor(TensorMethods):
 
         The shape is (height, width), or (height, width, channels) if the format has more than one
         channel; layers of an array, and slices of a 3d texture, come first. The dtype follows the
-        format: uint8 for r8unorm to rgba8unorm (bgra8unorm in its order), float16 and float32 for
-        formats that end with float, integers for uint and sint.
+        format: uint8 for r8unorm to rgba8unorm, float16 and float32 for formats that end with
+        float, integers for uint and sint. The channels of bgra8unorm come in its order.
 
         Args:
             texture: a GPUTexture, 2d or 3d, with the usage COPY_SRC.

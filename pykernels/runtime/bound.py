@@ -103,8 +103,8 @@ class Calls:
     never keeps memory alive.
 
     Attributes:
-        slots: the slots that forgotten calls kept in `BatchParams`, by their number: the serial of
-            the last batch that uses them, and the first slot.
+        slots: the slots that forgotten calls kept in `BatchParams`. For each number of slots that a
+            call takes, a list with the serial of the last batch that uses them, and the first slot.
     """
 
     LIMIT = 8192

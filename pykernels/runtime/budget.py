@@ -250,7 +250,7 @@ class Budget:
                 self._scratch[i] = None
                 self._total -= size
             else:
-                # not always 0, because blocks before it may have been released later
+                # not always the first of its line: blocks before it may have been released later
                 i = line.index(block)
                 del line[i]
                 self._total -= size

@@ -83,7 +83,7 @@ class Buffers:
         return storage_of(Block(buffer, foreign=True))
 
     def inspect(self, buffer: Any, usage: int, what: str) -> None:
-        """Raise if a caller's buffer cannot be used, because a submit would end the process."""
+        """Raise if a caller's buffer cannot be used: a submit with it would end the process."""
         if buffer._internal is None:
             raise BufferStateError(f"[{what}] the buffer has been released")
         if buffer.map_state != "unmapped":
@@ -103,7 +103,7 @@ class Buffers:
             self._engine.probe(self._device, self._layout, buffer)
 
     def inspect_texture(self, block: TextureBlock, what: str) -> None:
-        """Raise if a caller's texture cannot be used, or its view is not of the kind."""
+        """Raise if a caller's texture cannot be used, or if its view is not of the block's kind."""
         if block.buffer._internal is None or block.view._internal is None:
             raise BufferStateError(f"[{what}] the texture has been released")
         with self.lock:

@@ -103,7 +103,7 @@ class Context:
             engine, raw, self.pool, self.recorder, self.lock, self.faults, completion
         )
         self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
-        # A tensor that stands for optional tensors that are not given.
+        # Bound in the place of optional tensors that are not given.
         self.null = Block(self.pool.buffers.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
         self.checks_indices = os.environ.get("PYKERNELS_DEBUG") == "2"

@@ -187,7 +187,7 @@ class DeviceControl:
         Args:
             invocation: Which invocations are recorded, by their global id: a number or a range
                 along x, or up to three, along x, y and z; None for all.
-            limit: Records of each kernel that the block has room for; the first ones are kept.
+            limit: The most records of each kernel; the first ones are kept.
 
         Raises:
             ArgumentError: an argument has another form.

@@ -30,12 +30,12 @@ class Dispatch:
     grid: tuple[int, int, int]  # workgroups along x, y and z
     prefix: bytes
     nbytes: int  # bytes that the storage bindings cover
-    pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
+    pack_into: Callable[..., None]  # writes the scalars of the call after `prefix`
     pick: tuple[int, ...] | None  # positions of the call's scalars that this step takes; None: all
     formats: str  # the struct formats of these scalars
     operations: int = 0  # operations of the whole call, given to the kernel's last step only
     op: str = ""  # the kernel
-    watch: Watch | None = None  # the launch takes a slot for indices out of range
+    watch: Watch | None = None  # if set, the launch takes a slot for indices out of range
     page_entry: Any = None
     textures: tuple[TextureBlock, ...] = ()
 

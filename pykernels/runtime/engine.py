@@ -223,8 +223,8 @@ class Engine:
         """Raise if a buffer is destroyed or belongs to another device; a submit that uses it would
         end the process.
 
-        wgpu reports this for a bind group. Dawn reports a destroyed buffer only for a queue
-        operation, so this writes zero bytes.
+        wgpu reports this when a bind group is made. Dawn reports a destroyed buffer only for a
+        queue operation, so this queues a write without data.
         """
         entry = {"buffer": buffer, "offset": 0, "size": min(buffer.size // 4 * 4, 256)}
         try:
@@ -238,8 +238,9 @@ class Engine:
 
     def probe_texture(self, device: Any, layout: Any, view: Any, what: str) -> None:
         """Raise if a texture view does not fit a layout of one binding, or its texture is
-        destroyed. Dawn reports the latter for a queue operation only: this writes no texels, or
-        submits a pass without dispatches if the texture cannot be written."""
+        destroyed. Dawn reports a destroyed texture only for a queue operation: so this queues a
+        write without texels, or submits a pass without dispatches if the texture cannot be
+        written."""
         try:
             entries = [{"binding": 0, "resource": view}]
             group = device.create_bind_group(layout=layout, entries=entries)
@@ -313,7 +314,7 @@ class Engine:
     def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
         """The bytes of a mapped raw buffer, valid until it is unmapped.
 
-        wgpu ends the process if its device was destroyed: ask `Completion.lost` before.
+        wgpu ends the process if its device was destroyed: ask `Completion.destroyed` before.
         """
         found = self.signals.mapped(signal, target, nbytes)
         if not found:

@@ -2,8 +2,9 @@
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.wgsl.watch`). In the slot the kernel counts the elements that it skips, and stores the
-first position with its value. A synchronisation reads pages together with its own data. It keeps
-their faults for the owners of the launches, who get them at their own synchronisations.
+first position with its value. A synchronisation reads pages together with its own data. The skipped
+elements of a launch are a fault. The synchronisation keeps faults for the owners of the launches,
+who get them at their own synchronisations.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MAX_RECORDED = 64
 # The most full pages that no synchronisation has read. A launch that needs one more page waits
 # first.
 MAX_FULL = 16
-# The most copies of pages whose runs of programs were not reported to their owners yet.
+# The most copies of programs' pages whose faults were not reported to their owners yet.
 MAX_ASIDE = 256
 # The most unreported faults, and the most of these that belong to ended owners. Beyond these
 # numbers the oldest are forgotten.
@@ -355,7 +356,7 @@ class Faults:
         self._bound()
 
     def _mark(self, checks: Sequence[Check], news: Sequence[_Found]) -> None:
-        """Forget checked calls without faults."""
+        """Set `open` of these checks: True if the news has a fault of the check, else False."""
         for check in checks:
             check.open = False
         for check, _ in news:

@@ -32,7 +32,7 @@ class Handle:
 
     @property
     def _window(self) -> Window:
-        """Its bytes in the buffer."""
+        """The bytes of the buffer from the first to the last element."""
         return Window(self._offset + self._layout.lo, self._offset + self._layout.hi)
 
     @property

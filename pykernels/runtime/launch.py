@@ -45,7 +45,7 @@ def launch(
     key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...],
     observed: bool = False,
 ) -> None:  # fmt: skip
-    """Like `run`, with the key of the call made by the caller, which takes a third of the time.
+    """Like `run`, but the caller has made the key of the call: this takes a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
     Tapes see the call unless it is `observed`.
@@ -167,7 +167,7 @@ def _check(call: Call, owner: Owner) -> Check | None:
 
 
 def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -> None:
-    """Attach to the outputs of an unchecked call the checked calls that its values come from."""
+    """Let the outputs of an unchecked call name the checked calls that its values come from."""
     found: tuple[Check, ...] = ()
     several = False
     for i in call.inputs:
@@ -225,8 +225,8 @@ def _plan_key(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """Everything that the dispatches of a call depend on: layouts, phases, shared buffers, and
-    forced choices of plans."""
+    """Everything that the dispatches of a call depend on: layouts, offsets within the alignment,
+    distances inside of shared buffers, and forced choices of plans."""
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset
@@ -247,7 +247,8 @@ def _plan_key(
 
 
 def _neighbours(kernel: Kernel, tensors: tuple[Handle | None, ...]) -> list[int]:
-    """The tensors in the buffers of outputs other than dst: output, tensor, distance in bytes."""
+    """For each output other than dst, the other tensors in its buffer: the number of the output,
+    the number of the tensor, and the distance of their offsets in bytes."""
     found = []
     for i, arg in enumerate(kernel.args[:-1]):
         out = tensors[i]

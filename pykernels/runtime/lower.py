@@ -69,7 +69,8 @@ def lower(
 
 
 def _window(b: Bound, alignment: int) -> tuple[int, int]:
-    """First and last byte of a binding, in whole elements of the bound array and whole words."""
+    """The first byte of a binding, and the byte after its last one. The binding has whole elements
+    of the bound array, and whole words."""
     assert b.view is not None
     lo, hi = b.view.window
     start = lo // alignment * alignment
@@ -159,7 +160,7 @@ def _dispatch(
 
 
 def _pick(kernel: Kernel, step: Step, scalars: Sequence[str]) -> tuple[int, ...] | None:
-    """The scalars of the call that a step takes; None for all of them, in order."""
+    """The positions of the call's scalars that a step takes; None if it takes all, in order."""
     if step.scalars:
         return None if not scalars else ()
     names = list(scalars)

@@ -323,8 +323,8 @@ class Pool(Budget):
 
     def scratch(self, sizes: Sequence[int], promised: Sequence[Block] = ()) -> Sequence[Block]:
         """Blocks of these sizes for the temporaries of one call: the n-th block is the same for all
-        calls, and grows. Launches run in order, so no two use a block at once. The blocks count as
-        pooled.
+        calls, and grows. Launches run in order, so no two calls use a block at the same time. The
+        blocks count as pooled.
 
         `promised` are the blocks of the call's new tensors, which get their buffers when there is
         room for all of them."""

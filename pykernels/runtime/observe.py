@@ -38,8 +38,8 @@ _lock = threading.Lock()
 
 
 class Record:
-    """The serial of the last write to each window of an allocation. Tapes keep this record if they
-    should not keep the allocation alive.
+    """The serial of the last write to each window of an allocation. A tape that must not keep the
+    allocation alive keeps this record instead.
     """
 
     __slots__ = ("__weakref__", "writes")
@@ -148,7 +148,7 @@ def record_of(storage: Storage) -> Record:
 
 
 class Seen:
-    """The part of one call that tapes keep."""
+    """The notes of tapes about one call, and the serials of writes that the call has replaced."""
 
     __slots__ = ("_entries", "_serial", "_undo")
 
@@ -177,7 +177,8 @@ def observe(
     launch: Callable[..., None], key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...],
 ) -> None:  # fmt: skip
-    """The function `launch` for the time in which a tape lives."""
+    """Call `launch`, and report the call to the tapes. `launch` itself calls this function while a
+    tape lives."""
     kernel: Kernel = key[0]
     scope, tapes = entered.get(), list[Observer]()
     mine = scope is not None and scope.open and scope.owner is current()

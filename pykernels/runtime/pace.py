@@ -19,9 +19,10 @@ UNIT_BYTES = 8 << 20
 UNIT_OPERATIONS = 125_000_000
 FIRST = 8.0
 STEADY = 128.0
-# A driver ends a process whose batch keeps the device busy for some seconds. The times of earlier
-# batches predict the time of a batch, which should stay under this (s). A unit of work takes 2.5 us
-# on a data-centre GPU; the first assumption is the time of a slow integrated GPU.
+# A driver ends a process whose batch keeps the device busy for some seconds. So a batch should take
+# less than LONGEST (s); the times of earlier batches predict its time. A unit of work takes 2.5 us
+# on a data-centre GPU. Before the first batch it is assumed to take SLOW_UNIT (s), as on a slow
+# integrated GPU.
 LONGEST = 0.05
 SLOW_UNIT = 200e-6
 MAX_WORK = 16384.0

@@ -12,8 +12,9 @@ __all__ = ["allow_late_configuration", "mark_ended"]
 def allow_late_configuration(module: Any, device: Any) -> None:
     """Let other packages request features that the default device has, after we made it.
 
-    wgpu refuses any configuration of a device that exists, and pygfx configures it when it is
-    imported: without this, pygfx could not be imported after our first call.
+    wgpu refuses to configure its default device once the device exists, and an import of pygfx
+    configures the default device. Without this function, pygfx could not be imported after our
+    first call.
     """
 
     def configure(caller_info: str, **wanted: Any) -> None:

@@ -94,7 +94,7 @@ class Pipelines:
         self, body: str, key: str, writable: tuple[bool, ...], kinds: tuple[Kind, ...] = ()
     ) -> tuple[Pipeline, Any]:
         """Pipeline and bind group layout of one variant. Compile the pipeline before encoding.
-        `kinds` are those of its textures and samplers."""
+        `kinds` has the kind of each of its textures and samplers."""
         group_layout, pipeline_layout = self._layout(writable, kinds)
         pipeline = self._pipelines.get((body, key, kinds))
         if pipeline is None:
@@ -132,7 +132,8 @@ class Pipelines:
 
     def empty(self, kinds: tuple[Kind, ...]) -> tuple[Any, Any]:
         """The raw pipeline of an empty text that binds textures alone, and its bind group
-        layout. It is kept, because a kernel between two levels of a texture asks at each launch."""
+        layout. Both are kept, because a kernel that reads one level of a texture and writes another
+        one asks for them at each launch."""
         found = self._empty.get(kinds)
         if found is None:
             device = self._device

@@ -1,5 +1,5 @@
-"""Places values that live for a part of a program: in few buffers, whose total size is close to the
-most bytes that live at once.
+"""Places values that live for a part of a program in a few buffers, whose total size is close to
+the most bytes that live at the same time.
 
 This is dynamic storage allocation with known lifetimes, which is NP-hard. Two known heuristics:
 greedy by size places the largest value first, at the lowest place that is free while it lives

@@ -1,8 +1,9 @@
 """Checks a new call completely, plans it, and lowers it to dispatches.
 
-If the device cannot use an argument directly, a temporary replaces it: f32 for bf16, and for f16 on
-a device without it, or a copy of the elements in separate memory. The context's kernel `copy` plans
-the copies like any other call, and they become part of the prepared call.
+If the device cannot use an argument directly, a temporary replaces it. It is float32 for a bf16
+argument, and for an f16 argument on a device without f16; in other cases it is a copy of the
+elements in separate memory. The context's kernel `copy` plans the copies like any other call, and
+they become part of the prepared call.
 """
 
 from __future__ import annotations
@@ -192,8 +193,9 @@ class _Call:
         self.operands[index] = stand_in
 
     def _alike(self, operand: _Operand) -> _Operand | None:
-        """A temporary with the same strides and phase, so that the same variant runs and the result
-        has the same bits as without a shared buffer. None if the temporary would be too large."""
+        """A temporary with the same strides and the same offset within the alignment, so that the
+        same variant runs and the result has the same bits as without a shared buffer. None if the
+        temporary would be too large."""
         view, single = operand.view, _once(operand).view
         lo, hi = extent(view.shape, view.strides, view.dtype.itemsize)
         if hi - lo > 4 * single.nbytes + 4096 or overlaps_itself(single):

@@ -24,7 +24,8 @@ from .recorder import Recorder
 
 __all__ = ["Profile", "Record", "profiled"]
 
-QUERIES = 4 * MAX_LAUNCHES  # more than a batch has launches, as one call may exceed that number
+# Two for each launch of a batch; the last call of a batch may exceed MAX_LAUNCHES.
+QUERIES = 4 * MAX_LAUNCHES
 QUERY_RESOLVE = 0x200  # usage flag of a buffer
 HOST, GPU = 1, 2  # numbers of the tracks of a trace
 

@@ -58,7 +58,7 @@ class Variant:
     """A program with given inputs: the commands that a replay records.
 
     `encoded`: a raw command buffer with all commands, encoded in advance if these inputs came
-    `again`, or None. `mark` belongs to the buffer and keeps nothing alive.
+    `again`, or None. `mark` stands for these inputs in `faults.Mark`, and keeps nothing alive.
     """
 
     def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
@@ -175,7 +175,7 @@ class Recording:
         replayed(windows(self.reads), windows(self.writes))
 
     def name(self, given: Mapping[str, Handle], owner: Owner) -> None:
-        """Attach to the written storages the checked calls that their values come from."""
+        """Let the written storages name the checked calls that their values come from."""
         moved = {self.inputs[name]._storage: t._storage for name, t in given.items()}
 
         def storages(found: Iterable[_Told]) -> list[Storage]:

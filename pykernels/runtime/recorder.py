@@ -230,7 +230,8 @@ class Recorder:
             engine.end("program")
 
     def _waits_for(self, program: Any) -> bool:
-        """True if the device is idle apart from earlier runs of this program."""
+        """True if the device is idle and nothing is recorded, so that the program, which has run
+        before, is submitted at once."""
         pace = self.pace
         return (
             program.runs[0] > 0 and not self._queue and self.timer is None and not pace.held
@@ -240,7 +241,8 @@ class Recorder:
     def _submit_whole(self, program: Any) -> None:
         """Submit a program in one command buffer, and encode the next one while it runs.
 
-        If batches grew, short dispatches would wait for the host.
+        With batches that grow, the device would finish a batch of short dispatches before the host
+        has encoded the next batch.
         """
         engine = self._engine
         for block in program.blocks:
@@ -250,7 +252,8 @@ class Recorder:
         given = [self._encode(program.commands if program.encoded is None else (), None)]
         if program.encoded is not None:
             # wgpu ends the process at a submit to a lost device; the end of an encoder reports the
-            # loss. The empty buffer is submitted too: one that never is keeps 90 KB on llvmpipe.
+            # loss before. The empty command buffer is submitted too, because a command buffer that
+            # is never submitted keeps 90 KB on llvmpipe.
             given.append(program.encoded)
         buffers = engine.ffi.new("WGPUCommandBuffer[]", given)
         engine.begin()
@@ -377,7 +380,8 @@ def promised(tensors: Sequence[Any]) -> Sequence[Block]:
 
 
 def refuse_unwritten(block: Block, reads: Sequence[Block], label: str) -> None:
-    """Raise for a block that a call reads before it was written; mark the blocks that it writes."""
+    """Raise if a call reads a block that has no values yet. If the call only writes the block,
+    allow reads from now on."""
     why = block.unwritten()
     if why and block in reads:
         raise BufferStateError(f"[{label.partition(' ')[0]}] an input {why}")

@@ -31,8 +31,8 @@ def entry_of(binding: int, kind: Kind) -> dict[str, Any]:
 
 
 class TextureBlock(Block):
-    """A view of a caller's texture in place of a buffer: recorders inspect it before each use, and
-    submit soon after it, as for the buffers of callers."""
+    """A view of a caller's texture, in the place of a block with a buffer. As for buffers of
+    callers, recorders inspect the texture before each use, and submit soon after the use."""
 
     __slots__ = ("kind", "view")
 
@@ -45,7 +45,7 @@ class TextureBlock(Block):
         self.size = math.prod(view.texture.size) * texel
 
     def inspect(self, buffers: Any, what: str) -> None:
-        """Raise if the texture cannot be used, because a submit would end the process."""
+        """Raise if the texture cannot be used: a submit with it would end the process."""
         buffers.inspect_texture(self, what)
 
 
@@ -63,8 +63,8 @@ class Resource:
 
 
 def sampler_kind(context: Any, sampler: Any) -> str:
-    """The type of a sampler in a layout: "non-filtering", "filtering" or "comparison". Samplers do
-    not tell it, so the engine is asked once for each."""
+    """The type of a sampler in a layout: "non-filtering", "filtering" or "comparison". A sampler
+    does not have this as an attribute, so the engine is asked once for each sampler."""
     known: str | None = context.samplers.get(sampler)
     if known is not None:
         return known
@@ -86,8 +86,8 @@ def sampler_kind(context: Any, sampler: Any) -> str:
 def clash(context: Any, resources: Sequence[Resource]) -> str:
     """The engine's reason why one dispatch cannot bind all of these textures, "" if it can.
 
-    Views do not tell the mip levels and layers that they show. So a dispatch of an empty text with
-    these bindings is encoded, and not submitted.
+    A view has no attributes for the mip levels and layers that it shows. So a dispatch of an empty
+    text with these bindings is encoded, but not submitted.
     """
     raw = context.raw
     try:

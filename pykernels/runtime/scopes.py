@@ -25,7 +25,7 @@ What = Literal["capture", "record", "tape", "pause", "gradient", "checked", "cal
 
 
 class Scope:
-    """A block that the thread or task which makes it also enters.
+    """A block, which is entered by the thread or task that makes this object.
 
     Attributes:
         what: the kind of block.
@@ -66,8 +66,8 @@ entered: ContextVar[Scope | None] = ContextVar("pykernels_scope", default=None)
 
 
 def innermost(*what: What, on: Any = None) -> Scope | None:
-    """The innermost open block of these kinds (of all kinds if none is given) on a context, or on
-    any.
+    """The innermost open block of these kinds with this `on`. Without kinds, the innermost open
+    block of any kind.
 
     If the end of a tape was interrupted, its block ends when the last reference to the tape is
     deleted.

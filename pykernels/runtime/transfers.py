@@ -112,7 +112,7 @@ class Transfers:
 
     def _writer(self, nbytes: int) -> Staging | None:
         """The smallest staging buffer of at least `nbytes` that is mapped for writing. If there is
-        no such buffer, a new buffer is used, if it is mapped at once."""
+        none, a new staging buffer; None if the new one is not mapped at once."""
         signals, raw = self._engine.signals, self._device._internal
         fitting = [kept for kept in self._writers if kept.size >= nbytes]
         for kept in sorted(fitting, key=lambda kept: kept.size):
@@ -155,8 +155,9 @@ class Transfers:
     def submit_read(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader
     ) -> Iterator[Signal]:
-        """The steps of `read_into`, for the caller of `follow`. The first chunk has the current
-        contents of the block."""
+        """The steps of `read_into`: the caller passes them to `follow`, or each signal to
+        `complete`. The first chunk is submitted here, so it has the current contents of the
+        block."""
         steps = self._read(block, offset, nbytes, take, reader)
         return itertools.chain([next(steps)], steps)
 
@@ -201,7 +202,7 @@ class Transfers:
             self._faults.raise_found(owner, ended=ended)
 
     def poll(self) -> None:
-        """As `sync`, but keep the faults of launches for their owners."""
+        """Like `sync`, but keep the faults of launches for their owners."""
         with self._lock:
             self._recorder.flush()
             self._pool.tidy()

@@ -19,8 +19,9 @@ __all__ = ["warm_up"]
 def warm_up(
     context: Context, work: Sequence[Any], progress: Callable[[int, int], object] | None
 ) -> None:
-    """Compile the pipelines of programs and of functions that make calls, and dispatch each once
-    without workgroups. `progress` gets the number of ready pipelines and of all."""
+    """Compile the pipelines of programs and of functions that make calls, and dispatch each
+    pipeline once without workgroups. `progress` gets the number of ready pipelines, and the number
+    of all pipelines."""
     context.check()
     context.refuse("warmup", "inside a capture or a recorded pass")
     for given in work:

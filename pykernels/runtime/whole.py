@@ -50,7 +50,7 @@ class Held:
     Attributes:
         arena: the blocks of the call. No other call gets them before its end.
         running: True while the held launches run.
-        seen: the parts of the launches that tapes have kept.
+        seen: the notes of tapes about the launches.
     """
 
     def __init__(self, context: Context) -> None:
@@ -60,8 +60,8 @@ class Held:
         self.seen: list[Seen] = []
         self._made: list[Block] = []
         self._steps: list[Callable[[], object]] = []
-        # Stand-ins for the storages of the call's tensors. The storages are released, so that their
-        # memory is reused.
+        # Stand-ins for the storages of the call's tensors. The launches hold the stand-ins, so a
+        # storage is released with its last tensor, and the call reuses its memory.
         self._stand_ins: dict[weakref.ref[Storage], Storage] = {}
 
     def launch(
@@ -173,8 +173,8 @@ def _held(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, A
     if outer is not None and outer.mine:
         return function(*args, **kwargs)
     found = [context for ref in [*budgeted] if (context := ref()) is not None]
-    # A block that captures or records takes launches at once. The block ends if a launch is
-    # refused.
+    # A device on which the caller captures or records holds no launches: the block of the capture
+    # or the pass takes them at once, and it ends if a launch is refused.
     held = {
         context: Held(context)
         for context in found
