@@ -61,7 +61,7 @@ class Watch:
         return replace(self, step=step, first=first, sizes=sizes, whole=whole)
 
     def number(self, own: int) -> int:
-        """The indices of an element of `space`, from its number within the step."""
+        """The number of an element of `space`, from its number within the step."""
         if not self.whole:
             return own
         at = _position(own, self.sizes)

@@ -80,9 +80,9 @@ def tree_of(kernel: Kernel) -> Tree:
 
 
 def _of_its_own(name: str) -> str:
-    """The name of an input. If the kernel itself computes a gradient, its inputs may be DY, Y or
-    the name of a number. Such a name is changed, because the next gradient has inputs of its own
-    with these names."""
+    """The name of an input. If the kernel itself computes a gradient, its inputs may have the names
+    DY and Y, or the name of a number. Such a name is changed, because the next gradient has inputs
+    of its own with these names."""
     return f"#{name}" if name.startswith("#") else name
 
 

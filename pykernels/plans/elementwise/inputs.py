@@ -89,8 +89,9 @@ class Inputs:
         self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]],
         checked: Sequence[str] = (),
     ) -> list[str]:  # fmt: skip
-        """Appends the lines that compute a value for each set of loads, all loads first; returns
-        the names of the values. `checked` has for each set a line that checks exponents."""
+        """Appends the lines that compute one value for each set of loads, and returns the names of
+        the values. The lines of all loads come first. `checked` has one line for each set, which
+        checks exponents."""
         known: dict[str, str] = {}
 
         def let(expression: str) -> str:

@@ -18,8 +18,8 @@ BLOCK = 64  # rows of the largest matrix that one workgroup factors
 def each_batch(
     caps: Caps, views: Mapping[str, View], columns: tuple[str, ...] = ()
 ) -> list[dict[str, View]]:
-    """The views of matrices in as many parts as dispatches need, cut between matrices, and between
-    the columns of the views that are named."""
+    """The views of matrices, in as many parts as there must be dispatches. Cuts are between
+    matrices, and in the views that `columns` names also between columns."""
     lead = min(v.ndim for v in views.values()) - 2
     axes = [{name: axis for name in views} for axis in range(lead)]
     cuts = [{name: lead + 1 for name in columns}] if columns else []

@@ -37,13 +37,13 @@ _TILE = gemm_id.CONFIGS["16x64"]
 _GEMV = gemv_id.CONFIGS["lanes"]
 MOST = expert_tiles.CONFIGS["one"].EXPERTS
 MOST_ROWS = 1 << 23  # rows that one workgroup counts: 32,768 rounds
-UNIT = 16  # k that the product of floats processes at a time
+UNIT = 16  # the number of k that the product of floats processes at a time
 # Up to this number of rows, each row reads the weights of its expert alone.
 FEW = 8
 
 
 class IdShape(NamedTuple):
-    """What a choice depends on."""
+    """The facts that a choice depends on."""
 
     rows: int
     experts: int
@@ -58,8 +58,9 @@ class IdChoice(NamedTuple):
 
 
 def choose(caps: Caps, s: IdShape) -> IdChoice:
-    """Rows one by one read an expert's weights as often as the expert has rows. With half as many
-    rows as experts, that is a quarter more than once each, if the choice of experts is uniform."""
+    """The body for one call. ROWS reads an expert's weights once for each row of the expert. If
+    there are half as many rows as experts, and experts are chosen uniformly, it reads a quarter
+    more than it would if it read each expert in use once."""
     found = forced(caps, IdChoice, s)
     if found is not None:
         return found
@@ -92,7 +93,8 @@ class Experts:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a call, and what belongs to them, with axes T and S as one axis."""
+    """The tensors and options of a call; in the tensors, tokens (T) and the slots of a token (S)
+    are one axis, the rows."""
 
     ids: View
     b: View  # (rows, K), or (rows / sharing, K), in vectors of floats or of words of two halves
@@ -155,7 +157,7 @@ def plan(
         whole = replace(rows, dst=dst)
         return [s for part in _parts(caps, whole) for s in make(caps, scratch, experts, part)]
 
-    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no texts for f16 from f32
+    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no text has b in f32, dst in f16
     out = _merged(dst, 2) if direct else None
     if out is not None:
         return steps + products(out)
@@ -323,7 +325,7 @@ def _by_tiles(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> lis
 
 
 def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
-    """What the first piece reports: the other pieces see the same experts."""
+    """The report of the first piece; other pieces see the same experts, so they have no report."""
     if first:
         return None
     watch: Watch | None = Watch("ids", experts.count, rows.shape, rows.shape)
