@@ -20,7 +20,7 @@ __all__ = [
 GRID_ROW = 1 << 15
 GRID_MAX = 65535  # most rows; every device allows this number of workgroups along an axis
 # Bytes of the params of one dispatch, which are a slot of a uniform buffer. No device may require a
-# larger alignment of an offset. Null tensors are this far apart, too.
+# larger alignment of an offset. The windows that stand for missing tensors are this far apart, too.
 PARAMS_BYTES = 256
 # Buffers are bound as arrays of words or of vectors of words. Bytes of one element of each type:
 UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}

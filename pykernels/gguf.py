@@ -79,12 +79,12 @@ class File(Mapping[str, "QTensor | Tensor"]):
         return f"gguf.File({len(self)} tensors, {len(self._fields)} fields)"
 
     def type(self, name: str) -> str:
-        """The type of a tensor, such as "q4_k" or "f32", without reading it."""
+        """The type of a tensor, such as "q4_k" or "f32"; the tensor is not read."""
         found: str = self._entries[name].tensor_type.name.lower()
         return found
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor, as numpy writes it, without reading it."""
+        """The shape of a tensor, as numpy writes shapes; the tensor is not read."""
         return tuple([int(n) for n in reversed(self._entries[name].shape)])
 
     @property

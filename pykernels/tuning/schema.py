@@ -50,7 +50,7 @@ class Gemv:
     most: int  # largest number of splits
     lane_k: int  # smallest k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight invocations share a sum if k does not run along memory
-    # with this number of workgroups, the number of invocations that share a sum grows no more
+    # below this number of workgroups, more invocations share a sum
     lane_groups: int
 
 
@@ -98,7 +98,7 @@ class GemmMma:
 class Reduce:
     """splitk_reduce."""
 
-    # with this number of workgroups, the number of invocations that share an element grows no more
+    # below this number of workgroups, more invocations share an element
     busy: int
     lane_splits: int  # splits for each of the invocations that share an element
 
@@ -109,8 +109,10 @@ class Int8:
 
     tiles: Mapping[str, Tile]
     rate: float
-    rows_run: float  # cost, as a share, of loading an operand whose rows, not k, run along memory
-    bytes: float  # cost, as a share, of loading an operand byte by byte
+    # cost, as a share of the product's time, of loading an operand whose rows, not k, run along
+    # memory
+    rows_run: float
+    bytes: float  # the same as `rows_run`, for an operand that is loaded byte by byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +137,7 @@ class Matmul:
     # time of the sum over splits on matrix units, in addition to the time of its bytes
     mma_sum: float
     gemv_rows: int  # most rows for which gemv is chosen
-    # gemv needs at least this number times rows as the product of columns (counted as at least 32)
-    # and k
+    # gemv needs columns (counted as at least 32) times k to be at least this number times rows
     gemv_area: int
     gemv_depth: int  # gemv needs a k above this number times (rows - 1)
     gemv: Gemv

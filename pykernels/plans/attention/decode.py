@@ -63,8 +63,8 @@ def decode_blocks(
     caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str,
     blocks: tuple[View, View, View, View],
 ) -> list[Step] | None:  # fmt: skip
-    """Like `decode`, for quantised keys and values without a mask: `blocks` are their planes of low
-    and scales, (B, Hkv, ...). Returns None if heads are too deep."""
+    """Like `decode`, for quantised keys and values without a mask: `blocks` are their planes `low`
+    and `scales`, (B, Hkv, ...). Returns None if heads are too deep."""
     first_key, last_key = _ends(c)
     group = _lane_group(caps, c.dims, last_key - first_key, splits)
     if not group:

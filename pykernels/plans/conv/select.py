@@ -171,7 +171,7 @@ def _may_winograd(caps: Caps, s: ConvShape, body: str) -> bool:
 
 
 def packs(caps: Caps, operations: int) -> bool:
-    """True if weights that need no repacking are repacked."""
+    """True if a call repacks weights that a body can read as they are."""
     given = forced(caps, ConvChoice)
     if given is not None and given.pack is not None:
         return given.pack

@@ -49,8 +49,8 @@ def u32(v: int) -> int:
 
 
 def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
-    """The step that adds the splits and applies the epilogue. The partials have the axes of
-    `_by_steps`."""
+    """The step that adds the splits and applies the epilogue. The partials have the axes of dst in
+    the order of `_by_steps`."""
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
     residual = c.residual and reorder(c.residual, order)

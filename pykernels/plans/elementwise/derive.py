@@ -160,8 +160,8 @@ def depends(t: Typed, name: str) -> bool:
 
 
 def named(node: Node) -> Node:
-    """The node with its numbers as inputs; the input for the number of index n in the text is named
-    `#n`."""
+    """The node with its numbers as inputs; the input for the number with the index 3 in the text
+    has the name `#n3`."""
     if isinstance(node, Number):
         return Input(f"#n{node.index}")
     if isinstance(node, Call):

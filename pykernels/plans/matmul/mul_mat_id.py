@@ -38,7 +38,7 @@ _GEMV = gemv_id.CONFIGS["lanes"]
 MOST = expert_tiles.CONFIGS["one"].EXPERTS
 MOST_ROWS = 1 << 23  # rows that one workgroup counts: 32,768 rounds
 UNIT = 16  # the number of k that the product of floats processes at a time
-# Up to this number of rows, each row reads the weights of its expert alone.
+# Up to this number of rows, the body is ROWS, however few experts there are.
 FEW = 8
 
 
