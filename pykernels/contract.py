@@ -46,8 +46,8 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 
 def accepted(dtypes: tuple[str, ...]) -> tuple[str, ...]:
-    """The dtypes that an argument accepts if its shaders compute with `dtypes`: with float32 and
-    float16 also bfloat16, which the launcher converts to float32."""
+    """The dtypes that an argument accepts if its shaders compute with `dtypes`. If float32 and
+    float16 are among them, it also accepts bfloat16, which the launcher converts to float32."""
     if "bfloat16" in dtypes or not {"float32", "float16"} <= {*dtypes}:
         return dtypes
     at = dtypes.index("float16") + 1

@@ -79,7 +79,7 @@ class ElementType:
     """The type of a tensor in its binding, and the type that the body computes with."""
 
     storage: str
-    value: str  # the vector width, "" for a tensor that is bound as words
+    value: str  # the second type, such as "vec4<f32>"; "" for a tensor that is bound as words
     size: int
 
 

@@ -59,7 +59,7 @@ class TensorSpec:
     over: str = ""
     expand: str = ""  # the tensor to whose shape this tensor repeats, by numpy's rule
     axes: tuple[str, ...] = ()  # the names of the tensor's axes, one letter each
-    steps: tuple[str, ...] = ()  # tensors whose steps are members of Params
+    steps: tuple[str, ...] = ()  # the axes whose steps are members of Params
     line: int = 1  # the line on which the spec declares it
 
     def step(self, axis: str) -> str:

@@ -141,7 +141,7 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
     if src.dtype == dst.dtype:
         wide, wide_dst = runs(src, dst)
-        # True if runs have one element; longer runs are not transposed
+        # runs of one element may be transposed, longer runs are not
         if src.ndim > 1 and wide.shape[-1] == 1:
             src, dst = _without_last(wide), _without_last(wide_dst)
             kinds = {"src_kind": 0, "dst_kind": 0}

@@ -1,9 +1,9 @@
 """The gradient of an expression, or of its sum, as another expression, by the chain rule and the
 gradient texts of the operations (the rows of OPS).
 
-Its inputs are the inputs of the expression, by their names, and two more: DY, the gradient of the
-    result, and Y, the result. Numbers become inputs too, so that equal parts of the gradient are
-    computed once.
+The inputs of the gradient are the inputs of the expression, by their names, and two more: DY, the
+gradient of the result, and Y, the result. Numbers become inputs, too, so that equal parts of the
+gradient are computed once.
 """
 
 from __future__ import annotations

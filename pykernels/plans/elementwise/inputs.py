@@ -17,7 +17,7 @@ from .text import Scalar, functions, scalars, value
 
 __all__ = ["Inputs", "stored_dtypes"]
 
-MAX_INPUTS = 7  # together with the output, as many storage bindings as every device has
+MAX_INPUTS = 7  # every device allows eight storage bindings; the output takes one
 _FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
 _MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
 

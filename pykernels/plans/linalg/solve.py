@@ -17,8 +17,8 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, a: View, b: View, dst: View) -> list[Step]:
-    """Five dispatches up to 64 rows; for larger matrices those of `lu_factor` and about three for
-    each block of rows; none for an empty dst."""
+    """Five dispatches up to 64 rows; for larger matrices the dispatches of `lu_factor`, and about
+    three more for each block of rows; none for an empty dst."""
     if b.shape != dst.shape or b.ndim < 2 or a.shape != (*b.shape[:-1], b.shape[-2]):
         raise ShapeError(
             "[solve] a must be (..., n, n) and b and dst (..., n, k) but they have shapes "

@@ -1,5 +1,5 @@
-"""What all losses of classes share: rows, their targets, and the assignment of rows to
-invocations."""
+"""Code that the plans of all losses of classes share: rows, their targets, and the assignment of
+rows to invocations."""
 
 from __future__ import annotations
 

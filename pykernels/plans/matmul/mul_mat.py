@@ -120,7 +120,7 @@ def _bound(
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> list[Step]:
-    usual, alike = p, p.a.dtype == p.b.dtype  # for this order of operands all tiles have texts
+    usual, alike = p, p.a.dtype == p.b.dtype  # all tiles have texts for the usual order
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     narrow = min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols

@@ -51,7 +51,7 @@ class IdShape(NamedTuple):
 
 
 class IdChoice(NamedTuple):
-    """`body` is "rows": a product for each row, which reads its expert itself, in one dispatch; or
+    """`body` is "rows": one dispatch, which multiplies each row by the weights of its expert; or
     "tiles": rows are sorted by expert, and a tile multiplies 16 rows of one expert."""
 
     body: str
@@ -120,8 +120,8 @@ def plan(
     scales: View | None, high: View | None, bias: View | None, residual: View | None, dst: View,
     quant: str | None = None, activation: str | None = None, gated: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The product, for each piece of the experts that bindings hold, after copies of operands that
-    cannot be read as they are."""
+    """Copies of operands that cannot be read as they are; then the product, for each piece of the
+    experts that bindings hold."""
     _check(ids, b, residual, dst, activation, gated)
     m = dst.shape[2] * (2 if gated else 1)
     steps, experts = _experts(caps, scratch, w, low, scales, high, quant, m, b)
@@ -337,7 +337,7 @@ def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
 
 
 def _parts(caps: Caps, rows: Rows) -> list[Rows]:
-    """The call in parts of some tokens each, whose tensors bindings can hold."""
+    """The call in parts, each with some of the tokens; bindings can hold the tensors of a part."""
     tokens, slots = rows.shape
     count = tokens
 
@@ -370,7 +370,8 @@ def _parts(caps: Caps, rows: Rows) -> list[Rows]:
 
 
 def _pieces(caps: Caps, experts: Experts) -> list[tuple[int, Experts]]:
-    """The first expert of each piece whose weights bindings can hold, and the piece."""
+    """The experts in pieces whose weights bindings can hold, each with the number of its first
+    expert."""
     count = experts.count
     while not all(fits_binding(caps, v) for v in experts.some(0, count).views):
         if count == 1:

@@ -56,7 +56,7 @@ def may_split(caps: Caps, tile: str) -> bool:
     """True if the device can multiply planes of halves with this tile."""
     own = SPLIT_TILES[tile]
     operands = own.BM * (2 * own.BK // UNIT + 1) + 2 * own.BK * (own.BN // UNIT + 1)
-    results = own.threads // 32 * 2 * 16 * 5  # bytes of two fragments for each subgroup
+    results = own.threads // 32 * 2 * 16 * 5  # 16-byte units of two fragments for each subgroup
     return has_units(caps, HALVES, own.threads, max(operands, results))
 
 
