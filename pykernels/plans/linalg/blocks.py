@@ -39,7 +39,8 @@ def less_product(
 
 
 def with_scalar(step: Step, scalar: float) -> Step:
-    """A step of another kernel with its scalar argument; kernels of linear systems have none."""
+    """The step of another kernel, with `scalar` as each of its scalar arguments; the kernels of
+    linear systems have no scalar arguments."""
     count = len(step.body.args)
     return replace(step, scalars=(scalar,) * count) if count else step
 

@@ -63,9 +63,8 @@ class QuantShape(NamedTuple):
 
 
 class QuantChoice(NamedTuple):
-    """The choice of a body and, for a tile, of the number of splits of K. The body is gemv_quant, a
-    tile of gemm_quant or gemm_mma_quant, or mul_mat, which reads the weights as floats from scratch
-    memory."""
+    """The choice of a body, which is one of BODIES, and for a tile of the number of splits of K.
+    The body mul_mat reads the weights as floats from scratch memory."""
 
     body: str
     splits: int = 1
