@@ -15,13 +15,14 @@ __all__ = [
     "as_javascript",
 ]  # fmt: skip
 
-# Workgroups: a grid with more workgroups than a device allows along x is folded into rows.
+# Workgroups: a grid with more workgroups than a device allows along x is folded into rows of
+# GRID_ROW workgroups.
 GRID_ROW = 1 << 15
-GRID_MAX = 65535  # workgroups of a row; every device allows this number along an axis
+GRID_MAX = 65535  # most rows; every device allows this number of workgroups along an axis
 # Bytes of the params of one dispatch, which are a slot of a uniform buffer. No device may require a
-# larger alignment of an offset. Null tensors are this far apart, too.
+# larger alignment of an offset. The windows that stand for missing tensors are this far apart, too.
 PARAMS_BYTES = 256
-# Bytes of the words as which buffers are bound.
+# Buffers are bound as arrays of words or of vectors of words. Bytes of one element of each type:
 UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
 # Dtypes: numpy's name, the name in kernels, bytes, kind, and the JavaScript array.
 DTYPES = (
@@ -45,8 +46,8 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 
 def accepted(dtypes: tuple[str, ...]) -> tuple[str, ...]:
-    """The dtypes that an argument accepts if its shaders compute with `dtypes`: with float32 and
-    float16 also bfloat16, which the launcher converts to float32."""
+    """The dtypes that an argument accepts if its shaders compute with `dtypes`. If float32 and
+    float16 are among them, it also accepts bfloat16, which the launcher converts to float32."""
     if "bfloat16" in dtypes or not {"float32", "float16"} <= {*dtypes}:
         return dtypes
     at = dtypes.index("float16") + 1

@@ -36,8 +36,8 @@ DTypeLike: TypeAlias = "DTypeName | DTypeSpelling | np.dtype[Any] | type[np.gene
 
 
 def completes(getter: Getter) -> Getter:
-    """For a property of a Literal type: jedi, which completes names in IPython, reads the types of
-    properties and fails on every Literal, so the annotation becomes str."""
+    """Annotates a property whose type is a Literal as str instead, because jedi, which completes
+    names in IPython, reads the types of properties and fails on a Literal."""
     getter.__annotations__["return"] = "str"
     return getter
 
@@ -84,7 +84,8 @@ NAMES: dict[DTypeName, DTypeName] = {
     d.name: cast("DTypeName", _Name(d.name)) for d in DTYPES.values()
 }
 
-# Short names, accepted besides the full names: WGSL's and numpy's, which differ in i8 and u8.
+# The short names that are accepted besides the full names: WGSL's and numpy's. In both, i8 and u8
+# exist, but with different meanings.
 _SHORT: dict[str, DTypeName] = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16", "c64": "complex64",
     "i32": "int32", "u32": "uint32", "i16": "int16", "u16": "uint16",

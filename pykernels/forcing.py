@@ -1,6 +1,6 @@
 """Makes plans use a given choice or a given tuning table, instead of their own choice or table.
 
-Tests and benches use it. A choice is what the function `choose` of a kernel's plan returns. `Caps`
+Tests and benches use it. A choice is the result of the function `choose` of a kernel's plan. `Caps`
 holds the forced choices, so this works without a GPU, and a prepared call is used only with the
 choices that it was prepared with.
 

@@ -79,12 +79,12 @@ class File(Mapping[str, "QTensor | Tensor"]):
         return f"gguf.File({len(self)} tensors, {len(self._fields)} fields)"
 
     def type(self, name: str) -> str:
-        """The type of a tensor, such as "q4_k" or "f32", without reading it."""
+        """The type of a tensor, such as "q4_k" or "f32"; the tensor is not read."""
         found: str = self._entries[name].tensor_type.name.lower()
         return found
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor, as numpy writes it, without reading it."""
+        """The shape of a tensor, as numpy writes shapes; the tensor is not read."""
         return tuple([int(n) for n in reversed(self._entries[name].shape)])
 
     @property
@@ -136,13 +136,14 @@ def _reader(path: str | PathLike[str]) -> Any:
 def _check_header(path: str | PathLike[str]) -> None:
     """Raise ValueError if a count or a length in the header leads out of the file.
 
-    The package `gguf` trusts these numbers: a changed bit lets it loop over entries that do not
-    exist.
+    The package `gguf` trusts these numbers: if one bit is wrong, it may loop over entries that do
+    not exist.
     """
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:4] != b"GGUF":
             raise ValueError("it does not begin with GGUF")
-        # The version is a small number: if its low half is 0, the file is big-endian.
+        # The version is a small number: if the first two of its four bytes are 0, the file is
+        # big-endian.
         header = _Header(data, "<" if data[4] or data[5] else ">")
         header.take("I")
         tensors, fields = header.count(4 + 8 + 8 + 4), header.count(8 + 4)
@@ -153,7 +154,7 @@ def _check_header(path: str | PathLike[str]) -> None:
             header.text()
             elements = math.prod([header.take("Q") for _ in range(header.axes())])
             header.skip(4)
-            # Every type has at least one bit for an element.
+            # In every type, an element has at least one bit.
             if max(header.take("Q"), elements // 8) > len(data):
                 raise ValueError(f"a tensor of {elements} elements exceeds its {len(data)} bytes")
 

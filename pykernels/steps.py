@@ -165,12 +165,12 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One dispatch: a variant of a body, what it binds, its params and its number of workgroups."""
+    """One dispatch: a variant of a body, its bindings, its params and its number of workgroups."""
 
     body: Body
     axes: tuple[object, ...]
     bound: tuple[Bound, ...]
-    words: Ints  # the index space
+    words: Ints  # the words that the index space adds to Params
     values: tuple[float, ...]  # params that the plan computes
     groups: int
     watch: Watch | None = None  # the report of faults; None if the step finds no faults
@@ -216,9 +216,9 @@ class Kernel:
     """One public kernel: its tensor arguments and the plan of a call.
 
     `plan(caps, scratch, *views, *options)` returns the steps in order. `nbytes` and `operations`
-    take the views, and options and scalars by name; they count the work of the call, each element
-    once and a multiply-add as two, without the work that a plan adds (padding, scratch, splits).
-    `nbytes` and `operations` expect arguments that the plan accepts.
+    take the views, and options and scalars by name; they expect arguments that the plan accepts.
+    They count the work of the call: each element once, a multiply-add as two operations. They do
+    not count the work that a plan adds (padding, scratch, splits).
     """
 
     name: str

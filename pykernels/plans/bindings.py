@@ -33,7 +33,7 @@ def in_parts(
     plan: Callable[[Part], list[Step]],
     outputs: Sequence[str] = ("dst",),
 ) -> list[Step]:
-    """The steps of `plan` for the parts of a call, which are cut by the axes in `parts`.
+    """The steps of `plan` for the parts of a call, which is cut along `axes` as in `parts`.
 
     If a temporary of a part does not fit (sums in float32 of a float16 result, splits of K), that
     part is halved. If the elements of one part lie too far apart in a view, the view is copied:

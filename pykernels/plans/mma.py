@@ -88,8 +88,8 @@ def seconds(
     t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int,
     longest: int = 0,
 ) -> float:  # fmt: skip
-    """The expected seconds of `tiles` tiles of dst and of the sum over splits, in slices of
-    `longest` k (0: one slice)."""
+    """The expected seconds of `tiles` tiles of dst, computed in slices of `longest` k (0: one
+    slice), and of the sum over splits."""
     units, resident = t.device.units, len(own.partial_wave) - 1
     each = product_seconds(tile.BM, tile.BN, 1, resident, units, own.rate)
     full = waves(tiles * splits, units, own.partial_wave)

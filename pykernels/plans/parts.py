@@ -74,8 +74,8 @@ def row_parts(
 ) -> list[Part]:
     """The parts of a call over rows: all axes but the last of `shape` may be cut.
 
-    `repeats` are views that fill `shape` by `layout.repeats_to`. If a view repeats by modulo, that
-    axis becomes two axes in all views, unless the call stays whole.
+    `repeats` names the views that fill `shape` by `layout.repeats_to`. If a view repeats by modulo
+    along an axis, that axis becomes two axes in all views, unless the call stays whole.
     """
     given = [n for n in repeats if n in views]
     whole = Part(dict(views), (0,) * (len(shape) - 1))
@@ -108,8 +108,8 @@ def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: lis
 
 
 def halves(part: Part, axes: Sequence[Mapping[str, int]], views: Mapping[str, View]) -> list[Part]:
-    """Two parts, cut along the axis on which these views reach furthest; no parts if all axes are
-    short."""
+    """Two parts, cut along the axis on which these views reach furthest; no parts if they reach
+    along no axis."""
     reach = [_reach(views, axis) for axis in axes]
     if max(reach, default=0) == 0:
         return []

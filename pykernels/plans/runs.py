@@ -17,7 +17,7 @@ KINDS = {
     "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
     "int8": 7, "uint8": 8, "bool": 9, "int64": 10, "complex64": 11,
 }  # fmt: skip
-# For each number of bytes, a dtype as whose elements runs of bytes are copied unchanged.
+# For each number of bytes, a dtype of that size; runs of bytes are copied as its elements.
 _RUNS = {n: DType("uint8", "u8", n, "u") for n in (1, 2, 4, 8, 16)}
 
 

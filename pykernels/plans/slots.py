@@ -33,8 +33,8 @@ def groups(sizes: Sequence[int], vec: int) -> int:
 
 
 def placing(count: int) -> list[str]:
-    """The function that finds the tensor of a workgroup, its size and start, and gives the vector
-    of an invocation."""
+    """The function that finds the tensor of a workgroup, its size and its start, and returns the
+    number of the vector on which an invocation works."""
     lines = ["var<private> slot: u32;", "var<private> here: u32;", "var<private> start: u32;"]
     lines += ["fn place(group: u32, li: u32) -> u32 {", "  var g = group;"]
     for k in range(count):

@@ -50,7 +50,8 @@ class Gemv:
     most: int  # largest number of splits
     lane_k: int  # smallest k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight invocations share a sum if k does not run along memory
-    lane_groups: int  # from this number of workgroups on, no more invocations share a sum
+    # below this number of workgroups, more invocations share a sum
+    lane_groups: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,9 @@ class GemmTile:
     short: int  # smallest length that the last split may have if it is shorter than the others
     # largest share of a wave that may be idle if the last split is shorter than the others
     uneven: float
-    k_last: Mapping[str, float]  # cost of loading b with k last, as a share, by dtype ("f16")
-    scalars: float  # cost of loading b with k last, without vectors, as a share
+    # cost of loading b with k last, as a share of the product's time, by dtype ("f16")
+    k_last: Mapping[str, float]
+    scalars: float  # the same as `k_last`, if b is loaded without vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,8 @@ class GemmMma:
 class Reduce:
     """splitk_reduce."""
 
-    busy: int  # from this number of workgroups on, no more invocations share an element
+    # below this number of workgroups, more invocations share an element
+    busy: int
     lane_splits: int  # splits for each of the invocations that share an element
 
 
@@ -106,8 +109,10 @@ class Int8:
 
     tiles: Mapping[str, Tile]
     rate: float
-    rows_run: float  # cost, as a share, of loading an operand whose rows, not k, run along memory
-    bytes: float  # cost, as a share, of loading an operand byte by byte
+    # cost, as a share of the product's time, of loading an operand whose rows, not k, run along
+    # memory
+    rows_run: float
+    bytes: float  # the same as `rows_run`, for an operand that is loaded byte by byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +137,9 @@ class Matmul:
     # time of the sum over splits on matrix units, in addition to the time of its bytes
     mma_sum: float
     gemv_rows: int  # most rows for which gemv is chosen
-    gemv_area: int  # gemv needs, for each row, at least this number of columns (32 or more) times k
-    gemv_depth: int  # gemv needs a k above this number times rows minus 1
+    # gemv needs columns (counted as at least 32) times k to be at least this number times rows
+    gemv_area: int
+    gemv_depth: int  # gemv needs a k above this number times (rows - 1)
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile
@@ -151,9 +157,11 @@ class Stem:
     """conv_stem."""
 
     channels: int  # most input channels of a group
-    waves: int  # workgroups on each multiprocessor from which the larger tiles are used
-    yield_depth: int  # implicit_gemm_3x3 is chosen for windows of at least this depth
-    yield_pixels: int  # and at least this number of pixels
+    waves: int  # with this number of workgroups on each multiprocessor, the larger tiles are used
+    # implicit_gemm_3x3 is chosen instead if windows have at least this depth, and there are at
+    # least `yield_pixels` pixels
+    yield_depth: int
+    yield_pixels: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +171,7 @@ class ImplicitGemm:
     # invocations that keep a multiprocessor busy; with 1/n of them, work takes n^(1/4) times as
     # long
     busy_invocations: int
-    even_from: int  # workgroups on each multiprocessor from which the load is even
+    even_from: int  # with this number of workgroups on each multiprocessor, the load counts as even
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +187,8 @@ class Direct:
     """conv_direct."""
 
     rows: int  # most output channels of a group
-    depth: int  # largest depth of a window; if there are at least
-    pixels: int  # this many pixels, the depth does not matter
+    depth: int  # largest depth of a window, unless there are at least `pixels` pixels
+    pixels: int  # with this number of pixels or more, the depth does not matter
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +206,7 @@ class ConvBackwardWeight:
     rates: Mapping[str, float]
     direct_rate: float  # the rate of conv_weight_direct
     direct_waves: int  # workgroups of conv_weight_direct that keep a multiprocessor busy
-    waves: int  # most workgroups on each multiprocessor that splits may lead to
+    waves: int  # splits may lead to at most this number of workgroups on each multiprocessor
     shortest: int  # smallest length of a split
     start_k: int  # cost of starting a workgroup, as a number of k
     # invocations that keep a multiprocessor busy; with 1/n of them, work takes n^(1/2) times as
@@ -241,9 +249,10 @@ class Decode:
     rows: int  # most query rows of all heads that share a KV head
     waves: int  # workgroups on each multiprocessor that keep the device busy
     shortest: int  # smallest length of a split
-    # workgroups of 256 invocations are faster with at least this number of splits
+    # workgroups of 256 invocations are faster with at least this number of splits, if each split
+    # has at least `lanes16x2_keys` keys
     lanes16x2_splits: int
-    lanes16x2_keys: int  # and at least this number of keys in each split
+    lanes16x2_keys: int
 
 
 @dataclass(frozen=True, eq=False)

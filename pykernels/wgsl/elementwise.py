@@ -26,9 +26,9 @@ class Op:
     each input that is not a condition. `domain` is the range from which tests draw these inputs.
     `special` has inputs with their required results. `ulp` is the largest error in ULP of f32
     inside the domain, on every driver, before a result is rounded to a smaller dtype.
-    `operations` is the number of operations for one element. `texts` has its WGSL for each class of
-    dtypes, which calls `helpers`; `gradients` is `gradient` in the language of expressions, for
-    each input.
+    `operations` is the number of operations for one element. `texts` has the WGSL of the operation
+    for each class of dtypes; this WGSL calls `helpers`. `gradients` has, for each input, `gradient`
+    in the language of expressions.
     """
 
     name: str

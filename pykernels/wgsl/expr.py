@@ -30,7 +30,7 @@ def check(
     text: str, names: Collection[str], fields: Mapping[str, Collection[str]] | None = None
 ) -> str:
     """Return `text` if it is an allowed expression over `names`; `fields` lists the attributes of
-    names that have some."""
+    the names that have attributes."""
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as e:

@@ -79,7 +79,7 @@ class ElementType:
     """The type of a tensor in its binding, and the type that the body computes with."""
 
     storage: str
-    value: str  # the vector width, "" for a tensor that is bound as words
+    value: str  # the second type, such as "vec4<f32>"; "" for a tensor that is bound as words
     size: int
 
 
@@ -279,7 +279,8 @@ def _accessors(spec: Interface, axes: Mapping[str, Any], mode: str, t: TensorSpe
 
 
 def _bool_access(t: TensorSpec, kind: ElementType, word: str) -> list[str]:
-    """`word` holds element i of a tensor that is read element by element."""
+    """The functions that load and store bools. For a tensor that is read element by element, `word`
+    is the expression of the word that holds element i."""
     name, mem = t.name, f"{t.name}_mem"
     if kind.value != "bool" and t.role == "in":
         bits = "vec4<u32>(0xffu, 0xff00u, 0xff0000u, 0xff000000u)"

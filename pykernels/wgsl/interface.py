@@ -59,7 +59,7 @@ class TensorSpec:
     over: str = ""
     expand: str = ""  # the tensor to whose shape this tensor repeats, by numpy's rule
     axes: tuple[str, ...] = ()  # the names of the tensor's axes, one letter each
-    steps: tuple[str, ...] = ()  # tensors whose steps are members of Params
+    steps: tuple[str, ...] = ()  # the axes whose steps are members of Params
     line: int = 1  # the line on which the spec declares it
 
     def step(self, axis: str) -> str:
@@ -76,7 +76,7 @@ class Param:
     value: str = ""  # an expression for the value; "" with arg False means that the plan gives it
     default: float | int | bool | None = None
     arg: bool = False  # True for a scalar argument of the call
-    of: str = ""  # for kinds of bits, the tensor or dtype that decides the bit pattern
+    of: str = ""  # for the type "bits", the tensor or dtype that decides the bit pattern
     # an expression of axes: True if the param exists; such params are the last, so no other param
     # moves
     when: str = ""

@@ -238,7 +238,8 @@ def read_manifest() -> dict[str, Any]:
 def unpack_manifest(content: str) -> dict[str, Any]:
     """The manifest from the content of its file.
 
-    In the file, each variant has its hash and the number of its facts; equal facts are stored once.
+    In the file, each variant has its hash and the number of its facts in a list, in which equal
+    facts stand once.
     """
     found: dict[str, Any] = json.loads(content)
     facts = found.pop("facts")

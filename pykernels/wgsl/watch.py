@@ -1,8 +1,9 @@
 """The errors that a kernel finds on the device, and the page of words to which it writes them.
 
-A page is a buffer of zeros that launches share. Its words are the number of all faults and the
-number of started launches, and from `HEAD` on a slot for each launch: the number of its faults and
-a word for each bit of the first wrong value. `wgsl.head` writes it, `runtime.faults` reads it.
+A page is a buffer of zeros that launches share. Its words are the number of all faults, the number
+of started launches and, from `HEAD` on, a slot for each launch. A slot has the number of faults of
+the launch, and a word for each bit of its first wrong value. Texts write a page by the functions of
+`wgsl.head`, and `runtime.faults` reads it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Watch:
         return replace(self, step=step, first=first, sizes=sizes, whole=whole)
 
     def number(self, own: int) -> int:
-        """The indices of an element of `space`, from its number within the step."""
+        """The number of an element of `space`, from its number within the step."""
         if not self.whole:
             return own
         at = _position(own, self.sizes)

@@ -94,7 +94,7 @@ def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | No
 
 
 def sizes(q: View, k: View, v: View) -> Dims:
-    """The sizes of inputs that fit together."""
+    """The sizes of a call; the shapes of its inputs are not checked."""
     return Dims(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3])
 
 

@@ -21,9 +21,9 @@ class Call:
     """One call: its tensors, sizes and rules.
 
     `lse` is scratch if the caller did not ask for it. `mask` is broadcast to (B, H, S, T). If
-    `lengths` (B,) is given, `band` is the band of a batch that has all T keys. ALiBi slopes number
-    the heads from `first_head` on, and `alibi_heads` is computed from all heads of the caller's
-    call.
+    `lengths` (B,) is given, `band` is the band of a batch that has all T keys. For ALiBi slopes,
+    heads are numbered from `first_head` on, and `alibi_heads` is computed from all heads of the
+    caller's call.
     """
 
     q: View

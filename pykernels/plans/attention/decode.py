@@ -34,7 +34,7 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     group = _lane_group(caps, d, last_key - first_key, splits) if vectorized else ""
     if group:
         lanes = CONFIGS[group]
-        loads = lanes.DEPTHS * item // 16  # number of loads of 16 bytes for one key
+        loads = lanes.DEPTHS * item // 16  # 16-byte loads of a lane for one key
         unit, held = lanes.threads // lanes.LANES * lanes.LOADS // loads, lanes.ROWS
         most = MAX_ROUNDS
         splits = cdiv(splits * NARROW.threads, lanes.threads)
@@ -63,8 +63,8 @@ def decode_blocks(
     caps: Caps, scratch: Scratch, c: Call, splits: int, kind: str,
     blocks: tuple[View, View, View, View],
 ) -> list[Step] | None:  # fmt: skip
-    """Like `decode`, for quantised keys and values without a mask: `blocks` are their planes of low
-    and scales, (B, Hkv, ...). Returns None if heads are too deep."""
+    """Like `decode`, for quantised keys and values without a mask: `blocks` are their planes `low`
+    and `scales`, (B, Hkv, ...). Returns None if heads are too deep."""
     first_key, last_key = _ends(c)
     group = _lane_group(caps, c.dims, last_key - first_key, splits)
     if not group:
@@ -113,8 +113,9 @@ def _ends(c: Call) -> tuple[int, int]:
 def _lane_group(caps: Caps, d: Dims, keys: int, splits: int) -> str:
     """The configuration of attention_decode; "" if the body flash_attn is needed.
 
-    With 256 invocations there are half as many splits to combine. This is faster if there are
-    several long splits, and it needs more workgroup memory than WebGPU promises.
+    A workgroup of lanes16x2 has 256 invocations instead of 128, so half as many splits must be
+    combined. This is faster if there are several long splits, and it needs more workgroup memory
+    than WebGPU promises.
     """
     depth = max(d.depth, d.value_depth)
     if depth > _reach("lanes32"):

@@ -42,7 +42,7 @@ SCORES = flash_attn_backward_scores.CONFIGS
 SUMS = flash_attn_backward_sums.CONFIGS
 # The depth of one stage of a tile; the depths of panels are padded to its multiples.
 DEEP = SCORES["tile32"].BK
-# The rows that a workgroup of `scores` computes, for each tile.
+# The rows that a workgroup of `scores` computes, by the side of its tile.
 SCORE_ROWS = {c.BN: c.BM for c in SCORES.values()}
 
 
@@ -257,7 +257,7 @@ class _Target:
 
 
 def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list[_Target]:
-    """Those of the gradients dv, dk and dq that have elements."""
+    """The targets of the gradients dv, dk and dq; a gradient without elements has no target."""
     d = call.d
     found = []
     sources = ((dv, panels.do, "weights"), (dk, panels.q, "grads"), (dq, panels.k, "grads_t"))

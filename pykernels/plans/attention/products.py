@@ -101,7 +101,7 @@ def _chunk(
 
 
 def _scaled(step: Step, factor: float) -> Step:
-    """A step of a product with this factor: flash_attn has no scalars of its own."""
+    """The step of a product, with this factor as the product's scalar argument."""
     return replace(step, scalars=(factor,)) if step.body.args else step
 
 

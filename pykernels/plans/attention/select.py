@@ -57,7 +57,7 @@ BLOCKS = {
 # The invocations of a workgroup of the large tiles, and its bytes of workgroup memory.
 _LARGE = attention_tile.CONFIGS["large64"]
 LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
-# Rows of a workgroup of attention_decode, by which the workgroups of a call are counted.
+# Query rows of a workgroup of attention_decode; the number of workgroups of a call follows from it.
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
 # The bodies that a choice names.
@@ -67,8 +67,8 @@ BODIES = (DECODE, SMALL, LARGE, PRODUCTS, *(f"{MMA}/{tile}" for tile in mma.TILE
 class AttentionTail(NamedTuple):
     """The tail: `blocks` workgroups at the end of a call, whose keys are cut into `splits`.
 
-    The first split has `long` tiles, the others have `short` tiles. In the last wave, long splits
-    begin where whole blocks would, and short splits fill the rest.
+    The first split of a block has `long` tiles of keys, the other splits have `short` tiles. In the
+    last wave, long splits take the places of whole blocks, and short splits fill the rest.
     """
 
     blocks: int = 0
@@ -154,8 +154,9 @@ def candidates(
 
 
 def _tile_seconds(t: Tuning, tile: str, d: Dims, splits: int, banded: bool) -> float:
-    """The expected seconds of a tile, at the rate of the large tile: each block of columns computes
-    the scores again. The estimate assumes that a band hides half of the keys."""
+    """The expected seconds of a call in this tile, computed with the rate of the large tile. The
+    scores count once for each block of columns, because each block computes them again. The
+    estimate assumes that a band hides half of the keys."""
     own = t.attention.attention_tile
     depth = cdiv(d.depth, 16) * 16 + padded(d)
     operations = 2 * d.batch * d.heads * d.queries * d.keys * depth * cdiv(d.value_depth, WIDEST)
@@ -171,7 +172,7 @@ def _busy(t: Tuning, tile: str, d: Dims) -> int:
 
 
 def _tail(t: Tuning, d: Dims) -> AttentionTail:
-    """The tail of a call in large tiles whose blocks are equally long."""
+    """The tail of a call in large tiles, if all blocks of the call are equally long."""
     tile_rows, tile_keys = tile_sizes(LARGE, d)
     columns = cdiv(d.value_depth, WIDEST)
     blocks = d.batch * d.kv_heads * blocks_of(d, tile_rows, False).total * columns
@@ -229,7 +230,7 @@ def tail_of(
 def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """The time until a tail is done, in tiles.
 
-    The short splits that can end before the long splits do run beside them. The other short splits
+    Short splits run beside the long splits if they can end before them. The other short splits
     begin afterwards, on the whole device.
     """
     long_end, short_end = long + ends, (tiles - long) / splits + ends
@@ -252,7 +253,8 @@ def tile_sizes(tile: str, d: Dims) -> tuple[int, int]:
 class RowBlocks(NamedTuple):
     """Assigns the rows of one KV head to blocks; each of its query heads has `pitch` rows.
 
-    Each head has `head_blocks` blocks of its own, or all heads share blocks (`head_blocks` is 1).
+    Each query head has `head_blocks` blocks of its own, or all query heads share blocks
+    (`head_blocks` is 1).
     """
 
     pitch: int
@@ -269,9 +271,11 @@ def blocks_of(d: Dims, block_rows: int, banded: bool) -> RowBlocks:
 
 
 def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple[int, int]:
-    """The order of blocks that differ in length. The result is the number of KV heads whose blocks
-    form a group, longest first, and the number of shortest blocks of each head (a quarter) that
-    come last.
+    """The order of blocks that differ in length, as two numbers.
+
+    The first is the number of KV heads whose blocks form a group; in a group, the longest blocks
+    come first. The second is the number of blocks of each head that come last: a quarter of the
+    blocks, the shortest.
 
     A group of up to three waves of blocks keeps its keys in the cache of a large GPU. All groups
     have about the same size, because a much smaller last group would leave the device idle.

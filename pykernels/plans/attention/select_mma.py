@@ -14,9 +14,9 @@ from .arguments import Dims
 __all__ = ["TILES", "longest", "may", "splits_of", "tile_of"]
 
 TILES = attention_mma.CONFIGS
-# A sum of T weighted values has at most LONGEST (sqrt(T) + 4) terms. That is more than
-# `longest_sum` allows, because weights are rounded to halves, which adds 2^-11 to the bound
-# (docs/design/attention.md).
+# A sum of T weighted values has at most LONGEST (sqrt(T) + 4) terms. These are more terms than
+# `longest_sum` allows, because the bound is larger: weights are rounded to halves, which adds 2^-11
+# to it (docs/design/attention.md).
 LONGEST = 8.0
 EMULATED = "emulated"  # this tile is only for tests on software drivers, which need small tiles
 
@@ -44,6 +44,6 @@ def splits_of(t: Tuning, tile: str, d: Dims) -> int:
 
 
 def longest(tile: str, keys: int) -> int:
-    """The number of tiles of keys that fragments may add up before their sums are moved and restart
-    at 0."""
+    """The number of tiles of keys whose terms fragments may add up. Then the sums in fragments are
+    added to sums in f32, and start again from 0."""
     return max(int(LONGEST * (math.sqrt(keys) + 4)) // TILES[tile].BC, 1)

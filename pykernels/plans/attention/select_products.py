@@ -31,7 +31,7 @@ def on_units(caps: Caps, halves: bool) -> bool:
 
 
 def heads_of(caps: Caps, d: Dims, queries: int) -> int:
-    """The KV heads whose scores for this number of queries fit the room of the table."""
+    """The number of KV heads whose scores, for this number of queries, fit the table's `room`."""
     room = min(caps.tuning.attention.products.room, caps.max_binding - caps.alignment)
     each = 4 * d.group * queries * cdiv(d.keys, 4) * 4
     return min(room // each, d.batch * d.kv_heads)

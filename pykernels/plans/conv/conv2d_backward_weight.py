@@ -206,7 +206,8 @@ def _mma_shape(caps: Caps, call: Call) -> MmaShape | None:
 
 
 def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
-    """The steps pack the channels of a pixel next to each other, in dy and in x with padding."""
+    """The steps of a call on matrix units. First they pack dy, and x with its padding, so that the
+    channels of a pixel lie next to each other."""
     assert caps.matrix is not None
     s, own = call.shape, TILES_WEIGHT[choice.body]
     first = (-call.g.padding[0], -call.g.padding[2])

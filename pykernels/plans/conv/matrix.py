@@ -24,9 +24,9 @@ __all__ = [
 
 WORDS = UNIT // 2  # words of a 16-byte unit
 BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # all tiles have this BK
-# Axes of packed images (groups, chunks, N, rows, columns, channels): PIXELS are the pixels of all
-# images. CHUNKS are the chunks of all taps of the weights. Weights are packed as if the taps were
-# the pixels of an image.
+# Axes of packed images (groups, chunks, N, rows, columns, channels). PIXELS are the axes of the
+# pixels of all images. Weights are packed as if their taps were the pixels of an image; CHUNKS are
+# the axes of the taps and of the chunks of each tap.
 PIXELS, CHUNKS = (2, 3, 4), (3, 4, 1)
 
 
@@ -117,7 +117,7 @@ def _merged(v: View, axes: Ints) -> tuple[Ints, Ints]:
 
 
 def _pairs(image: Image) -> int:
-    """2 if two pixels of a row always form one word, for every row and channel."""
+    """2 if the pixels of every row and channel can be read two at a time, as words; else 1."""
     v = image.v
     return 2 if v.shape[4] % 2 == 0 and v.vectorizable(2, 4) else 1
 

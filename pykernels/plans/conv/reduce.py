@@ -8,7 +8,7 @@ from pykernels.tensors.layout import View
 
 __all__ = ["reduce_step"]
 
-LANES = 2048  # as many invocations keep one multiprocessor busy
+LANES = 2048  # invocations that keep one multiprocessor busy
 SPLITS = 4  # splits that one invocation loads at a time
 
 

@@ -68,7 +68,8 @@ class ConvShape(NamedTuple):
 class ConvChoice(NamedTuple):
     """A body (with its tile, in the form of TILES) and the number of splits of its sums.
 
-    `pack`: True repacks weights that need no repacking; None repacks them if that pays.
+    `pack` matters for weights that a body can read as they are: True repacks them all the same,
+    None repacks them if that saves time.
     """
 
     body: str
@@ -142,7 +143,7 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
             continue
         most = max(1, min(s.depth // t.shortest, t.most))
         seconds, splits = min((_seconds(caps.tuning, s, body, n), n) for n in range(1, most + 1))
-        # A table that gives a rule for filling the device has no measured rates.
+        # A table with the number `fill` has no measured rates, so it predicts no times.
         found.append(Candidate(ConvChoice(body, splits), None if t.fill else seconds))
     by_units = costs(caps, s.mma, False) if s.mma is not None else []
     for body in MMA_TILES:
@@ -170,7 +171,7 @@ def _may_winograd(caps: Caps, s: ConvShape, body: str) -> bool:
 
 
 def packs(caps: Caps, operations: int) -> bool:
-    """True if weights that need no repacking are repacked."""
+    """True if a call repacks weights that a body can read as they are."""
     given = forced(caps, ConvChoice)
     if given is not None and given.pack is not None:
         return given.pack
@@ -227,7 +228,8 @@ def _tile_seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
 
 
 def _seconds_3x3(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
-    """The seconds of the tiles: of the whole waves of workgroups, and of the rest."""
+    """The seconds of the tiles. Unless each multiprocessor has many workgroups, they are counted in
+    waves, of which the last may be a partial wave."""
     tile = TILES_3X3[body]
     own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
     groups = _tiles(s, body) * splits

@@ -12,8 +12,9 @@ from pykernels.steps import Caps, cdiv
 
 __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 
-# BM output channels x BN pixels, or BM pixels x BN output channels if channels lie next to each
-# other in dst; for gradients of weights BM output channels x BN taps and channels.
+# A tile has BM output channels x BN pixels, or BM pixels x BN output channels if channels lie next
+# to each other in dst. For gradients of weights it has BM output channels x BN pairs of a tap and
+# an input channel.
 TILES = {f"implicit_gemm_mma/{name}": tile for name, tile in implicit_gemm_mma.CONFIGS.items()}
 TILES_WEIGHT = {f"conv_weight_mma/{name}": tile for name, tile in conv_weight_mma.CONFIGS.items()}
 

@@ -93,8 +93,8 @@ def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
 
 
 def _seconds(t: Tuning, s: WeightGradShape, tile: str, splits: int) -> float:
-    """The estimated seconds. A multiprocessor works through its workgroups, and is slower if it has
-    few."""
+    """The estimated seconds. The busiest multiprocessor decides; it computes at a lower rate if it
+    has few workgroups."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
     each = cdiv(_tiles(s, tile) * splits, units)

@@ -67,8 +67,8 @@ def fits(caps: Caps, s: WinogradShape, body: str) -> bool:
 
 
 def costs(caps: Caps, s: WinogradShape) -> list[WinogradCost]:
-    """The expected time of each tile: the time of the transforms' bytes, plus the time of the
-    product's operations, or of its bytes if they take longer."""
+    """The expected time of each tile: the time to move the bytes of the transforms, plus the time
+    of the product's operations, or the time to move its bytes if that is longer."""
     t = caps.tuning
     found = []
     for body in TILES:

@@ -33,7 +33,8 @@ class Weights(NamedTuple):
 
     b: View  # (groups, rows, depth), or in vectors of rows (groups, depth, rows)
     packed: bool
-    order: str  # of "c", "i" (tap rows) and "j" (tap columns), the highest digit first
+    # "c" (channels), "i" (tap rows) and "j" (tap columns), beginning with the highest digit of k
+    order: str
     before: list[Step]
 
 
@@ -48,8 +49,8 @@ def u32(v: int) -> int:
 
 
 def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
-    """The step that adds the splits and applies the epilogue. The partials have the axes of
-    `_by_steps`."""
+    """The step that adds the splits and applies the epilogue. The partials have the axes of dst in
+    the order of `_by_steps`."""
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
     residual = c.residual and reorder(c.residual, order)
@@ -123,7 +124,7 @@ def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split
 class Target(NamedTuple):
     """The target of sums: dst, or scratch for partial sums and the step that adds them."""
 
-    out: View  # the axes of dst after an axis of splits
+    out: View  # its axes: an axis of splits, then the axes of dst
     bias: View | None  # the bias that the body adds
     epilogue: dict[str, int]  # the epilogue's params of the body
     after: list[Step]
@@ -149,8 +150,8 @@ def _unsplit(t: Target) -> View:
 
 
 def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
-    """The digits of k: their radixes, and the steps of the index, the row and the column for each;
-    and BK written in these digits."""
+    """The digits of k: for each digit its radix, and its steps in the index, the row and the column
+    of the image; and BK written in these digits."""
     _, _, c_s, h_s, w_s = elements(c.x, vec)
     (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
     digits = {

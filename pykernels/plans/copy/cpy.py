@@ -96,8 +96,8 @@ def _same_shape(src: View, dst: View) -> tuple[View, View] | None:
 
 
 def _refine(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape with the fewest axes from which merging neighbouring axes gives a, and also b; None
-    if there is none."""
+    """The shape with the fewest axes from which both `a` and `b` can be made by merging
+    neighbouring axes; None if there is no such shape."""
 
     def cuts(shape: tuple[int, ...]) -> set[int]:
         return {math.prod(shape[i:]) for i in range(len(shape) + 1)}
@@ -141,7 +141,7 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
     if src.dtype == dst.dtype:
         wide, wide_dst = runs(src, dst)
-        # True if runs have one element; longer runs are not transposed
+        # runs of one element may be transposed, longer runs are not
         if src.ndim > 1 and wide.shape[-1] == 1:
             src, dst = _without_last(wide), _without_last(wide_dst)
             kinds = {"src_kind": 0, "dst_kind": 0}
@@ -204,15 +204,15 @@ def _block(src: View, dst: View) -> int:
 
 
 def _in_rows(src: View, dst: View) -> bool:
-    """True if there are rows of words, or rows of bytes that may begin at any byte of a word, long
-    enough for lanes to share them."""
+    """True if both views have rows that are long enough for lanes to share them. They are rows of
+    words, or rows of bytes, which may begin at any byte of a word."""
     item = src.dtype.itemsize
     spans = [v.window[1] - v.window[0] for v in (src, dst)]
     return (
         item <= 4
         and src.strides[-1] == dst.strides[-1] == item
         and src.shape[-1] * item >= SHORTEST
-        and max(spans) < 1 << 31  # the bytes must have 32-bit numbers
+        and max(spans) < 1 << 31  # the indices of bytes must fit 32 bits
         and src.ndim <= 6
     )
 

@@ -16,8 +16,9 @@ def padded(
 ) -> tuple[View, list[Step]]:
     """A copy of v, with dtype `name` if it is given, and the steps that make the copy.
 
-    Rows are the last axis, padded to a multiple of elements; the padding is uninitialised. An axis
-    along which the view repeats is copied once and repeats again.
+    Rows are the last axis. Their length is padded to a multiple of `multiple`; the padding is
+    uninitialised. An axis along which the view repeats is copied once, and the copy repeats along
+    it, too.
     """
     lead = (1 if step == 0 else n for n, step in zip(v.shape[:-1], v.strides, strict=False))
     once = v.with_layout((*lead, v.shape[-1]), v.strides)

@@ -1,4 +1,5 @@
-"""Copies several tensors into one in one dispatch, whose text is written when it first runs."""
+"""Copies several tensors into one tensor in one dispatch, whose text is written when the dispatch
+first runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The gradient of an expression, or of its sum, as another expression, by the chain rule and the
 gradient texts of the operations (the rows of OPS).
 
-Its inputs are the inputs of the expression, by their names, and two more: DY, the gradient of the
-    result, and Y, the result. Numbers become inputs too, so that equal parts of the gradient are
-    computed once.
+The inputs of the gradient are the inputs of the expression, by their names, and two more: DY, the
+gradient of the result, and Y, the result. Numbers become inputs, too, so that equal parts of the
+gradient are computed once.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def tree_of(kernel: Kernel) -> Tree:
 
 
 def _of_its_own(name: str) -> str:
-    """The name of an input. If the kernel itself computes a gradient, its inputs may be DY, Y or
-    the name of a number. Such a name is changed, because the next gradient has inputs of its own
-    with these names."""
+    """The name of an input. If the kernel itself computes a gradient, its inputs may have the names
+    DY and Y, or the name of a number. Such a name is changed, because the next gradient has inputs
+    of its own with these names."""
     return f"#{name}" if name.startswith("#") else name
 
 
@@ -160,8 +160,8 @@ def depends(t: Typed, name: str) -> bool:
 
 
 def named(node: Node) -> Node:
-    """The node with its numbers as inputs; the input for the number of index n in the text is named
-    `#n`."""
+    """The node with its numbers as inputs; the input for the number with the index 3 in the text
+    has the name `#n3`."""
     if isinstance(node, Number):
         return Input(f"#n{node.index}")
     if isinstance(node, Call):

@@ -17,7 +17,7 @@ from .text import Scalar, functions, scalars, value
 
 __all__ = ["Inputs", "stored_dtypes"]
 
-MAX_INPUTS = 7  # together with the output, as many storage bindings as every device has
+MAX_INPUTS = 7  # every device allows eight storage bindings; the output takes one
 _FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
 _MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
 
@@ -89,8 +89,9 @@ class Inputs:
         self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]],
         checked: Sequence[str] = (),
     ) -> list[str]:  # fmt: skip
-        """Appends the lines that compute a value for each set of loads, all loads first; returns
-        the names of the values. `checked` has for each set a line that checks exponents."""
+        """Appends the lines that compute one value for each set of loads, and returns the names of
+        the values. The lines of all loads come first. `checked` has one line for each set, which
+        checks exponents."""
         known: dict[str, str] = {}
 
         def let(expression: str) -> str:

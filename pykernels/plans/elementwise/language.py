@@ -172,8 +172,8 @@ class _Parser:
         return self._apply(node, _OPERATORS[type(node.op)], [value])
 
     def _check_row(self, node: ast.expr, count: int) -> None:
-        """This also limits chains of comparisons, which become nested operations: x < y < z is (x <
-        y) and (y < z)."""
+        """ArgumentError if there are too many operations in a row. Chains of comparisons count,
+        too, because they become nested operations: x < y < z is (x < y) and (y < z)."""
         if count > MAX_DEPTH:
             self._wrong(node, f"more than {MAX_DEPTH} operations in a row")
 

@@ -31,7 +31,8 @@ LEVELS = (2, 4, 6)  # levels of an index space; fewer levels leave room for othe
 _START = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
-# The start of a tile: the groups along both levels, then the levels between and outside them.
+# The first lines of a text in tiles. They find the workgroup's tile along both levels, then its
+# index along the levels between and outside them.
 _TILE = """\
   var g = group_id(wg);
   if (g >= p.groups) { return; }
@@ -178,8 +179,8 @@ class Program:
         self, body: Body, it: Nd, widths: Mapping[str, int], elems: Mapping[str, int], groups: int,
         tiles: Tiling | None = None,
     ) -> Step:  # fmt: skip
-        """`widths` has the elements of a vector of each tensor, and `elems` the bytes from one
-        index to the next."""
+        """For each tensor, `widths` has the number of elements of a vector, and `elems` the bytes
+        from one index to the next."""
         levels = next(n for n in LEVELS if n >= it.levels)
         bound = []
         for x, view in it.views.items():

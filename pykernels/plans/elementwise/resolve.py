@@ -55,7 +55,7 @@ def computed(dtype: str) -> str:
 
 
 def native(dtype: str) -> DTypeName:
-    """The dtype that a kernel reads and writes instead of this dtype; it is often the same
+    """The dtype in which kernels read and write tensors of this dtype; it is often the same
     dtype."""
     if dtype in _NATIVE:
         return dtype  # type: ignore[return-value]

@@ -145,5 +145,5 @@ def _cast(x: str, source: str, target: str, vec: int) -> str:
 
 
 def _of_value(text: str, x: str, kind: str, vec: int) -> str:
-    """The row's text for values of this type, in which `x` stands for its x."""
+    """The row's text for values of this type; the expression `x` replaces the name x in it."""
     return re.sub(r"\bx\b", x, typed(text, kind, vec))

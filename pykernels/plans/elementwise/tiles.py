@@ -1,8 +1,9 @@
 """Cuts elementwise calls into tiles if they read a tensor across its memory.
 
-One level of the index space runs along the output's memory, another along an input's. Tiles of
-both levels read and write whole sectors: blocks of 4 x 4 elements if each tensor has whole vectors
-of four along one of the levels, else single elements, and caches keep sectors for the next row.
+One level of the index space runs along the output's memory, another level runs along an input's
+memory. In tiles over both levels, whole sectors of memory are read and written. If each tensor has
+whole vectors of four along one of the levels, a tile consists of blocks of 4 x 4 elements.
+Otherwise it consists of single elements, and caches keep a sector until the next row needs it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pykernels.tensors.layout import Ints, Nd, View
 
 __all__ = ["TILE", "Tiling", "tiling"]
 
-TILE = {4: 64, 1: 32}  # a block with the side 4 or 1: elements of a tile along each level
-MIN = 16  # with a shorter level, tiles would be mostly empty
+TILE = {4: 64, 1: 32}  # elements of a tile along each level, by the side of its blocks
+MIN = 16  # shortest level for tiles; over a shorter level, tiles would be mostly empty
 # How a block of 4 x 4 is read: vectors along the output ("row"), vectors along the other level
 # ("col"), one element for the whole block ("one"); "" if it cannot be read in one of these ways.
 Reads = Literal["row", "col", "one", ""]

@@ -22,8 +22,8 @@ WIDE = fft_tile.CONFIGS["n2048wide"]
 
 
 class Ends(NamedTuple):
-    """What passes do before and after a transform: flags of the first and the last pass, places of
-    factors in the table, the number of elements that are read, and the scale."""
+    """The work of passes before and after a transform: flags of the first and the last pass, places
+    of factors in the table, the number of elements that are read, and the scale."""
 
     first: int
     last: int

@@ -9,7 +9,8 @@ from pykernels.errors import LimitError
 __all__ = ["MIXED", "TILE", "Layout", "Outer", "convolution", "factors", "layout", "radices"]
 
 TILE = 4096  # largest power of two that one pass transforms
-# the same for one of several passes, because there a workgroup also needs neighbouring columns
+# largest power of two that one of several passes transforms; it is smaller, because a workgroup
+# then also holds neighbouring columns
 TILE_OF_SEVERAL = 2048
 MIXED = 1024  # largest other length that one pass transforms
 MOST = 1 << 30
@@ -27,9 +28,9 @@ class Outer(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The parts of a length's table. It has the powers of w for the length of each pass. With
-    several passes it has the two factors of the powers of the whole length. For a convolution it
-    has the factors of x and of the spectrum."""
+    """The parts of a length's table. The table has the powers of w for the length of each pass.
+    With several passes it also has the two factors of the powers of the whole length. For a
+    convolution it also has the factors of x and of the spectrum."""
 
     inner: tuple[tuple[int, int], ...]  # pairs of a factor and its place in the table
     outer: Outer
@@ -47,8 +48,8 @@ def is_smooth(n: int) -> bool:
 
 
 def convolution(length: int) -> int:
-    """The power of two as which a length is convolved; 0 for a length whose prime factors are
-    small."""
+    """The length, a power of two, of the convolution that computes a transform of `length`; 0 if
+    the prime factors of `length` are small."""
     if is_smooth(length):
         return 0
     return 1 << (2 * length - 2).bit_length()

@@ -18,8 +18,8 @@ BLOCK = 64  # rows of the largest matrix that one workgroup factors
 def each_batch(
     caps: Caps, views: Mapping[str, View], columns: tuple[str, ...] = ()
 ) -> list[dict[str, View]]:
-    """The views of matrices in as many parts as dispatches need, cut between matrices, and between
-    the columns of the views that are named."""
+    """The views of matrices, in as many parts as there must be dispatches. Cuts are between
+    matrices, and in the views that `columns` names also between columns."""
     lead = min(v.ndim for v in views.values()) - 2
     axes = [{name: axis for name in views} for axis in range(lead)]
     cuts = [{name: lead + 1 for name in columns}] if columns else []
@@ -39,7 +39,8 @@ def less_product(
 
 
 def with_scalar(step: Step, scalar: float) -> Step:
-    """A step of another kernel with its scalar argument; kernels of linear systems have none."""
+    """The step of another kernel, with `scalar` as each of its scalar arguments; the kernels of
+    linear systems have no scalar arguments."""
     count = len(step.body.args)
     return replace(step, scalars=(scalar,) * count) if count else step
 

@@ -41,7 +41,7 @@ def plan(caps: Caps, scratch: Scratch, a: View, dst: View) -> list[Step]:
     lead = dst.shape[:-2]
     work = scratch.empty((*lead, n, BLOCK), "float32")
     own = scratch.empty((*lead, BLOCK, BLOCK), "float32")
-    # The lower triangle of a, from which the columns are read, and zeros above it.
+    # dst gets the lower triangle of a, from which the columns are read, and zeros above it.
     steps = [with_scalar(step, 0) for step in tri.plan(caps, scratch, a, dst)]
     for j in range(0, n, BLOCK):
         width, rest = min(BLOCK, n - j), max(n - j - BLOCK, 0)

@@ -27,9 +27,9 @@ from .blocks import BLOCK, block, each_batch, less_product, turned
 __all__ = ["factored", "plan", "small", "swapped", "width"]
 
 NARROW = 32  # columns of a panel, which one workgroup factors in memory
-# Blocks of a matrix, so that all dispatches of a call fit into one batch. A panel is not wider than
-# its workgroup, so there are more blocks from 16,385 rows on, and a call of `solve` is refused from
-# about 20,000 rows on.
+# The number of blocks of a matrix up to which all dispatches of a call fit into one batch. A panel
+# is not wider than its workgroup, so from 16,385 rows on there are more blocks, and from about
+# 20,000 rows on a call of `solve` is refused.
 MOST = 64
 SIZES = {own.S * own.T: name for name, own in body.CONFIGS.items()}
 
@@ -79,8 +79,9 @@ def width(n: int) -> int:
 
 
 def factored(caps: Caps, scratch: Scratch, m: View, pivots: View) -> list[Step]:
-    """The factors of the first columns of m, as many as m has rows, in place. For the other columns
-    c of m, which get the exchanges too, l @ z = c is solved. `pivots` is (..., 1, rows)."""
+    """Factors the first columns of m, as many as m has rows, in place. In the other columns of m,
+    the rows are exchanged, too, and each column c becomes the solution z of l @ z = c. `pivots` is
+    (..., 1, rows)."""
     n, cols, lead = m.shape[-2], m.shape[-1], m.shape[:-2]
     most = max(width(n), BLOCK)
     columns = turned(scratch.empty((*lead, most, n), "float32"))
@@ -115,7 +116,7 @@ def factored(caps: Caps, scratch: Scratch, m: View, pivots: View) -> list[Step]:
 
 
 def swapped(caps: Caps, pivots: View, x: View, first: int = 0) -> list[Step]:
-    """The rows of x exchanged in place; `first` is the number of row 0."""
+    """The steps that exchange the rows of x in place; `first` is the number of row 0."""
     return [
         lu_swap.step(caps, v["pivots"], v["x"], first=first)
         for v in each_batch(caps, {"x": x, "pivots": pivots}, ("x",))

@@ -1,5 +1,6 @@
-"""solve: the factors of small matrices and two substitutions; larger matrices are factored together
-with their right sides, and the rest is solved block by block from the last row on."""
+"""solve: small matrices are factored, then solved by two substitutions. Larger matrices are
+factored together with their right sides; then the upper triangles are solved block by block, from
+the last row on."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, a: View, b: View, dst: View) -> list[Step]:
-    """Five dispatches up to 64 rows; for larger matrices those of `lu_factor` and about three for
-    each block of rows; none for an empty dst."""
+    """Five dispatches up to 64 rows; for larger matrices the dispatches of `lu_factor`, and about
+    three more for each block of rows; none for an empty dst."""
     if b.shape != dst.shape or b.ndim < 2 or a.shape != (*b.shape[:-1], b.shape[-2]):
         raise ShapeError(
             "[solve] a must be (..., n, n) and b and dst (..., n, k) but they have shapes "
@@ -54,7 +55,8 @@ def plan(caps: Caps, scratch: Scratch, a: View, b: View, dst: View) -> list[Step
 
 
 def _upper(caps: Caps, scratch: Scratch, u: View, b: View, dst: View) -> list[Step]:
-    """u @ dst = b for upper triangles u: a lower triangle, counted from the end."""
+    """Solves u @ dst = b for upper triangles u. Rows and columns are reversed, which makes u a
+    lower triangle."""
     return solve_tri.plan(
         caps, scratch, reversed_rows(u, True), reversed_rows(b), reversed_rows(dst)
     )

@@ -1,5 +1,5 @@
-"""What all losses of classes share: rows, their targets, and the assignment of rows to
-invocations."""
+"""Code that the plans of all losses of classes share: rows, their targets, and the assignment of
+rows to invocations."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Taken(NamedTuple):
 
 
 def take(x: View, others: Sequence[View], batch: int) -> Taken:
-    """The number of lanes for a row of x. Each lane reads `batch` vectors, if there are enough
+    """How the rows of x are assigned. Each lane reads `batch` vectors of a row, if there are enough
     lanes; `others` are views with the same columns."""
     apart = Rows(x.shape, {"x": x}).columns_apart("x")
     vec = 4 if all(v.vectorizable(4) for v in (x, *others)) else 1

@@ -62,7 +62,7 @@ ALONG_K = 2  # the number of k in one vector of an operand whose last axis is k
 # the BK of all mul_mat tiles; gemm_tile alternates between two smaller stages
 BK = TILES["mul_mat/32"].BK
 # For precision="fast", pairs (least, n): if K >= least, 16 n products at a time are summed in f16.
-# If there are more of these sums, their errors have a smaller effect.
+# The more of these sums a result has, the smaller is the effect of their errors.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
 
 
@@ -120,7 +120,7 @@ def _bound(
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> list[Step]:
-    usual, alike = p, p.a.dtype == p.b.dtype  # for this order of operands all tiles have texts
+    usual, alike = p, p.a.dtype == p.b.dtype  # all tiles have texts for the usual order
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     narrow = min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols
@@ -292,7 +292,7 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
 
 
 def _first_vector(v: View) -> int:
-    """The columns in one vector of a large product's first operand, which has 16 bytes."""
+    """The columns in one 16-byte vector of a large product's first operand."""
     return 16 // v.dtype.itemsize
 
 
@@ -373,8 +373,8 @@ def _gemm_mma(
 
 
 def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[Step]]:
-    """The operand in f16, with k as the axis of its rows, in rows of vectors of n; and the steps
-    that copy it."""
+    """The operand in f16, with k as the axis of its rows and rows of whole vectors of n elements;
+    and the steps that copy it."""
     if v.dtype.name == "float16" and transposed(v).vectorizable(n):
         return transposed(v), []
     if v.dtype.name == "float16" or contiguous_rows(transposed(v)):

@@ -37,13 +37,13 @@ _TILE = gemm_id.CONFIGS["16x64"]
 _GEMV = gemv_id.CONFIGS["lanes"]
 MOST = expert_tiles.CONFIGS["one"].EXPERTS
 MOST_ROWS = 1 << 23  # rows that one workgroup counts: 32,768 rounds
-UNIT = 16  # k that the product of floats processes at a time
-# Up to this number of rows, each row reads the weights of its expert alone.
+UNIT = 16  # the number of k that the product of floats processes at a time
+# Up to this number of rows, the body is ROWS, however few experts there are.
 FEW = 8
 
 
 class IdShape(NamedTuple):
-    """What a choice depends on."""
+    """The facts that a choice depends on."""
 
     rows: int
     experts: int
@@ -51,15 +51,16 @@ class IdShape(NamedTuple):
 
 
 class IdChoice(NamedTuple):
-    """`body` is "rows": a product for each row, which reads its expert itself, in one dispatch; or
+    """`body` is "rows": one dispatch, which multiplies each row by the weights of its expert; or
     "tiles": rows are sorted by expert, and a tile multiplies 16 rows of one expert."""
 
     body: str
 
 
 def choose(caps: Caps, s: IdShape) -> IdChoice:
-    """Rows one by one read an expert's weights as often as the expert has rows. With half as many
-    rows as experts, that is a quarter more than once each, if the choice of experts is uniform."""
+    """The body for one call. ROWS reads an expert's weights once for each row of the expert. If
+    there are half as many rows as experts, and experts are chosen uniformly, it reads a quarter
+    more than it would if it read each expert in use once."""
     found = forced(caps, IdChoice, s)
     if found is not None:
         return found
@@ -92,7 +93,8 @@ class Experts:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a call, and what belongs to them, with axes T and S as one axis."""
+    """The tensors and options of a call; in the tensors, tokens (T) and the slots of a token (S)
+    are one axis, the rows."""
 
     ids: View
     b: View  # (rows, K), or (rows / sharing, K), in vectors of floats or of words of two halves
@@ -118,8 +120,8 @@ def plan(
     scales: View | None, high: View | None, bias: View | None, residual: View | None, dst: View,
     quant: str | None = None, activation: str | None = None, gated: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The product, for each piece of the experts that bindings hold, after copies of operands that
-    cannot be read as they are."""
+    """Copies of operands that cannot be read as they are; then the product, for each piece of the
+    experts that bindings hold."""
     _check(ids, b, residual, dst, activation, gated)
     m = dst.shape[2] * (2 if gated else 1)
     steps, experts = _experts(caps, scratch, w, low, scales, high, quant, m, b)
@@ -155,7 +157,7 @@ def plan(
         whole = replace(rows, dst=dst)
         return [s for part in _parts(caps, whole) for s in make(caps, scratch, experts, part)]
 
-    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no texts for f16 from f32
+    direct = dst.dtype.itemsize == 4 or b.dtype.itemsize == 2  # no text has b in f32, dst in f16
     out = _merged(dst, 2) if direct else None
     if out is not None:
         return steps + products(out)
@@ -323,7 +325,7 @@ def _by_tiles(caps: Caps, scratch: Scratch, experts: Experts, rows: Rows) -> lis
 
 
 def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
-    """What the first piece reports: the other pieces see the same experts."""
+    """The report of the first piece; other pieces see the same experts, so they have no report."""
     if first:
         return None
     watch: Watch | None = Watch("ids", experts.count, rows.shape, rows.shape)
@@ -335,7 +337,7 @@ def _watch(rows: Rows, experts: Experts, first: int) -> Watch | None:
 
 
 def _parts(caps: Caps, rows: Rows) -> list[Rows]:
-    """The call in parts of some tokens each, whose tensors bindings can hold."""
+    """The call in parts, each with some of the tokens; bindings can hold the tensors of a part."""
     tokens, slots = rows.shape
     count = tokens
 
@@ -368,7 +370,8 @@ def _parts(caps: Caps, rows: Rows) -> list[Rows]:
 
 
 def _pieces(caps: Caps, experts: Experts) -> list[tuple[int, Experts]]:
-    """The first expert of each piece whose weights bindings can hold, and the piece."""
+    """The experts in pieces whose weights bindings can hold, each with the number of its first
+    expert."""
     count = experts.count
     while not all(fits_binding(caps, v) for v in experts.some(0, count).views):
         if count == 1:

@@ -149,8 +149,8 @@ def broadcasts(shape: Ints, target: Ints) -> bool:
 def aligned(
     a: View, b: View, bias: View | None, residual: View | None, dst: View, activation: int
 ) -> Product:
-    """All views with the same leading axes. If a repeats along part of an axis, that axis is cut in
-    two."""
+    """All views with the same leading axes. If the operand `a` repeats along part of an axis, that
+    axis is cut in two."""
     lead = b.shape[:-2]
     a = a.as_rank(b.ndim)
     counts = tuple(n if n != 1 else 1 for n in a.shape[:-2])

@@ -35,8 +35,9 @@ MMA = "gemm_mma"
 SPLIT = "gemm_split"
 FEW_ROWS = ("16x64", "32x128")  # tiles of mul_mat for products with few rows
 FEW = {f"mul_mat/{tile}" for tile in FEW_ROWS}
-# For gemv: the number of rows of the smaller operand that it holds, at most `most`; and the columns
-# of a workgroup if its invocations do not split k.
+# The configurations of gemv, one for each number of rows of the smaller operand that it can hold.
+# NARROW is the largest of these numbers. COLUMNS is the number of columns of a workgroup whose
+# invocations do not split k.
 HELD = gemv.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
@@ -59,7 +60,7 @@ class GemmShape(NamedTuple):
     along_k: bool = True  # True if the larger operand's step along k is smaller than its other step
     halves: bool = False  # both operands are f16, or may be rounded to it
     split: bool = False  # f32 operands may be split into planes of halves
-    longest: int = 0  # how many k matrix units may sum within the bound of f32; 0: all
+    longest: int = 0  # most k that stay within f32's bound in one sum of matrix units; 0: all
 
 
 class GemmTail(NamedTuple):
@@ -216,10 +217,11 @@ def _resident_workgroups(t: Tuning) -> int:
 
 
 def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
-    """Whole tiles, all tiles in splits, or whole tiles in whole waves and a tail in splits.
+    """The candidates: whole tiles; all tiles in equal splits; whole tiles in whole waves and a tail
+    in splits; and all tiles in long splits and one short split each.
 
-    In the other candidate, each tile has long splits and one short split. The long splits start
-    first and fill whole waves, except for the places that the short splits need.
+    In the last of these, the long splits start first and fill whole waves, except for the places
+    that the short splits need.
     """
     resident, own = _resident_workgroups(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
@@ -242,7 +244,7 @@ def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
     (rows, cols), (_, splits, tail, long) = TILES[GEMM][:2], choice
     own, units, resident = t.matmul.gemm_tile, t.device.units, _resident_workgroups(t)
     tiles = _tiles(s, GEMM)
-    # The time of a wave of workgroups: the time for each k, and the time of its start.
+    # A wave of workgroups takes `each` seconds for each k; its start takes as long as `start_k` k.
     each = product_seconds(rows, cols, 1, resident // units, units, own.rate)
     if tail.rows:  # the tail's splits fill the free places of the wave; the other tiles follow
         in_tail = tail.rows * cdiv(s.cols, cols)

@@ -31,11 +31,11 @@ __all__ = [
 TILES = gemm_mma.CONFIGS
 TILES_I8 = gemm_mma_i8.CONFIGS
 SPLIT_TILES = gemm_split.CONFIGS
-UNIT_I8 = 16  # k of one load, which is 16 bytes
+UNIT_I8 = 16  # the number of k in one load, which has 16 bytes
 BK = TILES["32x32"].BK  # all tiles have the same BK
-# True: products of f32, or of f16 and f32, use split precision even without precision="split". Its
-# error bound has a term in the largest magnitudes of rows, which the bound of plain f32 does not
-# have.
+# True: products of f32, or of f16 and f32, use split precision even without precision="split". The
+# error bound of split precision has a term in the largest magnitudes of rows, which the bound of
+# plain f32 does not have.
 SPLIT_UNASKED = False
 
 
@@ -56,7 +56,7 @@ def may_split(caps: Caps, tile: str) -> bool:
     """True if the device can multiply planes of halves with this tile."""
     own = SPLIT_TILES[tile]
     operands = own.BM * (2 * own.BK // UNIT + 1) + 2 * own.BK * (own.BN // UNIT + 1)
-    results = own.threads // 32 * 2 * 16 * 5  # bytes of two fragments for each subgroup
+    results = own.threads // 32 * 2 * 16 * 5  # 16-byte units of two fragments for each subgroup
     return has_units(caps, HALVES, own.threads, max(operands, results))
 
 
@@ -70,8 +70,8 @@ def best(
     t: Tuning, tables: Mapping[str, GemmMma], tiles: Sequence[Tile], batches: int, rows: int,
     cols: int, depth: int, longest: int = 0,
 ) -> tuple[float, str, int]:  # fmt: skip
-    """The tile and the splits with the least expected time, and its seconds, in slices of `longest`
-    k."""
+    """The least expected seconds of a product in slices of `longest` k (0: one slice), and the tile
+    and the number of splits that reach them."""
     choices = []
     for tile in tiles:
         own = tables[tile.name]

@@ -41,8 +41,8 @@ BODIES = (
 )  # fmt: skip
 MOST_UNPACKED = 1 << 29  # most bytes of scratch for unpacked weights
 THREADS = 256  # invocations of a workgroup of gemv_quant
-# So many workgroups of gemv_quant for each multiprocessor are enough: on an H200, 256 workgroups
-# for 2,048 columns are faster than 512.
+# Workgroups of gemv_quant that are enough for each multiprocessor: on an H200, 256 workgroups for
+# 2,048 columns are faster than 512.
 WORKGROUPS = 1.5
 MOST_BITS, LEAST_BITS = 5, 2  # columns of a workgroup of gemv_quant, as powers of two
 
@@ -63,9 +63,8 @@ class QuantShape(NamedTuple):
 
 
 class QuantChoice(NamedTuple):
-    """The choice of a body and, for a tile, of the number of splits of K. The body is gemv_quant, a
-    tile of gemm_quant or gemm_mma_quant, or mul_mat, which reads the weights as floats from scratch
-    memory."""
+    """The choice of a body, which is one of BODIES, and for a tile of the number of splits of K.
+    The body mul_mat reads the weights as floats from scratch memory."""
 
     body: str
     splits: int = 1
@@ -192,8 +191,8 @@ def column_bits(caps: Caps, cols: int, rounds: int, batches: int = 1, most: int 
 
 
 def columns_held(bits: int, rounds: int) -> int:
-    """The columns of an invocation with packed products: two if each run still has a round then,
-    else one."""
+    """The columns of an invocation with packed products: two if each run of k then still has a
+    round of groups, else one."""
     return 2 if (2 * THREADS) >> bits <= rounds else 1
 
 

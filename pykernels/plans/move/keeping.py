@@ -10,7 +10,8 @@ ALL = (1 << 32) - 1
 
 
 def keep(src: View) -> tuple[int, int]:
-    """A mask of these bits as two words: all bits but the signs of floats."""
+    """A mask, in two words, of the bits that say whether an element is zero: all bits but the signs
+    of floats."""
     if src.dtype.kind == "f":
         return (1 << (8 * src.dtype.itemsize - 1)) - 1, 0
     if src.dtype.kind == "c":

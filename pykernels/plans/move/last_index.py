@@ -1,5 +1,5 @@
-"""last_index: compares indices with each other if they are few; else a hash table keeps the last of
-equal indices."""
+"""last_index: if there are few indices, they are compared with each other; else a hash table keeps
+the last of equal indices."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def _check(src: View, dst: View, front: Ints, mode: str) -> None:
 
 
 def _border(mode: str, n: int, first: int, behind: int) -> list[tuple[int, int, int, int]]:
-    """Both sides along an axis: the place in dst, the number of elements, the first source element
-    in src, and the step to the next."""
+    """For each side along an axis: the place in dst, the number of elements, the element of src
+    that comes first, and the step in src to the next one."""
     if mode == "replicate":
         return [(0, first, 0, 0), (first + n, behind, n - 1, 0)]
     if mode == "reflect":

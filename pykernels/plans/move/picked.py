@@ -108,8 +108,8 @@ def shares(
 
 
 def _is_far(caps: Caps, side: View, at: int) -> bool:
-    """True if one side spans more than a binding along the picked axis although its elements there
-    would fit."""
+    """True if a side spans more than a binding along the picked axis, but its elements along this
+    axis would fit if they were contiguous."""
     if fits_binding(caps, side):
         return False
     line = side

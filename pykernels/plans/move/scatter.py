@@ -20,8 +20,8 @@ def plan(
     check: bool = True, distinct: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The dispatches of last_index and one more; none for an empty src, several if a tensor is
-    larger than one binding. Then later dispatches write elements that are further along the
-    axis."""
+    larger than one binding. In that case, later dispatches write elements that are further along
+    the axis."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("scatter", src, index, dst, axis, "dst")

@@ -39,8 +39,8 @@ def plan(
 def _step(caps: Caps, part: Part, upper: bool, diagonal: int) -> Step:
     src, dst = part.views["src"], part.views["dst"]
     item = src.dtype.itemsize
-    # Where the first row's elements up to the diagonal end; the diagonal belongs to them, except
-    # with `upper`.
+    # The column at which the first row's elements up to the diagonal end. With `upper`, the
+    # diagonal does not belong to these elements.
     height, width = dst.shape[-2], dst.shape[-1]
     shift = diagonal + part.first[-2] - part.first[-1] + (0 if upper else 1)
     shift = min(max(shift, -height), width)

@@ -95,14 +95,14 @@ def _parts(caps: Caps, given: Mapping[str, View | None]) -> list[dict[str, View]
 
 
 def _both(first: View, apart: int) -> View:
-    """One view of both sums, the first and the second; their strides are not negative."""
+    """One view of the first and the second sums; the strides of `first` are not negative."""
     reach = sum([(n - 1) * step for n, step in zip(first.shape, first.strides, strict=True)])
     return first.with_layout((2, reach // 4 + 1), (4 * apart, 4))
 
 
 def _shape(views: Mapping[str, View], data: tuple[str, ...], apart: int = 0) -> _Shape:
-    """The views in vectors, if all of `data` can be read in vectors and the other views can be,
-    too, or repeat along rows."""
+    """How rows are read: in vectors if all of `data` can be read in vectors, and each other view
+    can be read in vectors or repeats along rows."""
     cols = views["x"].shape[-1]
     params = {n: v for n, v in views.items() if n not in data}
     vec = 1

@@ -95,8 +95,8 @@ def as_float(caps: Caps, scratch: Scratch, view: View, steps: list[Step]) -> Vie
 def dense(
     caps: Caps, scratch: Scratch, view: View | None, name: DTypeName, steps: list[Step]
 ) -> View | None:
-    """The view if it is contiguous, aligned for vectors, and of this dtype; otherwise a copy that
-    is."""
+    """The view if it is contiguous, aligned for vectors, and of this dtype; otherwise a copy with
+    these properties."""
     if view is None or (
         view.dtype.name == name and view.contiguous and view.aligned(4 * view.dtype.itemsize, ())
     ):

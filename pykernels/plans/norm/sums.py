@@ -27,7 +27,8 @@ STATISTICS = ("pivot", "offset", "squares")
 
 
 def total(caps: Caps, scratch: Scratch, x: View, axes: Ints, dst: View) -> list[Step]:
-    """The sums of x, float32, over some axes, in the dtype of dst; 0 for no elements."""
+    """The steps that sum x, which is float32, over some axes, and store the sums in the dtype of
+    dst; a sum of no elements is 0."""
     if dst.dtype.name == "float32":
         return reduction.plan(caps, scratch, x, dst, axes, name="sum")
     near = scratch.empty(dst.shape, "float32")

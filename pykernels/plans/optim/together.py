@@ -1,9 +1,9 @@
 """Steps of several parameters in one dispatch: texts made from the texts for one parameter.
 
 A text of `adam_step`, `sgd_step` or `optimizer_step` reads and writes its tensors by a few
-functions. A text for several is the built text with one window for each gradient and each
-parameter, and one window for the states of all parameters. Its arithmetic is the same as in the
-built text, so its results have the same bits.
+functions. A text for several parameters is the built text with one window for each gradient and
+each parameter, and one window for the states of all parameters. Its arithmetic is the same as in
+the built text, so its results have the same bits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def padded(size: int) -> int:
 
 
 class Form(NamedTuple):
-    """The facts that choose the text of a kernel of several parameters, together with their number.
+    """The facts that, with the number of parameters, choose the text of a kernel.
 
     Attributes:
         states: the number of states of each parameter.

@@ -19,7 +19,7 @@ MOST = 1 << 31
 
 
 class Axis(NamedTuple):
-    """Windows along one axis: o begins at o * step // unit - pad and ends before
+    """Windows along one axis: window o begins at o * step // unit - pad and ends before
     (o * step + last) // unit - pad. A mean counts the elements from low up to high."""
 
     size: int

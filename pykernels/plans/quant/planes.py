@@ -23,9 +23,9 @@ __all__ = [
 def bound(
     op: str, kind: BlockType, shape: tuple[int, ...], low: View, scales: View, high: View | None
 ) -> tuple[View, View, View | None]:
-    """Check the planes of a tensor of this shape, and return them; in `low`, a vector is one
-    element of the last axis. They are contiguous, and low begins with a whole vector: see `read`
-    and `written`."""
+    """Check the planes of a tensor of this shape, and return them; in the `low` that is returned, a
+    vector is one element of the last axis. The planes must be contiguous, and `low` must begin with
+    a whole vector: `read` and `written` make such planes."""
     _check(op, kind, shape, low, scales, high)
     for name, view in (("low", low), ("scales", scales), ("high", high)):
         if view is not None and not _is_plain(kind, view, name == "low"):
@@ -154,8 +154,8 @@ def pieces(
     caps: Caps, kind: BlockType, low: View, scales: View, high: View | None, others: list[View],
     width: int,
 ) -> list[Piece]:  # fmt: skip
-    """The parts, such that bindings hold them, of a call on planes and on views (batches, rows,
-    `width` elements for each block)."""
+    """The parts of a call on planes and on views (batches, rows, `width` elements for each block);
+    bindings hold each part."""
     found: list[Piece] = []
     first = 0
     for other in others:

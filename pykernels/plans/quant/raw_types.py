@@ -36,7 +36,7 @@ class RawType:
     nbytes: int  # bytes of a block
     entry: int = 0  # numbers (bytes) in an entry of the type's table; 0: the type has no table
     entries: int = 0
-    # True: the last block of a row may have more numbers than the row; these are left out
+    # True: the last block of a row may reach beyond the row; the numbers beyond it are left out
     cut: bool = False
 
     @property

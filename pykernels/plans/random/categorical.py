@@ -18,7 +18,7 @@ THREADS = categorical_rows.CONFIGS["pieces256"].threads
 
 
 def piece_of(cols: int) -> int:
-    """The columns of a piece, the same number for each invocation of a workgroup."""
+    """The columns of a piece: a multiple of the number of invocations of a workgroup."""
     return cdiv(cdiv(cols, THREADS), THREADS) * THREADS
 
 

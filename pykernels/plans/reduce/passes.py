@@ -35,7 +35,7 @@ class ReductionChoice(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Facts for every step of a call: the reduction, and the result of its state."""
+    """Facts for every step of a call: the reduction, and how a state becomes a result."""
 
     op: str
     finish: int

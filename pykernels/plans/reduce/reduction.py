@@ -203,8 +203,8 @@ def _in_chunks(
 
 
 def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
-    """The dtype of dst by the rule of the kernel; for a float16 result, dst may also be float32, in
-    which it is computed."""
+    """DTypeError unless the rule of the kernel allows the dtype of dst. In place of a float16
+    result, dst may have float32, in which the result is computed."""
     allowed = results(output, x.dtype.name)
     if dst.dtype.name not in allowed:
         raise DTypeError(

@@ -104,7 +104,8 @@ def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
 
 
 def finish_of(name: str, dtype: DTypeName, number: float) -> str:
-    """The finish of a kernel. It has the kernel's name, except for norms and for sums of bool."""
+    """The name of a kernel's finish, which makes a result of a state: the kernel's name, except for
+    norms and for sums of bool."""
     if name == "sum" and dtype == "bool":
         return "count_nonzero"
     if name != "norm":

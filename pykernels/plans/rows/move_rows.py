@@ -89,7 +89,7 @@ def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one step moves: rows of the picked side from `first_row` on, and the step's report of
+    """The views of one step, with the picked side from row `first_row` on, and the step's report of
     faults."""
 
     src: View

@@ -22,7 +22,7 @@ def plan(
     distinct: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The dispatches of last_index and one more; none for an empty src, several if a tensor is
-    larger than one binding. Then later dispatches write later rows."""
+    larger than one binding. In that case, later dispatches write later rows."""
     if src.ndim < 2 or dst.ndim != src.ndim or dst.shape[:-2] != src.shape[:-2]:
         raise ShapeError(
             "[set_rows] src and dst must have two or more axes, all but the last two the same, but "

@@ -29,7 +29,7 @@ MOST_PIECES = FEW_TILES * TILE.threads * TILE.N1
 # elements.
 LEAST_ACROSS = 16
 # One invocation scans at most SHORT_WALK elements one after the other, or LONG_WALK if the rows
-# alone fill the device. The sums of these blocks are added one after the other.
+# alone fill the device. A longer row is cut into pieces, whose sums are scanned in the same way.
 SHORT_WALK, LONG_WALK = 128, 1024
 
 

@@ -11,7 +11,7 @@ __all__ = ["plan"]
 
 
 def plan(caps: Caps, scratch: Scratch, x: View, dst: View, descending: bool = False) -> list[Step]:
-    """The steps: one dispatch for short rows, else several dispatches for each four bits of an
-    element."""
+    """The steps: one dispatch for short rows; for longer rows dispatches that sort and merge
+    pieces, or several dispatches for each four bits of an element."""
     check("argsort", x)
     return ordered(caps, scratch, x, None, dst, descending)

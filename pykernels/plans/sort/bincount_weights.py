@@ -35,8 +35,8 @@ def plan(caps: Caps, scratch: Scratch, x: View, weights: View, dst: View) -> lis
         return []
     if dst.size == 0:
         raise ShapeError("[bincount_weights] dst must have bins for x but has none")
-    # A bin gets one invocation for each four elements that bins have on average, and more if one
-    # bin may have all elements.
+    # A bin gets one invocation for each four elements that bins have on average, and in any case
+    # enough invocations for a bin that has all elements.
     each = max(cdiv(length, SHARE.UNROLL * dst.size), cdiv(length, SHARE.UNROLL * MAX_ROUNDS), 1)
     bits = min((each - 1).bit_length(), SHARE.threads.bit_length() - 1)
     watch = Watch("x", dst.size, x.shape, x.shape)
