@@ -92,12 +92,12 @@ class RawLoop:
         encoder = lib.wgpuDeviceCreateCommandEncoder(self._device, null)
         compute = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
         bound = None
-        for pipeline, group, offset, x, y in commands:
+        for pipeline, group, offset, x, y, z in commands:
             if pipeline is not bound:
                 set_pipeline(compute, pipeline.raw)
                 bound = pipeline
             set_group(compute, 0, group, 1, offset)
-            run(compute, x, y, 1)
+            run(compute, x, y, z)
         lib.wgpuComputePassEncoderEnd(compute)
         self._buffers[0] = lib.wgpuCommandEncoderFinish(encoder, null)
         lib.wgpuQueueSubmit(self._queue, 1, self._buffers)
