@@ -344,9 +344,9 @@ def test_an_option_of_a_norm_is_eight_files(tmp_path: Path) -> None:
             "*, eps: float = 1e-5\n) -> Array:", "*, eps: float = 1e-5,\n"
             "    centred: bool = True,\n) -> Array:",
         ), (
-            "    return _affine(_by_mean(_double(x), LAST, eps).n, weight, bias)\n",
-            "    found = _by_mean(_double(x), LAST, eps) if centred else "
-            "_by_squares(_double(x), eps)\n    return _affine(found.n, weight, bias)\n",
+            "    return affine(by_mean(double(x), LAST, eps).n, weight, bias)\n",
+            "    found = by_mean(double(x), LAST, eps) if centred else "
+            "by_squares(double(x), eps)\n    return affine(found.n, weight, bias)\n",
         )),
         "pykernels/gradients/norm.py": ((
             'def layer_norm(call: Taped) -> None:\n    call.give("x", _layer(call, '
