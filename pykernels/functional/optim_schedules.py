@@ -115,7 +115,8 @@ class Schedule:
         cls, value: float, steps: int, share: float = 0.3, first: float = 25.0,
         last: float = 1e4, *, device: Device | None = None,
     ) -> Schedule:  # fmt: skip
-        """Up to `value` and down again, as `torch.optim.lr_scheduler.OneCycleLR`.
+        """A schedule that rises to `value` and falls again, as
+        `torch.optim.lr_scheduler.OneCycleLR`.
 
         Args:
             value: The largest number.
@@ -139,8 +140,8 @@ class Schedule:
     def piecewise(
         cls, values: Sequence[float], starts: Sequence[int], *, device: Device | None = None
     ) -> Schedule:
-        """The first of `values` at the beginning; each further value holds from its step in
-        `starts` on."""
+        """A schedule that begins with the first of `values`; each further value holds from its step
+        in `starts` on."""
         numbers = [_number("values", v) for v in values]
         begins = [_steps("starts", s) for s in starts]
         if len(begins) != len(numbers) - 1 or begins != sorted({*begins}):

@@ -28,7 +28,7 @@ def gated_linear_attn(
 
     S becomes g[t] S + k[t] v[t]^T, where g[t] multiplies the rows of S; result[t] = scale q[t]^T S.
     All arithmetic is f32. The columns of S do not depend on each other, so one launch computes all
-    time steps; each group of invocations has one column.
+    time steps; each group of invocations computes one column.
 
     Args:
         q: Tensor or numpy array, float32, float16 or bfloat16, (B, T, H, K), K up to 1,024.

@@ -160,8 +160,8 @@ def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, .
     by strides of 0.
 
     Args:
-        xi: Tensors or numpy arrays with one axis, or none; n of them, each of any dtype. If one is
-            a Tensor, the others are copied to its device.
+        xi: n Tensors or numpy arrays with one axis or without axes, each of any dtype. If one is a
+            Tensor, the others are copied to its device.
         indexing: "ij": vector i lies along axis i; "xy": the first two axes are swapped (numpy's
             default; torch's is "ij").
 
