@@ -144,8 +144,8 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
         given += planes
         key += (QTensor, value.type, value.shape, *[t._layout for t in planes])
     elif kind is Device:
-        # Tensors of the call must be on this device. If no tensor comes before it, it decides the
-        # device of the call.
+        # Tensors of the call must be on this device. If no tensor comes before this device, the
+        # call runs on it.
         if given:
             if given[0]._context is not value._context:
                 return False
@@ -188,9 +188,10 @@ def _traced(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], context: Context,
     given: Sequence[Any], key: tuple[Any, ...],
 ) -> Any:  # fmt: skip
-    """Run a call on views of its tensors that have storages of their own, and keep what it did.
+    """Run a call on views of its tensors, and keep what the call did.
 
-    The separate storages tell which argument a view belongs to, even if arguments share a buffer.
+    Each view has a storage of its own. The separate storages tell which argument a view belongs to,
+    even if arguments share a buffer.
     """
     tensors = [t for t in given if t.__class__ is TENSOR]
     if any([t._context is not context for t in given]):

@@ -70,8 +70,8 @@ class autocast(Block):
         DTypeError: another dtype.
         ArgumentError: enabled is not a bool; this block is open already; or the block decorates a
             generator or a coroutine function, whose body would run outside of the block.
-        FeatureError: by a call inside that has to convert to float16, on a device without
-            shader-f16; nothing was launched.
+        FeatureError: a call inside the block has to convert to float16, on a device without
+            shader-f16; this call launches nothing.
     """
 
     _made_by = "pk.autocast(dtype)"

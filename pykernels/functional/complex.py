@@ -143,12 +143,12 @@ def view_as_real(x: Tensor) -> Tensor:
 
 
 def view_as_complex(x: Tensor) -> Tensor:
-    """A complex64 view without the last axis, which has real and imaginary parts (torch).
+    """A complex64 view without the last axis, which holds the real and the imaginary part (torch).
 
     Raises:
         DTypeError: x is not a float32 tensor.
         ShapeError: the last axis does not have size 2, its two parts are not neighbours in memory,
-            or a step or the offset is not a multiple of 8 bytes.
+            or a stride or the offset is not a multiple of 8 bytes.
     """
     if not isinstance(x, Tensor) or x.dtype != "float32":
         told = x.dtype if isinstance(x, Tensor) else type_name(x)

@@ -282,10 +282,10 @@ class EMA:
         averages.update(skip=overflow)
         w_average, b_average = averages.tensors
 
-    Averages begin as copies of the parameters, and are float32. `update` is one launch for each
-    parameter, which a capture may contain. Setting `decay` changes later updates, also the updates
-    of a captured program. `state_dict()` returns the averages by name, and `load_state_dict(state)`
-    copies them in.
+    Averages begin as copies of the parameters, and are float32. In `update`, parameters share
+    launches where they can; a capture may contain these launches. Setting `decay` changes later
+    updates, also the updates of a captured program. `state_dict()` returns the averages by name,
+    and `load_state_dict(state)` copies them in.
 
     Args:
         params: A Tensor, or several, float32, float16 or bfloat16.
