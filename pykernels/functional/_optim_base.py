@@ -41,9 +41,9 @@ class Optimizer:
     _moments: tuple[str, ...]  # names of the states of each parameter
     _places: Mapping[str, int]  # position of the first number of a setting
     _size = 0  # count of all numbers; 0 means that the settings give the count
-    _initial: Mapping[int, float] = {}  # numbers of no setting, by position
+    _initial: Mapping[int, float] = {}  # numbers that belong to no setting, by position
     _counts = False  # True if the optimiser counts its steps
-    _views: Mapping[str, int] = {}  # states that lie among the settings: name, position
+    _views: Mapping[str, int] = {}  # positions of states that lie among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
     _together = False  # True: one launch updates several parameters
 

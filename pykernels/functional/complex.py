@@ -160,7 +160,7 @@ def view_as_complex(x: Tensor) -> Tensor:
             f"strides multiples of 8, but x has shape {x.shape}, strides {x.strides}, offset "
             f"{x.offset}"
         )
-    strides = tuple([s // 8 * 8 for s in x.strides[:-1]])  # checks the steps of axes of size 1, too
+    strides = tuple([s // 8 * 8 for s in x.strides[:-1]])  # rounds strides of axes of size 1
     return x._with(layout(x.shape[:-1], strides, _C64))
 
 

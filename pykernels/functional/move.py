@@ -292,7 +292,7 @@ def roll(
     dim: int | Sequence[int] | None = None,
 ) -> Array:
     """Moves the elements by `shift` places along axes, the last elements to the front. Each rolled
-    axis doubles the number of copies.
+    axis doubles the number of launches.
 
     Args:
         x: Tensor or numpy array, any dtype.

@@ -103,7 +103,8 @@ class Schedule:
 
     @classmethod
     def exponential(cls, value: float, gamma: float, *, device: Device | None = None) -> Schedule:
-        """`value` times gamma^step, as `torch.optim.lr_scheduler.ExponentialLR`; gamma above 0."""
+        """A schedule of `value` times gamma^step, as `torch.optim.lr_scheduler.ExponentialLR`;
+        gamma must be above 0."""
         factor = _number("gamma", gamma)
         if factor <= 0:
             raise ArgumentError(f"[Schedule] gamma must be above 0 but is {gamma}")

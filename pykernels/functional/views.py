@@ -216,8 +216,9 @@ def split(
 
 @again
 def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
-    """Views of up to `chunks` parts along an axis, by torch's rule: each part has size / chunks
-    elements, rounded up, except the last, so there may be fewer parts.
+    """Views of up to `chunks` parts along an axis, by torch's rule: each part has the size of the
+    axis divided by `chunks`, rounded up; only the last part may be smaller. So there may be fewer
+    parts than `chunks`.
 
     Raises:
         ShapeError: the axis does not exist.
