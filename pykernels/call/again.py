@@ -3,10 +3,10 @@ launches of a call are kept; a later call like it makes them again and does not 
 Python code.
 
 A call is like another one if its tensors have the same layouts and share buffers in the same way,
-and if all other arguments are equal and of the same types. The second such call is traced: a block
-of the kind "trace" notes its allocations and its launches. A tensor of a launch is kept as a view
-of an argument, of new memory, or of a constant of the device. Numbers that the host writes to the
-device in a call follow from the call's arguments. So the memory with these numbers is kept as a
+and if all other arguments are equal and of the same types. The second of such calls is traced: a
+block of the kind "trace" notes its allocations and its launches. A tensor of a launch is kept as a
+view of an argument, of new memory, or of a constant of the device. Numbers that the host writes to
+the device in a call follow from the call's arguments. So the memory with these numbers is kept as a
 constant, if it is small and no launch of the call writes to it. Calls that wait for the device are
 not kept, and neither are calls whose results are not tensors. Under a tape, `autocast` or a byte
 budget, the function itself runs each time, because its launches may differ there.

@@ -61,8 +61,8 @@ def cholesky(a: Array, *, upper: bool = False, out: Tensor | None = None) -> Arr
     u.mT @ u = a. Computed in f32. The other triangle of a is not used. The host reads nothing, so
     no error is raised for a matrix without a factor, where numpy raises LinAlgError. Instead, if
     the pivot of a column is not a positive, finite, normal number, the factor's triangle is NaN
-    from this column to the last (from this row for upper=True). The gradient is the same as in
-    torch: symmetric, for a symmetric a.
+    from this column to the last (for upper=True, from this row to the last). The gradient is the
+    same as in torch: symmetric, for a symmetric a.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.

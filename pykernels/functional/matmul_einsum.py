@@ -67,8 +67,8 @@ def einsum(
     Sums are f32 for all dtypes of operands, and no operand is rounded. Two operands are multiplied
     as one batched matrix product on views; operands whose axes do not merge in memory are copied
     first. More operands are multiplied in pairs, from the left to the right unless `optimize` gives
-    another order, so the same call gives the same bits whatever packages are installed.
-    Intermediate products are float32.
+    another order. So the order does not depend on installed packages, and the same call gives the
+    same bits. Intermediate products are float32.
 
     Args:
         subscripts: letters of the axes, as in numpy.

@@ -354,8 +354,8 @@ def pad(
             number, as in numpy.
         mode: "constant"; "replicate" repeats the element at the edge (numpy: "edge"), "reflect"
             mirrors without repeating it, "circular" continues at the other end (numpy: "wrap"). A
-            reflected border must have fewer elements than the axis, a circular border at most as
-            many as the axis (torch).
+            reflected border must be shorter than the axis; a circular border may be as long as the
+            axis (torch).
         constant_values: The number in a constant border.
         out: The Tensor to write to; None makes one.
 

@@ -61,9 +61,9 @@ def resize(
 
     All is computed in f32; a uint8 result is rounded to nearest even and clamped to [0, 255].
     Beyond the edge, the edge pixel repeats. The place of row i of the result in x is an exact
-    fraction (columns follow the same rule): (i + 1/2) H / OH - 1/2 for half_pixel, and for
-    pytorch_half_pixel, except that it is 0 if OH is 1; i H / OH for asymmetric;
-    i (H - 1) / (OH - 1) for align_corners.
+    fraction (columns follow the same rule): (i + 1/2) H / OH - 1/2 for half_pixel; the same for
+    pytorch_half_pixel, but 0 if OH is 1; i H / OH for asymmetric; i (H - 1) / (OH - 1) for
+    align_corners.
 
     With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
     H / OH times as wide, pixels beyond the edge do not count, and 'cubic' has a = -0.5 (also where
