@@ -1,7 +1,7 @@
 """Complex numbers: parts, magnitudes and angles, and the arithmetic of elements.
 
 A complex64 tensor has the memory of a float32 tensor with one more axis, of size 2: real part,
-imaginary part. The functions here compute on such views, with functions of floats.
+imaginary part. The functions here compute on such views, by calls of the functions for floats.
 """
 
 from __future__ import annotations

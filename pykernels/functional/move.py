@@ -160,8 +160,7 @@ def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor
 def _joined(
     op: str, layouts: tuple[Layout, ...], axis: int
 ) -> tuple[Layout, tuple[tuple[int, Layout], ...]]:
-    """The layout of the result; and for each part, its first byte in the result and its layout
-    there."""
+    """The layout of the result, and for each part, its first byte and its layout in the result."""
     shapes = [lay.shape for lay in layouts]
     shape = shapes[0]
     told = ", ".join(map(str, shapes))

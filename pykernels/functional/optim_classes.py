@@ -29,11 +29,11 @@ class SGD(Decayed):
     state by name, and `load_state_dict(state)` copies them in.
 
     All arguments except `params` are attributes. Setting an attribute changes later steps, also the
-    steps of a captured program; it is a launch, which a capture refuses. Some changes need another
-    kernel or other tensors: a momentum that changes from 0 or to 0, a change of `nesterov`, and
-    another Tensor as `lr`. Such changes raise BufferStateError while a program exists that captured
-    a step. Momentum buffers begin at 0, and are kept if momentum is set to 0. An unknown attribute
-    raises AttributeError.
+    steps of a captured program; it launches a kernel, which a capture refuses. Some changes need
+    another kernel or other tensors: a momentum that changes from 0 or to 0, a change of `nesterov`,
+    and another Tensor as `lr`. Such changes raise BufferStateError while a program exists that
+    captured a step. Momentum buffers begin at 0, and are kept if momentum is set to 0. An unknown
+    attribute raises AttributeError.
 
     Args:
         params: A Tensor, or several Tensors, which share dispatches. Or a list of groups: mappings
