@@ -3,10 +3,10 @@ launches of a call are kept; a later call like it makes them again and does not 
 Python code.
 
 A call is like another one if its tensors have the same layouts and share buffers in the same way,
-and if all other arguments are equal and of the same types. The second such call is traced: a block
-of the kind "trace" notes its allocations and its launches. A tensor of a launch is kept as a view
-of an argument, of new memory, or of a constant of the device. Numbers that the host writes to the
-device in a call follow from the call's arguments. So the memory with these numbers is kept as a
+and if all other arguments are equal and of the same types. The second of such calls is traced: a
+block of the kind "trace" notes its allocations and its launches. A tensor of a launch is kept as a
+view of an argument, of new memory, or of a constant of the device. Numbers that the host writes to
+the device in a call follow from the call's arguments. So the memory with these numbers is kept as a
 constant, if it is small and no launch of the call writes to it. Calls that wait for the device are
 not kept, and neither are calls whose results are not tensors. Under a tape, `autocast` or a byte
 budget, the function itself runs each time, because its launches may differ there.
@@ -144,8 +144,8 @@ def _add(key: list[Any], given: list[Any], kind: type, value: Any) -> bool:
         given += planes
         key += (QTensor, value.type, value.shape, *[t._layout for t in planes])
     elif kind is Device:
-        # Tensors of the call must be on this device. If no tensor comes before it, it decides the
-        # device of the call.
+        # Tensors of the call must be on this device. If no tensor comes before this device, the
+        # call runs on it.
         if given:
             if given[0]._context is not value._context:
                 return False
@@ -188,9 +188,10 @@ def _traced(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], context: Context,
     given: Sequence[Any], key: tuple[Any, ...],
 ) -> Any:  # fmt: skip
-    """Run a call on views of its tensors that have storages of their own, and keep what it did.
+    """Run a call on views of its tensors, and keep what the call did.
 
-    The separate storages tell which argument a view belongs to, even if arguments share a buffer.
+    Each view has a storage of its own. The separate storages tell which argument a view belongs to,
+    even if arguments share a buffer.
     """
     tensors = [t for t in given if t.__class__ is TENSOR]
     if any([t._context is not context for t in given]):

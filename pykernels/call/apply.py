@@ -43,8 +43,8 @@ Axis = int | tuple[int, ...] | None
 @dataclass(frozen=True, slots=True)
 class _Ran:
     """A cached call: its kernel, the result's layout, and the positions of the kernel's tensors and
-    numbers among the given values. `constants` come after these values. `limits` apply to given
-    numbers, and each call checks them."""
+    numbers among the given values. Positions beyond the given values stand for `constants`.
+    `limits` apply to given numbers, and each call checks them."""
 
     kernel: Kernel
     options: tuple[Any, ...]

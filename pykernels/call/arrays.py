@@ -188,10 +188,10 @@ class Call:
     def remember(
         self, known: Known, *views: Tensor | None, flags: tuple[Hashable, ...] = ()
     ) -> None:
-        """Keep the layouts of the result and of the views that the kernel got, for calls on tensors
-        of the same layouts, if all arguments were tensors, the result is new, and no axis was
-        moved. `flags` are the other values that decide the layouts. Each view begins at the
-        first element of its tensor."""
+        """Keep the layouts of the result and of the views that the kernel got, for later calls on
+        tensors of the same layouts. Nothing is kept if an argument is a numpy array, if `out` is
+        given, or if an axis is moved. `flags` are the other values that decide the layouts. Each
+        view begins at the first element of its tensor."""
         if self._given is None or self._out is not None or self._order is not None:
             return
         key: list[Layout | None] = []
@@ -263,8 +263,8 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 
 def _conversion(arg: Arg, array: Array, dtype: str) -> str:
-    """A hint how to convert an array that the argument does not take, if the conversion keeps its
-    meaning.
+    """A hint on how to convert an array that the argument does not take, if the conversion keeps
+    its meaning.
 
     For an integer mask the hint is bool, because its values 0 and 1 say what is masked and are not
     logits to add.

@@ -66,7 +66,8 @@ class Unsupported:
 def supports(
     function: Callable[..., object], /, *args: Any, **options: Any
 ) -> Literal[True] | Unsupported:
-    """Whether `function(*args, **options)` would work: True, or the reason why not, which is false.
+    """Whether `function(*args, **options)` would work: True, or the reason why not, which counts as
+    false.
 
         pk.supports(pk.softmax, pk.Meta((4096, 65536), "float16"))
         if not (answer := pk.supports(kernel, x, y, n=100)):

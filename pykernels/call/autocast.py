@@ -50,12 +50,13 @@ class autocast(Block):
         @pk.autocast("float16")
         def forward(x): ...
 
-    Some functions convert their arguments, on the device of the arguments: float32 to float16 for
-    products, convolutions and attention, whose results are then float16; float16 to float32 for
-    norms, softmax and losses. docs/guide/training.md lists them. All other functions, and every
-    call with `out`, compute in the dtypes of their inputs. Tapes record a conversion like any other
-    call, so a gradient has the dtype of its parameter. A weight that is used twice is converted
-    twice. `Tape.gradient` and optimisers convert nothing, even inside the block.
+    Some functions convert their arguments, on the device of the arguments. Products, convolutions
+    and attention convert float32 to float16, and their results are then float16. Norms, softmax and
+    losses convert float16 to float32. docs/guide/training.md lists these functions. All other
+    functions, and every call with `out`, compute in the dtypes of their inputs. Tapes record a
+    conversion like any other call, so a gradient has the dtype of its parameter. A weight that is
+    used twice is converted twice. `Tape.gradient` and optimisers convert nothing, even inside the
+    block.
 
     Blocks nest; the innermost counts. The state belongs to a context (see `contextvars`): an
     asyncio task that starts inside begins with a copy of the state and keeps it; a thread begins
@@ -70,8 +71,8 @@ class autocast(Block):
         DTypeError: another dtype.
         ArgumentError: enabled is not a bool; this block is open already; or the block decorates a
             generator or a coroutine function, whose body would run outside of the block.
-        FeatureError: by a call inside that has to convert to float16, on a device without
-            shader-f16; nothing was launched.
+        FeatureError: a call inside the block has to convert to float16, on a device without
+            shader-f16; this call launches nothing.
     """
 
     _made_by = "pk.autocast(dtype)"

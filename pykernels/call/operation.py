@@ -48,8 +48,8 @@ class Operation:
 
     `known` caches calls on tensors: the kernel's options, bits, and a place for each of its
     tensors. For an input, the place is None if the kernel gets the argument itself, else the place
-    of its view. For an output, it is None if the output is not wanted, else the layout of the
-    result and the place of the kernel's view (None without a view).
+    of its view. For an output, the place is None if the output is not wanted, else the layout of
+    the result and the place of the kernel's view (None without a view).
     """
 
     __slots__ = ("_fixed", "_kernel", "_named", "_names", "_results", "_rule", "_takes", "known")

@@ -127,7 +127,7 @@ def _bfloat16(value: float) -> bytes:
     if bits & 0x7FFFFFFF > 0x7F800000:
         return int((bits >> 16) | 0x40).to_bytes(2, "little")
     if float(single) != value:
-        # The rounding to float32 is made a rounding to odd. So both roundings together give the
-        # same result as one rounding to bfloat16.
+        # This turns the rounding to float32 into a rounding to odd. Then the two roundings, to
+        # float32 and to bfloat16, give the same result as one rounding to bfloat16.
         bits = (bits - (abs(float(single)) > abs(value))) | 1
     return int(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF).to_bytes(2, "little")

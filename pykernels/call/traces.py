@@ -27,7 +27,8 @@ class Step(NamedTuple):
 
     # for each piece of new memory: its slot, its number of bytes, and its layout
     new: tuple[tuple[int, int, Layout], ...]
-    # for each view: its slot, the slot of which it is a view, its layout, and its first byte there
+    # for each view: its slot, the slot of which it is a view, its layout, and its first byte,
+    # counted from the first byte of that slot's tensor
     views: tuple[tuple[int, int, Layout, int], ...]
     kernel: Kernel
     options: tuple[Any, ...]
@@ -80,7 +81,8 @@ class Trace:
         self.whole &= nbytes <= MAX_WRITTEN
 
     def spoil(self) -> None:
-        """Note that the call did something that a repetition would leave out, so it is not kept."""
+        """Note that the call did something that a repetition would leave out. So the call is not
+        kept."""
         self.whole = False
 
 
@@ -95,7 +97,8 @@ class _Slots:
         self._trace = trace
         self.count = len(given)
         places = [i for i, t in enumerate(given) if t.__class__ is TENSOR]
-        # For each storage the slot of a tensor in it, its first byte and its layout.
+        # For each storage: the slot of a tensor in it, and the first byte and the layout of this
+        # tensor.
         self._bases = {
             weakref.ref(t._storage): (i, t._offset, t._layout)
             for i, t in zip(places, used, strict=True)

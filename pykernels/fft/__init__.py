@@ -1,7 +1,7 @@
-"""Discrete Fourier transforms, with the names and arguments of `numpy.fft`; spectra of frames as
-torch's `stft`.
+"""Discrete Fourier transforms, with the names and arguments of `numpy.fft`; spectra of frames, as
+in torch's `stft`.
 
-Everything is computed in float32 and complex64, of any length. A Tensor gives a Tensor, a numpy
+Transforms of any length are computed, in float32 and complex64. A Tensor gives a Tensor, a numpy
 array gives a numpy array. docs/design/fft.md describes the method.
 """
 

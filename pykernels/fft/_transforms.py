@@ -87,8 +87,8 @@ def irfft(
 ) -> Array:  # fmt: skip
     """The inverse of `rfft`: n real numbers, by default 2 (m - 1) for m elements.
 
-    The imaginary part of element 0 does not count, nor, for an even n, the imaginary part of
-    element n / 2. Arguments are the same as in `fft`, except that `out` is float32.
+    The imaginary parts of element 0 and, for an even n, of element n / 2 are ignored. Arguments are
+    the same as in `fft`, except that `out` is float32.
     """
     return _along("irfft", x, n, axis, norm, out)
 
@@ -300,8 +300,8 @@ def _axes(op: str, t: Tensor, s: Ints | None, axes: Ints | None) -> tuple[list[i
 
 
 def fftfreq(n: int, d: float = 1.0, *, device: Device | None = None) -> Tensor:
-    """The frequencies of the elements of a transform, in cycles per unit of d: 0, 1, .. and then
-    the negative frequencies, divided by n d.
+    """The frequencies of the elements of a transform, in cycles per unit of d: 0, 1, ..., then the
+    negative frequencies from -(n // 2) to -1, all divided by n * d.
 
     Args:
         n: The length.

@@ -21,7 +21,7 @@ __all__ = ["append_blocks", "copy_blocks", "renamed", "set_block_rows"]
 
 
 def renamed(kernel: Kernel, op: str, **names: str) -> Kernel:
-    """The kernel with the names of this function and its arguments, which then appear in errors."""
+    """The kernel under the name `op`, with renamed arguments; errors then show these names."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
     return replace(kernel, name=op, args=args)
 

@@ -40,10 +40,10 @@ class Optimizer:
     _name: str
     _moments: tuple[str, ...]  # names of the states of each parameter
     _places: Mapping[str, int]  # position of the first number of a setting
-    _size = 0  # count of all numbers; 0: the settings give it
-    _initial: Mapping[int, float] = {}  # numbers of no setting, by position
+    _size = 0  # count of all numbers; 0 means that the settings give the count
+    _initial: Mapping[int, float] = {}  # numbers that belong to no setting, by position
     _counts = False  # True if the optimiser counts its steps
-    _views: Mapping[str, int] = {}  # states that lie among the settings: name, position
+    _views: Mapping[str, int] = {}  # positions of states that lie among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of the groups, if there are groups
     _together = False  # True: one launch updates several parameters
 
@@ -161,7 +161,7 @@ class Optimizer:
         self._add_views()
 
     def _add_views(self) -> None:
-        """Add views of the numbers among the settings that belong to the state."""
+        """Some numbers among the settings belong to the state: add views of these numbers to it."""
         for name, at in self._views.items() if not self._groups else ():
             self._state[name] = self._settings[at]
 
@@ -284,7 +284,8 @@ class Decayed(Optimizer):
 
     @property
     def weight_decay(self) -> float:
-        """The factor of param: in the gradient (L2), or times lr in the step (decoupled)."""
+        """The factor of param: either in the gradient (L2), or, multiplied by lr, in the step
+        (decoupled)."""
         return float(self._values["weight_decay"])
 
     @weight_decay.setter

@@ -27,8 +27,8 @@ _NEEDED = ("x", "w_ih", "w_hh")
 
 
 def tensors(op: str, needed: Sequence[str] = _NEEDED, /, **arrays: Any) -> tuple[bool, list[Any]]:
-    """True if all arguments are numpy arrays; and all arguments as tensors on one device. Arguments
-    in `needed` must not be None."""
+    """Returns True if all arguments are numpy arrays, and a list of all arguments as tensors on one
+    device. Arguments in `needed` must not be None."""
     given = next((a for a in arrays.values() if isinstance(a, Tensor)), None)
     for name, array in arrays.items():
         if array is None and name not in needed:

@@ -86,8 +86,9 @@ def flash_attn(
         max_bias: For ALiBi, which multiplies the mask by a slope for each head; 0 is no ALiBi.
         softcap: cap(s) is softcap * tanh(s / softcap); 0 is no cap.
         precision: On matrix units, which truncate when they add, 'fast' does not restart long sums
-            of float16 values; this may add an error of 0.16 T 2^-23 sum p|v|. 'high' and None keep
-            the error bound of float32 values. Without matrix units, `precision` changes nothing.
+            of float16 values; this may add an error of 0.16 T 2^-23 sum(weight |v|). 'high' and
+            None keep the error bound of float32 values. Without matrix units, `precision` changes
+            nothing.
         dropout_p: The probability with which a weight becomes 0; the others are divided by
             1 - dropout_p. The gradient uses the same dropped weights. Dropout needs memory for
             S * T weights, and excludes lengths and return_lse.

@@ -1,5 +1,5 @@
-"""Attention as products and a softmax, with the S x T matrix. This form has gradients of any order,
-and dropout."""
+"""Attention as products and a softmax, with the S x T matrix. This form supports dropout and
+gradients of any order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Complex numbers: parts, magnitudes and angles, and the arithmetic of elements.
 
 A complex64 tensor has the memory of a float32 tensor with one more axis, of size 2: real part,
-imaginary part. The functions here compute on such views, with functions of floats.
+imaginary part. The functions here compute on such views, by calls of the functions for floats.
 """
 
 from __future__ import annotations
@@ -143,12 +143,12 @@ def view_as_real(x: Tensor) -> Tensor:
 
 
 def view_as_complex(x: Tensor) -> Tensor:
-    """A complex64 view without the last axis, which has real and imaginary parts (torch).
+    """A complex64 view without the last axis, which holds the real and the imaginary part (torch).
 
     Raises:
         DTypeError: x is not a float32 tensor.
         ShapeError: the last axis does not have size 2, its two parts are not neighbours in memory,
-            or a step or the offset is not a multiple of 8 bytes.
+            or a stride or the offset is not a multiple of 8 bytes.
     """
     if not isinstance(x, Tensor) or x.dtype != "float32":
         told = x.dtype if isinstance(x, Tensor) else type_name(x)
@@ -160,7 +160,7 @@ def view_as_complex(x: Tensor) -> Tensor:
             f"strides multiples of 8, but x has shape {x.shape}, strides {x.strides}, offset "
             f"{x.offset}"
         )
-    strides = tuple([s // 8 * 8 for s in x.strides[:-1]])  # checks the steps of axes of size 1, too
+    strides = tuple([s // 8 * 8 for s in x.strides[:-1]])  # rounds strides of axes of size 1
     return x._with(layout(x.shape[:-1], strides, _C64))
 
 

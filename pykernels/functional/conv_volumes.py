@@ -1,4 +1,4 @@
-"""Convolutions of volumes: sums of convolutions of images, one for each plane of the kernel."""
+"""Convolutions of volumes: sums of convolutions of images, one for each plane of the weights."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def conv3d(
 ) -> Array:  # fmt: skip
     """Convolution as torch.nn.functional.conv3d: the windows of x times w, plus bias and residual.
 
-    One launch for each plane of the kernel adds the products of that plane to the sums so far, for
-    all planes of the result. Sums are f32 and no operand is rounded.
+    For each plane of w, one launch adds the products of that plane to the sums so far, for all
+    planes of the result. Sums are f32 and no operand is rounded.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (N, C, D, H, W) or without N.

@@ -9,7 +9,7 @@ __all__ = ["stop_gradient"]
 
 
 def stop_gradient(x: Array) -> Array:
-    """A copy that counts as a constant: no gradient passes it (JAX; torch's detach).
+    """A copy that counts as a constant: no gradient passes through it (JAX; torch's detach).
 
     The copy has its own memory. A view would not work, because gradients are tracked by memory.
 

@@ -40,7 +40,7 @@ def scatter(
     x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
     distinct: bool = False, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """x with elements written to the places along an axis that an index gives (torch):
+    """x, with each element of src written to the place that its index gives along an axis (torch):
     result[i, index[i, j, k], k] = src[i, j, k] for axis 1.
 
     Args:
@@ -87,7 +87,7 @@ def scatter_add(
     x: Array, axis: int, index: Array, src: Array, *, check: bool = True,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """x with elements added to the places along an axis that an index gives (torch):
+    """x, with each element of src added to the place that its index gives along an axis (torch):
     result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
 
     Deterministic. Integers need one dispatch of atomic additions. The order in which floats are
@@ -138,7 +138,7 @@ def _before(t: Tensor, result: Tensor) -> Tensor:
 
 
 def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
-    """The view of the part of the values that has the shape of the index."""
+    """A view of the first values along each axis, with the shape of the index."""
     fits = values.ndim == places.ndim and all(
         n <= m for n, m in zip(places.shape, values.shape, strict=True)
     )

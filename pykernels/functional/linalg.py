@@ -61,8 +61,8 @@ def cholesky(a: Array, *, upper: bool = False, out: Tensor | None = None) -> Arr
     u.mT @ u = a. Computed in f32. The other triangle of a is not used. The host reads nothing, so
     no error is raised for a matrix without a factor, where numpy raises LinAlgError. Instead, if
     the pivot of a column is not a positive, finite, normal number, the factor's triangle is NaN
-    from this column to the last (from this row for upper=True). The gradient is the same as in
-    torch: symmetric, for a symmetric a.
+    from this column to the last (for upper=True, from this row to the last). The gradient is the
+    same as in torch: symmetric, for a symmetric a.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.
@@ -181,7 +181,7 @@ def solve(a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.
         b: Tensor or numpy array of the dtype of a: a vector (n,), or matrices (..., n, k), as in
-            numpy 2. (torch reads a b that has the shape of a without the last axis as vectors.)
+            numpy 2. (In torch, a b with the shape of a without its last axis holds vectors.)
             Leading axes of a and b repeat by numpy's rule; a matrix that repeats is factored each
             time.
         out: The Tensor to write to, which may be b; None makes one.
@@ -232,18 +232,19 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
     torch.linalg).
 
     With its rows exchanged, a is l @ u; the diagonal of l is ones. Computed in f32. The pivot of a
-    column is its element of the largest magnitude on and below the diagonal, the first one of
-    several. So the results of devices differ only by rounding. NaN counts as the largest; it
-    spreads to all later rows and columns. A singular matrix has factors too, with a 0 on the
-    diagonal of u. Where no magnitude is a normal number, the column of l below the diagonal is 0.
+    column is its element of the largest magnitude on and below the diagonal, or the first of
+    several equal elements. So the results of devices differ only by rounding. NaN counts as the
+    largest; it spreads to all later rows and columns. A singular matrix has factors too, with a 0
+    on the diagonal of u. Where no magnitude is a normal number, the column of l below the diagonal
+    is 0.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32.
 
     Returns:
-        The factors, float32, with the shape of a, u on and above the diagonal and l below it. The
-        pivots, int32 (..., n): row k was exchanged with row pivots[k], for k = 0, 1, ... in this
-        order; torch counts rows from 1. Two numpy arrays if a is one, else Tensors.
+        The factors, float32, as one matrix with the shape of a: u on and above the diagonal, l
+        below it. And the pivots, int32 (..., n): row k was exchanged with row pivots[k], for k = 0,
+        1, ... in this order; torch counts rows from 1. Two numpy arrays if a is one, else Tensors.
 
     Raises:
         ShapeError: a is not square. DTypeError: another dtype.
@@ -261,10 +262,10 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
 def det(a: Array, *, out: Tensor | None = None) -> Array:
     """The determinants of square matrices (numpy.linalg, torch.linalg).
 
-    It is the product of the diagonal of u from `lu_factor`, negated for each exchange of rows, in
-    f32: 0 for a singular matrix, 1 for n = 0. The product may overflow or underflow (and infinity
-    times 0 is NaN), where `slogdet` does not. The gradient is the determinant times the transposed
-    inverse, which is infinities or NaN for a singular matrix.
+    A determinant is the product of the diagonal of u from `lu_factor`, negated for each exchange of
+    rows, in f32: 0 for a singular matrix, 1 for n = 0. The product may overflow or underflow (and
+    infinity times 0 is NaN), where `slogdet` does not. The gradient is the determinant times the
+    transposed inverse, which is infinities or NaN for a singular matrix.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32, float16 or bfloat16.

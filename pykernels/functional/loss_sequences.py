@@ -41,8 +41,8 @@ def ctc_loss(
     blank: int = 0, reduction: Literal["none", "mean", "sum"] = "mean",
     zero_infinity: bool = False,
 ) -> Array:  # fmt: skip
-    """Connectionist temporal classification, with torch's arguments: minus the logarithm of the
-    probability of all alignments of the inputs that give the targets.
+    """Connectionist temporal classification, with torch's arguments. The loss is -log(p), where p
+    is the sum of the probabilities of all alignments of the inputs that give the targets.
 
     The loss is computed in f32, with a few launches for each of the T steps. A tape keeps the
     values of each step. The gradient treats the numbers of log_probs as independent. torch's
@@ -65,8 +65,8 @@ def ctc_loss(
             short for the targets. The gradient of an infinite loss is 0 in any case.
 
     Returns:
-        () or for 'none' (N,), of the dtype of log_probs: a numpy array if no argument is a Tensor,
-        else a Tensor.
+        The shape is (), or (N,) for 'none', and the dtype is that of log_probs: a numpy array if no
+        argument is a Tensor, else a Tensor.
 
     Raises:
         ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.

@@ -64,11 +64,11 @@ def einsum(
     "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over; a letter that
     occurs twice in an operand selects its diagonal; "..." stands for axes that broadcast. Without
     "->" the result has the letters that occur once, in alphabetical order, after the axes of "...".
-    Sums are f32 for all dtypes of operands, and no operand is rounded. Two operands are one batched
-    matrix product on views; operands whose axes do not merge in memory are copied first. More
-    operands are multiplied in pairs, from the left to the right unless `optimize` gives another
-    order, so the same call gives the same bits whatever packages are installed. Intermediate
-    products are float32.
+    Sums are f32 for all dtypes of operands, and no operand is rounded. Two operands are multiplied
+    as one batched matrix product on views; operands whose axes do not merge in memory are copied
+    first. More operands are multiplied in pairs, from the left to the right unless `optimize` gives
+    another order. So the order does not depend on installed packages, and the same call gives the
+    same bits. Intermediate products are float32.
 
     Args:
         subscripts: letters of the axes, as in numpy.

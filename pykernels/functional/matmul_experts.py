@@ -31,7 +31,7 @@ def expert_linear(
     result[t, s, :] = x[t, s, :] @ w[experts[t, s]].T + b[experts[t, s]], then an activation, with
     float32 sums. The device reads the experts, and the host reads nothing back. Few rows (up to 8,
     or up to half as many as there are experts) take one dispatch, which reads only the weights of
-    their experts; more rows are sorted by expert first. If x has few rows, in float16, sums of
+    their experts; more rows are sorted by expert first. If x is float16 and has few rows, sums of
     eight products are float16 for some types of w. The gradients of x, b and float weights compute
     a product of all rows for each expert.
 

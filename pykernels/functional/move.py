@@ -160,8 +160,7 @@ def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor
 def _joined(
     op: str, layouts: tuple[Layout, ...], axis: int
 ) -> tuple[Layout, tuple[tuple[int, Layout], ...]]:
-    """The layout of the result; and for each part, its first byte in the result and its layout
-    there."""
+    """The layout of the result, and for each part, its first byte and its layout in the result."""
     shapes = [lay.shape for lay in layouts]
     shape = shapes[0]
     told = ", ".join(map(str, shapes))
@@ -292,7 +291,7 @@ def roll(
     dim: int | Sequence[int] | None = None,
 ) -> Array:
     """Moves the elements by `shift` places along axes, the last elements to the front. Each rolled
-    axis doubles the number of copies.
+    axis doubles the number of launches.
 
     Args:
         x: Tensor or numpy array, any dtype.
@@ -354,8 +353,8 @@ def pad(
             number, as in numpy.
         mode: "constant"; "replicate" repeats the element at the edge (numpy: "edge"), "reflect"
             mirrors without repeating it, "circular" continues at the other end (numpy: "wrap"). A
-            reflected border must have fewer elements than the axis, a circular border at most as
-            many as the axis (torch).
+            reflected border must be shorter than the axis; a circular border may be as long as the
+            axis (torch).
         constant_values: The number in a constant border.
         out: The Tensor to write to; None makes one.
 

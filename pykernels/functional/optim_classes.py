@@ -29,16 +29,17 @@ class SGD(Decayed):
     state by name, and `load_state_dict(state)` copies them in.
 
     All arguments except `params` are attributes. Setting an attribute changes later steps, also the
-    steps of a captured program; it is a launch, which a capture refuses. Some changes need another
-    kernel or other tensors: momentum from 0 or to 0, `nesterov`, and another Tensor as `lr`. They
-    raise BufferStateError while a program exists that captured a step. Momentum buffers begin at 0,
-    and are kept if momentum is set to 0. An unknown attribute raises AttributeError.
+    steps of a captured program; it launches a kernel, which a capture refuses. Some changes need
+    another kernel or other tensors: a momentum that changes from 0 or to 0, a change of `nesterov`,
+    and another Tensor as `lr`. Such changes raise BufferStateError while a program exists that
+    captured a step. Momentum buffers begin at 0, and are kept if momentum is set to 0. An unknown
+    attribute raises AttributeError.
 
     Args:
-        params: A Tensor, or several, which share dispatches. Or a list of groups, which are
-            mappings with `params` and the arguments that differ for the group. `groups` has an
-            optimiser for each group, with the settings of the group; an attribute set on the whole
-            optimiser applies to all groups. Gradients are in the order of all parameters.
+        params: A Tensor, or several Tensors, which share dispatches. Or a list of groups: mappings
+            with `params` and the arguments that differ for the group. `groups` has an optimiser for
+            each group, with the settings of the group; an attribute set on the whole optimiser
+            applies to all groups. Gradients are in the order of all parameters.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         momentum, weight_decay, nesterov: as in `sgd_step`.
     """
@@ -110,8 +111,8 @@ class Adam(Betas, Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; one more dispatch counts
-            the steps.
+        params: A Tensor, several Tensors, or groups. Several share dispatches, and one more
+            dispatch counts the steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas, eps, weight_decay: as in `adam_step`.
         amsgrad: Divide by the largest second moment so far; setting it needs another kernel.

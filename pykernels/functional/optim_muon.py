@@ -28,12 +28,12 @@ class Muon(Ruled):
     """Muon on matrices, as `torch.optim.Muon`, but computed in float32, whereas torch rounds to
     bfloat16.
 
-    buffer = momentum * buffer + (1 - momentum) * grad; u = buffer, or with nesterov
-    momentum * buffer + (1 - momentum) * grad. u divided by its norm is made nearly orthogonal by
-    `ns_steps` steps of Newton and Schulz, x = a * x + (b * x x^T + c * (x x^T)^2) x. Then
-    param -= lr * (adjusted * u + weight_decay * param), where adjusted is sqrt(max(1, rows /
-    cols)), or 0.2 sqrt(max(rows, cols)) by "match_rms_adamw". Matrices of equal shape are one batch
-    of each product.
+    buffer = momentum * buffer + (1 - momentum) * grad; u = buffer, or, if nesterov is True,
+    u = momentum * buffer + (1 - momentum) * grad. u divided by its norm is made nearly orthogonal
+    by `ns_steps` steps of Newton and Schulz, x = a * x + (b * x x^T + c * (x x^T)^2) x. Then
+    param -= lr * (adjusted * u + weight_decay * param), where adjusted is
+    sqrt(max(1, rows / cols)), or 0.2 sqrt(max(rows, cols)) with "match_rms_adamw". Matrices of
+    equal shape are one batch of each product.
 
     Methods, and the attributes `lr`, `momentum` and `weight_decay`, work as in `SGD`. Use another
     optimiser, usually AdamW, for vectors and embeddings.
@@ -123,7 +123,8 @@ class Muon(Ruled):
                 self._apply(self._params[i], x[at].T if turned else x[at], skip)
 
     def _moved(self, g: Tensor, buffer: Tensor, update: Tensor, skip: Tensor | None) -> None:
-        """Add the gradient to the buffer, and write the matrix to make orthogonal to `update`."""
+        """Add the gradient to the buffer, and write to `update` the matrix that is to be made
+        orthogonal."""
         kernels.optimizer_step(g, self._settings, buffer, skip=skip, rule="ema")
         if self._kinds["nesterov"]:
             m = self._settings[0]

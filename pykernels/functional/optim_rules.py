@@ -31,11 +31,11 @@ class RMSprop(Rooted):
     subtracted under the root. With momentum, buffer = momentum * buffer + g / (...), and
     param -= lr * buffer.
 
-    Methods and attributes work as in `SGD`. Setting `centered`, or momentum from or to 0, needs
-    another kernel.
+    Methods and attributes work as in `SGD`. Setting `centered`, or changing momentum from 0 or to
+    0, needs another kernel.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups.
+        params: A Tensor, several Tensors (which share dispatches), or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         alpha: Decay of the averages, in [0, 1).
         eps: Added to the root.
@@ -114,8 +114,8 @@ class Adagrad(Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; one more dispatch counts
-            the steps.
+        params: A Tensor, several Tensors, or groups. Several share dispatches, and one more
+            dispatch counts the steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         lr_decay: How fast the learning rate falls.
         weight_decay: Factor of param in its gradient (L2).
@@ -171,8 +171,8 @@ class NAdam(Betas, Rooted):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups; one more dispatch counts
-            the steps.
+        params: A Tensor, several Tensors, or groups. Several share dispatches, and one more
+            dispatch counts the steps.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays of both moments, in [0, 1).
         eps: Added to the root of the second moment.
@@ -246,7 +246,7 @@ class Lion(Betas, Ruled):
     Methods and attributes work as in `SGD`.
 
     Args:
-        params: A Tensor, or several, which share dispatches, or groups.
+        params: A Tensor, several Tensors (which share dispatches), or groups.
         lr: Learning rate; a number, a float32 Tensor of one element, or a `Schedule`.
         betas: Decays of the direction and of the moment, in [0, 1).
         weight_decay: Factor of param in the step, as above.
@@ -282,10 +282,10 @@ class EMA:
         averages.update(skip=overflow)
         w_average, b_average = averages.tensors
 
-    Averages begin as copies of the parameters, and are float32. `update` is one launch for each
-    parameter, which a capture may contain. Setting `decay` changes later updates, also the updates
-    of a captured program. `state_dict()` returns the averages by name, and `load_state_dict(state)`
-    copies them in.
+    Averages begin as copies of the parameters, and are float32. In `update`, parameters share
+    launches where they can; a capture may contain these launches. Setting `decay` changes later
+    updates, also the updates of a captured program. `state_dict()` returns the averages by name,
+    and `load_state_dict(state)` copies them in.
 
     Args:
         params: A Tensor, or several, float32, float16 or bfloat16.

@@ -103,7 +103,8 @@ class Schedule:
 
     @classmethod
     def exponential(cls, value: float, gamma: float, *, device: Device | None = None) -> Schedule:
-        """`value` times gamma^step, as `torch.optim.lr_scheduler.ExponentialLR`; gamma above 0."""
+        """A schedule of `value` times gamma^step, as `torch.optim.lr_scheduler.ExponentialLR`;
+        gamma must be above 0."""
         factor = _number("gamma", gamma)
         if factor <= 0:
             raise ArgumentError(f"[Schedule] gamma must be above 0 but is {gamma}")
@@ -115,7 +116,8 @@ class Schedule:
         cls, value: float, steps: int, share: float = 0.3, first: float = 25.0,
         last: float = 1e4, *, device: Device | None = None,
     ) -> Schedule:  # fmt: skip
-        """Up to `value` and down again, as `torch.optim.lr_scheduler.OneCycleLR`.
+        """A schedule that rises to `value` and falls again, as
+        `torch.optim.lr_scheduler.OneCycleLR`.
 
         Args:
             value: The largest number.
@@ -139,8 +141,8 @@ class Schedule:
     def piecewise(
         cls, values: Sequence[float], starts: Sequence[int], *, device: Device | None = None
     ) -> Schedule:
-        """The first of `values` at the beginning; each further value holds from its step in
-        `starts` on."""
+        """A schedule that begins with the first of `values`; each further value holds from its step
+        in `starts` on."""
         numbers = [_number("values", v) for v in values]
         begins = [_steps("starts", s) for s in starts]
         if len(begins) != len(numbers) - 1 or begins != sorted({*begins}):

@@ -45,7 +45,7 @@ def max_pool3d(
         (N, C, OD, OH, OW) of x's dtype: a numpy array if x is one, else a Tensor.
 
     Raises:
-        ShapeError: x has other axes, or there is no window.
+        ShapeError: x does not have four or five axes, or there is no window.
         ArgumentError: another argument is unusable.
         DTypeError and the errors of `pykernels.kernels.max_pool2d`.
     """
@@ -77,7 +77,7 @@ def avg_pool3d(
         (N, C, OD, OH, OW) of x's dtype: a numpy array if x is one, else a Tensor.
 
     Raises:
-        ShapeError: x has other axes, or there is no window.
+        ShapeError: x does not have four or five axes, or there is no window.
         ArgumentError: another argument is unusable.
         DTypeError and the errors of `pykernels.kernels.avg_pool2d`.
     """

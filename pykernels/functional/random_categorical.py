@@ -28,7 +28,7 @@ def categorical(
     Column i is drawn with probability softmax(logits / temperature)[i]. top_k keeps the k largest
     columns. Of these, top_p keeps the fewest of the largest columns whose total probability reaches
     top_p. Both options sort: a top_k of up to 1,024 takes a few dispatches, a larger top_k sorts
-    whole rows. Weights and their sums are f32. Each row's draw uses two random words, so
+    whole rows. Exponentials and their sums are f32. Each row's draw uses two random words, so
     probabilities are exact to about 2^-23.
 
     Args:
@@ -46,7 +46,7 @@ def categorical(
     Returns:
         int32 (...), positions in rows: a numpy array if logits is one, else a Tensor. It is -1 for
         a row that is not a distribution: a row with NaN or +inf, or with -inf only. A sort for
-            top_k or top_p puts NaN last, so top_k may drop it.
+        top_k or top_p puts NaN last, so top_k may drop it.
 
     Raises:
         ArgumentError: a number is outside its range.

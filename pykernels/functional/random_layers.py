@@ -93,7 +93,7 @@ def kaiming_uniform(
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.
         a: the slope of leaky_relu below 0.
         mode: "fan_in" (inputs times kernel size) keeps the variance of values, "fan_out" (outputs
-            times kernel size) the variance of gradients.
+            times kernel size) keeps the variance of gradients.
         nonlinearity: the next function, which sets the gain: linear, sigmoid, tanh (gain 5 / 3),
             relu (sqrt 2), leaky_relu (sqrt(2 / (1 + a^2))), selu (3 / 4), or a convolution such as
             conv1d (1).

@@ -36,10 +36,10 @@ def gru(
     """One layer of gated recurrent units over a sequence, as a layer of torch.nn.GRU.
 
     With a = x[t] w_ih^T + b_ih and b = h w_hh^T + b_hh, whose thirds belong to r, z and n:
-    r = sigmoid(a + b), z = sigmoid(a + b), n = tanh(a + r b), and h, which is result[t], becomes
-    (1 - z) n + z h. All arithmetic is f32, and h between steps is f32. There is one product for the
-    inputs of all steps, and two launches for each step; without `reset_after` there are five for
-    each step.
+    r = sigmoid(a + b) and z = sigmoid(a + b), each of its own thirds, n = tanh(a + r b), and h,
+    which is result[t], becomes (1 - z) n + z h. All arithmetic is f32, and h between steps is f32.
+    There is one product for the inputs of all steps, and two launches for each step; without
+    `reset_after` there are five for each step.
 
     Args:
         x: Tensor or numpy array, float32, float16 or bfloat16, (T, N, inputs).

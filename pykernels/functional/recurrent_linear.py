@@ -28,7 +28,7 @@ def gated_linear_attn(
 
     S becomes g[t] S + k[t] v[t]^T, where g[t] multiplies the rows of S; result[t] = scale q[t]^T S.
     All arithmetic is f32. The columns of S do not depend on each other, so one launch computes all
-    time steps; each group of invocations has one column.
+    time steps; each group of invocations computes one column.
 
     Args:
         q: Tensor or numpy array, float32, float16 or bfloat16, (B, T, H, K), K up to 1,024.
@@ -182,8 +182,7 @@ def ssm_scan(
         b: The factors that write to the state, (B, T, G, N), for groups of H / G neighbouring heads
             each, or (B, T, N) for all heads. N is at most 1,024.
         c: The factors that read the state, with the shape of b.
-        state: S before the first step, (B, H, N, P), or (B, H, N) beside x (B, T, H); None is
-            zeros.
+        state: S before the first step, (B, H, N, P), or (B, H, N) if x is (B, T, H); None is zeros.
         d: The factor with which x is added to the result, (H,); None is 0.
         softplus: True uses log(1 + exp(dt)) in place of dt, as ggml does.
 

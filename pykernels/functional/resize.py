@@ -56,24 +56,25 @@ def resize(
     layout: Order | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """Images of another size, over the last two axes, with the rules of ONNX's Resize; volumes over
-    the last three, if `size` has three numbers.
+    """Images resized along the last two axes by the rules of ONNX's Resize. If `size` has three
+    numbers, x holds volumes, which are resized along the last three axes.
 
     All is computed in f32; a uint8 result is rounded to nearest even and clamped to [0, 255].
     Beyond the edge, the edge pixel repeats. The place of row i of the result in x is an exact
-    fraction (columns follow the same rule): (i + 1/2) H / OH - 1/2 for half_pixel, and for
-    pytorch_half_pixel unless OH is 1, where it is 0; i H / OH for asymmetric; i (H - 1) / (OH - 1)
-    for align_corners.
+    fraction (columns follow the same rule): (i + 1/2) H / OH - 1/2 for half_pixel; the same for
+    pytorch_half_pixel, but 0 if OH is 1; i H / OH for asymmetric; i (H - 1) / (OH - 1) for
+    align_corners.
 
     With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
     H / OH times as wide, pixels beyond the edge do not count, and 'cubic' has a = -0.5 (also where
-    an axis grows). The rows are resized first, then the columns, with f32 between them. PIL also
-    rounds to bytes between the two, so some of its bytes differ by one.
+    an axis grows). The rows are resized first, then the columns, and the numbers in between are
+    f32. PIL rounds them to bytes, so some of its bytes differ by one.
 
     Args:
         x: Tensor or numpy array, float32, float16 or uint8, (..., H, W).
         size: (OH, OW), or one integer for both; (OD, OH, OW) for volumes (..., D, H, W), float32
-            or float16, with layout 'chw'. The planes are resized first, with f32 between them.
+            or float16, with layout 'chw'. The planes are resized first, then the axis D; the
+            numbers in between are f32.
         mode: In each direction, 'nearest' takes one pixel, 'linear' two, and 'cubic' four (a =
             -0.75). 'area' takes the mean of the pixels from i H / OH, rounded down, to (i + 1) H /
             OH, rounded up.
@@ -174,7 +175,7 @@ def _resized_volumes(
 
 
 def _volumes(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
-    """Resize volumes (..., D, H, W) to the size of dst: planes, and then along D."""
+    """Resize volumes (..., D, H, W) to the size of dst: first each plane, then along D."""
     *lead, depth, rows, cols = dst.shape
     kind = x.dtype if rules["mode"] == "nearest" else "float32"
     planes = x.device.empty((*lead, x.shape[-3], rows, cols), kind)

@@ -112,7 +112,7 @@ def nms(
     boxes: Array, scores: Array, iou_threshold: float, *, score_threshold: float | None = None,
     max_boxes: int | None = None, center: bool = False,
 ) -> Array:  # fmt: skip
-    """The boxes that are left when every box removes the boxes with lower scores that it overlaps
+    """The boxes that are left when every kept box removes the boxes of lower scores that overlap it
     (non-maximum suppression; torchvision.ops, ONNX NonMaxSuppression).
 
     Boxes are taken by descending score, and boxes with equal scores in their order. A box is

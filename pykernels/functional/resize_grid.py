@@ -77,8 +77,8 @@ def grid_sample(
         align_corners: see above.
 
     Returns:
-        (N, C, OH, OW) or (N, C, OD, OH, OW), of input's dtype: a numpy array if both are, else a
-        Tensor.
+        (N, C, OH, OW) or (N, C, OD, OH, OW), of input's dtype: a numpy array if input and grid are
+        numpy arrays, else a Tensor.
 
     Raises:
         ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.

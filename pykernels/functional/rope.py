@@ -31,7 +31,7 @@ def rope_append(
     **angles: Unpack[Angles],
 ) -> Tensor:  # fmt: skip
     """Prepares new tokens for attention in one pass: rotates their queries and keys as `rope` does,
-    and writes keys and values to a cache at these positions.
+    and writes their keys and values to a cache at the given positions.
 
     The heads of x are queries, keys and values in this order, as one matrix product returns them.
     The heads of the cache are keys and values. The call equals `rope`, then `set_rows` of keys and
@@ -97,8 +97,8 @@ def rope_table(
     """The cosines and sines of `rope` for positions below 1048576, float32 (2, 1024, 2, dims / 2).
 
     A pair of columns turns by the angle w for each position. [0, j] holds the cosine and sine of
-    1024 j w, and [1, j] of j w; the kernel joins them by the addition theorem. The table takes 16
-    KiB for each pair of columns, for any context.
+    1024 j w, and [1, j] holds those of j w; the kernel joins them by the addition theorem. The
+    table takes 16 KiB for each pair of columns, for any context.
 
     Args:
         dims: number of rotated columns, even, up to 16,384.

@@ -25,8 +25,8 @@ def set_rows(
     Args:
         src: Tensor or numpy array (..., n, k) of dst's dtype. The dtypes may differ if both are
             float32, float16 or bfloat16.
-        index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide the
-            sizes of src, and then repeat (ggml).
+        index: Tensor or numpy array (..., n), int32 or int64; the sizes of its leading axes may be
+            divisors of the sizes of src: then the index repeats along these axes (ggml).
         dst: Tensor (..., m, k); rows that no index names do not change. Or a QTensor of q8_0 or
             q4_0, whose rows are quantised from float32, float16 or bfloat16 by ggml's rule; then no
             two rows of a matrix may have the same index, else the stored row mixes numbers of both.

@@ -75,7 +75,7 @@ def embedding_backward(
     result = call.out((count, width), rows.dtype)
     if result.dtype not in FLOATS:
         raise DTypeError(f"[{op}] out must be float32, float16 or bfloat16 but is {result.dtype}")
-    # the result is cleared before dy and indices are read
+    # the result is set to zero before dy and indices are read, so it must not share their buffers
     alone = result._block not in (rows._block, places._block)
     direct = alone and result.dtype == "float32"
     whole = result if direct else result.device.empty(result.shape)

@@ -63,9 +63,9 @@ def unique(
             the first value. It must fit x's dtype.
 
     Returns:
-        The values (count,), of x's dtype; with a flag a tuple of the values and, in this order,
-        positions (count,), inverse positions of the shape of x, and counts (count,), all int32.
-        They are numpy arrays if x is one, else Tensors.
+        The values (count,), of x's dtype. If flags are set, a tuple of the values and, for each
+        flag that is set, in this order: positions (count,), inverse positions of the shape of x,
+        and counts (count,), all int32. They are numpy arrays if x is one, else Tensors.
 
     Raises:
         BufferStateError: inside a capture, without `size`.

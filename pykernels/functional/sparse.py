@@ -26,8 +26,8 @@ def csr_matmul(a: CSR | Any, x: Array, *, out: Tensor | None = None) -> Array:
 
     Args:
         a: pk.CSR (M, K), or an argument of `pk.CSR` such as a scipy.sparse.csr_array. For more than
-            one product make a pk.CSR, because each call with another object copies it to the
-            device.
+            one product make a pk.CSR, because a call copies any other object to the device each
+            time.
         x: Tensor or numpy array (K,) or (K, N), float32 or float16; any strides.
         out: The Tensor to write to; None makes one.
 

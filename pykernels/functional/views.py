@@ -160,8 +160,8 @@ def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, .
     by strides of 0.
 
     Args:
-        xi: Tensors or numpy arrays with one axis, or none; n of them, each of any dtype. If one is
-            a Tensor, the others are copied to its device.
+        xi: n Tensors or numpy arrays with one axis or without axes, each of any dtype. If one is a
+            Tensor, the others are copied to its device.
         indexing: "ij": vector i lies along axis i; "xy": the first two axes are swapped (numpy's
             default; torch's is "ij").
 
@@ -216,8 +216,9 @@ def split(
 
 @again
 def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
-    """Views of up to `chunks` parts along an axis, by torch's rule: each part has size / chunks
-    elements, rounded up, except the last, so there may be fewer parts.
+    """Views of up to `chunks` parts along an axis, by torch's rule: each part has the size of the
+    axis divided by `chunks`, rounded up; only the last part may be smaller. So there may be fewer
+    parts than `chunks`.
 
     Raises:
         ShapeError: the axis does not exist.

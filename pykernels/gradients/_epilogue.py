@@ -30,8 +30,8 @@ def before_activation(call: Taped, sums: Callable[[], Any]) -> Any:
 
 
 def epilogue_reads(*names: str) -> Callable[[Any, dict[str, Any]], set[str]]:
-    """The tensors that a rule reads: `names`, and the output for relu, or the operands of the sums
-    for other activations."""
+    """The tensors that a rule reads: `names`; for relu also the output, for other activations also
+    the operands of the sums."""
 
     def of(kernel: Any, options: dict[str, Any]) -> set[str]:
         activation = options.get("activation")

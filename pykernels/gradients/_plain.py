@@ -38,8 +38,8 @@ def backward_of(
     """A function that computes the results of a backward kernel: the gradients of `forward` with
     respect to its arguments.
 
-    `outputs` maps each output of the kernel to the argument of its gradient. The kernel's dy is the
-    gradient of the result of `forward`; all other arguments go to `forward`.
+    `outputs` maps each output of the kernel to the argument of `forward` whose gradient it is. The
+    kernel's dy is the gradient of the result of `forward`; all other arguments go to `forward`.
     """
 
     def compute(dy: Tensor, **given: Tensor) -> Mapping[str, Tensor]:

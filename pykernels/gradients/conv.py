@@ -61,8 +61,8 @@ def conv_transpose2d(call: Taped) -> None:
 
     dz = before_activation(call, sums)
     _give_bias(call, dz)
-    # The rows that `output_padding` added reduce the padding at the end of dz. If there are more
-    # rows than padding, the rest of them is cut off.
+    # Rows that `output_padding` added take the place of padding at the end of dz. If there are more
+    # of these rows than padding, the surplus is cut off.
     g = geometry("conv_transpose2d", (w.shape[2], w.shape[3]), call.option("stride"),
                  call.option("padding"), call.option("dilation"))  # fmt: skip
     top, bottom, left, right = g.padding

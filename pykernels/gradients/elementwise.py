@@ -43,8 +43,8 @@ def default(call: Taped) -> None:
 
 
 def give(call: Taped, dy: Tensor, **numbers: float) -> None:
-    """Give the gradients of all inputs, from the gradient of the value and from numbers that are
-    not inputs."""
+    """Give the gradients of all inputs. They are computed from `dy`, the gradient of the value, and
+    from `numbers`, which are not inputs."""
     for name in tree_of(call.kernel).names:
         _give_one(call, name, dy, numbers)
 

@@ -13,9 +13,9 @@ from pykernels.tape import Taped, of_pairs, reads
 @reads("table")
 @of_pairs
 def fft(call: Taped) -> None:
-    """The conjugate transpose of a transform of `length`. Elements of x that the transform did not
-    read have a gradient of 0. For half a spectrum, each element between the first and the last
-    stands for two elements of the whole spectrum."""
+    """The gradient is the conjugate transpose of the transform. Elements of x that the transform
+    did not read have a gradient of 0. For half a spectrum, each element between the first and the
+    last stands for two elements of the whole spectrum, so its gradient is doubled."""
     length = call.option("length")
     shape: Any = call.shape("x")
     options = {

@@ -1,8 +1,8 @@
-"""Losses of classes. In the formulas, k is dy, which a mean divides by its divisor, and t are the
-shares of the classes in the target, times the weights of the classes.
+"""Losses of classes. In the formulas, k is dy, divided by the divisor of the mean if the reduction
+is a mean; t are the shares of the classes in the target, times the weights of the classes.
 
 The gradient of the logits is k * (softmax(x) * sum(t) - t). The gradient of targets that are
-weights of all classes is -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). The loss is
+probabilities of classes is -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). The loss is
 linear in the weights of classes, but a mean divides by a sum of them.
 """
 

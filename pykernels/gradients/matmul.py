@@ -175,7 +175,7 @@ def _before_gates(call: Taped) -> Any:
 
 @reads("x", "gain", "w", "scales", "high", "bias")
 def rms_norm_linear(call: Taped) -> None:
-    """The gradients are those of a norm and a product as two operations."""
+    """The gradients are computed as for two operations, a norm and a product."""
     quant, options = call.option("quant"), {n: call.option(n) for n in ("activation", "gated")}
     weights = call.saved("w")
     if quant:
@@ -200,8 +200,7 @@ def _dequantised(call: Taped, shape: tuple[int, ...], low: str = "low") -> Any:
 
 
 class _Products:
-    """A function that computes matrix products with the factor and the precision of a recorded
-    call."""
+    """Computes matrix products with the factor and the precision of a recorded call."""
 
     def __init__(self, call: Taped) -> None:
         self._scale, self._precision = call.scalar("scale"), call.option("precision")

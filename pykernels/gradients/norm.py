@@ -64,7 +64,8 @@ def l2_norm(call: Taped) -> None:
 
 
 def _of_both(call: Taped, rule: Any) -> None:
-    """The gradient of a sum, which comes from its norm and from the uses of the sum itself."""
+    """Give x and residual the gradient of their sum: the gradient from the norm of the sum plus the
+    gradient from other uses of the sum."""
     grad = call.dy("summed")
     if call.dy() is not None:
         grad = rule(call, call.saved("summed"), grad)
@@ -209,8 +210,8 @@ def _by_mean_of(*axes: int, shape: tuple[int, ...] | None = None) -> Any:
 
 
 def _again(call: Taped, plain: Any, *names: str) -> None:
-    """The gradients of a backward kernel; `ds`, which the kernel adds, has a gradient of its
-    own."""
+    """The gradients of a backward kernel; `ds`, which the kernel adds to its result, gets the
+    gradient of the result."""
     outputs = {k: v for k, v in _OUTPUTS.items() if call.dy(k) is not None}
     forward = plain(call)
     if "ds" in call.names:

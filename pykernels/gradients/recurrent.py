@@ -17,7 +17,7 @@ from pykernels.tape import Taped, reads
 from ._plain import plainly
 
 _NAMES = ("q", "k", "v", "decay", "state", "pair", "rate")
-_BYTES = 1 << 26  # bytes of the states in a piece of time
+_BYTES = 1 << 26  # bytes of the states of one piece of the time steps
 
 
 @reads(*_NAMES)
@@ -33,7 +33,8 @@ def linear_recurrence(call: Taped) -> None:
 
 
 class _Backward:
-    """The gradients of a call, computed piece by piece from the last piece of time to the first.
+    """The gradients of a call. The time steps are cut into pieces, which are computed from the last
+    piece to the first.
 
     With M = diag(f) + b a^T, a step is S = M S_old + k v^T. Let L be the gradient of S, and G = M^T
     L the gradient of S_old. L is G of the next step plus q dy^T. So L follows the same recurrence

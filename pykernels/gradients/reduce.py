@@ -61,7 +61,7 @@ def _needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
 
 @reads(of=_needed)
 def default(call: Taped) -> None:
-    """The gradient of the expression, from the gradient of its values."""
+    """Give the inputs of the reduced expression their gradients."""
     how = getattr(call.kernel.source, "how", None)
     if how in ("sum", "mean"):
         dy = _kept(call, call.dy()).broadcast_to(_shape(call))

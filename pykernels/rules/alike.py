@@ -28,8 +28,8 @@ def alike(
     if not call.is_moved:
         return Made({"dst": result})
     views = {n: call.moved(n, t) for n, t in tensors.items() if n in moves}
-    # A call with `after` is not cached. The key of a cached call would lack the options that are
-    # allowed only for the last axis.
+    # The key of a cached call would lack the options in `last_only`. So the call gets an `after`,
+    # because calls with an `after` are not cached.
     after = _nothing if last_only else None
     return Made({"dst": result}, {**views, "dst": call.moved("dst", result)}, after=after)
 

@@ -91,8 +91,8 @@ class Images:
         return t.shape[first], t.shape[first + 1]
 
     def of_size(self, channels: int, size: tuple[int, int], first: Tensor) -> tuple[int, ...]:
-        """The shape, in the caller's form, of the images of `first` with these channels and this
-        size."""
+        """The shape, in the caller's form, of images with these channels and this size; there are
+        as many as in `first`."""
         rows = size if self.axes == 2 else size[1:]
         image = (*rows, channels) if self.layout == "NHWC" else (channels, *rows)
         return image if self.single else (first.shape[0], *image)

@@ -14,7 +14,7 @@ __all__ = ["entropy", "likelihood"]
 def entropy(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """The rule of cross_entropy: like `likelihood`, with one more output, the numbers of each row
+    """The rule of cross_entropy: like `likelihood`, with one more output: for each row, the numbers
     that the gradient needs."""
     made = likelihood(call, input, target, weight, reduction)
     made.results["stats"] = call.empty((*_lead(input), 2), "float32")

@@ -136,7 +136,8 @@ def maxima(
 def adaptive_maxima(
     call: Call, x: Tensor, output_size: Counts, return_indices: bool, axes: int
 ) -> Made:
-    """The rule of the maxima of windows that divide images."""
+    """The rule of adaptive_max_pool2d and adaptive_max_pool1d: the windows follow from the size of
+    the result."""
     images = Images(call, axes)
     t = images.of("x", x)
     return _maxima(images, t, _output(images, output_size, t), return_indices)
@@ -164,7 +165,8 @@ def means(
 
 
 def adaptive_means(call: Call, x: Tensor, output_size: Counts, axes: int) -> Made:
-    """The rule of the means of windows that divide images."""
+    """The rule of adaptive_avg_pool2d and adaptive_avg_pool1d: the windows follow from the size of
+    the result."""
     images = Images(call, axes)
     t = images.of("x", x)
     result, dst = result_of(images, t, _output(images, output_size, t), t.dtype)

@@ -26,8 +26,8 @@ def unpooled(
     op: str, x: Array, indices: Array, kernel_size: Any, stride: Any, padding: Any,
     output_size: Sequence[int] | None, out: Tensor | None, axes: int,
 ) -> Array:  # fmt: skip
-    """A result of zeros, with x at the positions in `indices`; positions count in an image as in
-    one row."""
+    """A result of zeros, with x at the positions in `indices`; a position is the number of an
+    element in its image, in C order."""
     w = Windows(op, axes, kernel_size, stride, padding)
     call = Call(replace(SCATTER, name=w.op), x, indices, out=out)
     images = Images(call, axes)

@@ -57,7 +57,7 @@ def matrices(
 def spread(
     op: str, name: str, t: Tensor | None, shape: tuple[int, ...], rows: bool, cols: bool
 ) -> Tensor | None:
-    """An addend, broadcast to the result with the axes that vectors lack."""
+    """An addend, broadcast to the shape of the result, with the axes added that vectors lack."""
     if t is None:
         return None
     try:

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def _as(op: str, names: dict[str, str]) -> Kernel:
-    """The kernel with the names of this function and its arguments, which then appear in errors."""
+    """The kernel under the name `op`, with renamed arguments; errors then show these names."""
     args = tuple([replace(a, name=names.get(a.name, a.name)) for a in KERNEL.args])
     return replace(KERNEL, name=op, args=args)
 

@@ -28,7 +28,8 @@ def positions(call: Call, x: Tensor, axis: int | None) -> Made:
 
 
 def _along(call: Call, x: Tensor, axis: int | None, dtype: DTypeName) -> Made:
-    """The view with the axis moved to the end; None makes one row of all elements."""
+    """The kernel gets views with the axis moved to the end; an axis of None makes one row of all
+    elements."""
     if axis is None:
         x, axis = x.reshape(-1), -1
     call.over(x, axis)
