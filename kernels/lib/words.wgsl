@@ -1,7 +1,8 @@
 // Bytes and halves inside 32-bit words.
 
 //% macro functions()
-// The lowest n bytes of a word; and a mask of the bytes of the word at byte `at` in [first, end).
+// A mask of the lowest n bytes of a word; and, for the word at byte `at`, a mask of its bytes that
+// lie in [first, end).
 fn bytes_below(n: u32) -> u32 { return select((1u << ((n & 3u) * 8u)) - 1u, 0xffffffffu, n >= 4u); }
 fn word_mask(at: u32, first: u32, end: u32) -> u32 {
   let lo = clamp(first, at, at + 4u) - at;

@@ -1,5 +1,5 @@
-// Online softmax (Milakov and Gimelshein 2018) of logits in powers of two: a running maximum m of each
-// row, the sum l of 2^(logit - m), and the weighted sum o of the values.
+// Online softmax (Milakov and Gimelshein 2018) of logits that are exponents of two: a running
+// maximum m of each row, the sum l of 2^(logit - m), and the weighted sum o of the values.
 
 // V: the type of a logit, or of the logits of N neighbouring keys.
 //% macro functions(N)

@@ -38,9 +38,9 @@
 //% endfor
 //% endmacro
 
-// The tile and the channel (`channel`) of invocation `item` of tiles * channels. Neighbouring
-// invocations take neighbouring tiles, or neighbouring channels if these are contiguous
-// (channels_last).
+// The tile and the channel (`channel`) of number `item`, which is below tiles * channels.
+// Neighbouring invocations take neighbouring tiles, or neighbouring channels if these are
+// contiguous (channels_last).
 //% macro tile_and_channel(tiles, channels, channel)
   let last = p.channels_last == 1u;
   let inner = select(${tiles}, ${channels}, last);

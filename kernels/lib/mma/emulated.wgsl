@@ -12,7 +12,7 @@
 
 //% macro memory(operands, results, threads)
 alias Sums = array<vec4<${SUM}>, 2>;
-// Along k, two 16-byte units of each of two rows, or of each of four columns.
+// Two 16-byte units along k of each row (Left: two rows) or of each column (Right: four columns).
 alias Left = array<vec4<u32>, 4>;
 alias Right = array<vec4<u32>, 8>;
 var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
@@ -83,7 +83,7 @@ fn power(e: vec4<u32>) -> vec4<f32> { return bitcast<vec4<f32>>(e << vec4<u32>(2
 
 fn cut(x: vec4<f32>, scale: vec4<f32>) -> vec4<i32> { return vec4<i32>(x * scale); }
 
-// The products of one row a with four columns b along eight k.
+// Adds the products of one row a with four columns b0 to b3, over eight steps of k, to `sum`.
 fn add(sum: vec4<f32>, a: vec4<u32>, b0: vec4<u32>, b1: vec4<u32>, b2: vec4<u32>, b3: vec4<u32>) -> vec4<f32> {
   var most = abs(sum);
 //% for w in range(4)

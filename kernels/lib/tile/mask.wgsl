@@ -30,7 +30,8 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 //% endmacro
 
 //% macro capped()
-// softcap * tanh(s / softcap); s and the result are logits in powers of two; NaN stays NaN.
+// softcap * tanh(s / softcap); s and the result are exponents of two, as all logits here; NaN stays
+// NaN.
 fn capped(s: V) -> V {
   // tanh(u) = 1 - 2 / (e^(2 u) + 1), and s is log2(e) times the logit that softcap divides.
   let power = exp2(clamp(2.0f / p.softcap * s, V(-80.0f), V(80.0f)));
