@@ -35,8 +35,8 @@
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
-// One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row), from tiles of depth BK in workgroup memory; meanwhile the next tiles are loaded into
+// One workgroup computes BM output channels of BN pixels of one group (pixels are numbered through
+// all images), from tiles of depth BK in workgroup memory; meanwhile the next tiles are loaded into
 // registers. With split-K, dst is scratch, and the grid has one more digit for the split.
 //
 // FORM: "any" loads one k at a time; "taps" loads tiles of BK channels of one tap; "vec" does this

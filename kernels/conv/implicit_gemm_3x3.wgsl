@@ -20,14 +20,14 @@
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
-// One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row). A stage is one channel, whose nine taps are nine steps of k. An invocation that loads from
-// the image has one tap row for the whole loop. It loads a vector of 4 neighbouring pixels for the
-// middle tap, and one more element on each side for the outer taps. With AV = 2, a vector is two
-// pairs, which may lie in different rows. The next stage is stored, and the stage after it is
-// loaded, between the multiply-adds of the current stage, so that one barrier for each stage is
-// enough. With split-K, the channels are split, dst is scratch, and the grid has one more digit for
-// the split.
+// One workgroup computes BM output channels of BN pixels of one group (pixels are numbered through
+// all images). A stage is one channel, whose nine taps are nine steps of k. An invocation that
+// loads from the image has one tap row for the whole loop. It loads a vector of 4 neighbouring
+// pixels for the middle tap, and one more element on each side for the outer taps. With AV = 2, a
+// vector is two pairs, which may lie in different rows. The next stage is stored, and the stage
+// after it is loaded, between the multiply-adds of the current stage, so that one barrier for each
+// stage is enough. With split-K, the channels are split, dst is scratch, and the grid has one more
+// digit for the split.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
 // the image is replaced by the index of its first pixel; channels end with the split; stores are

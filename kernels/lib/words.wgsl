@@ -68,8 +68,9 @@ ${mem}[${i}]
 }
 //% endmacro
 
-// Stores the bits of elements 4 q to 4 q + 3 of the index space (or of a row, whose function of positions
-// and whose length are given): at once if V == 4, otherwise one by one, without elements past the end.
+// Stores the bits of elements 4 q to 4 q + 3 of the index space (or of a row, if its function of
+// positions and its length are given): at once if V == 4, otherwise one by one, without elements
+// past the end.
 //% macro store_four(S, V, q, bits, place="dst_index(", end="p.total")
 //% if V == 4
 //% if S == 4

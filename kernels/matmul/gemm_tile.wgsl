@@ -235,6 +235,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     b_pos += select(0u, b_step, left > 2u);
   }
 
-  // The columns of a vector of eight halves are neighbours; its rows are half a tile apart.
+  // An invocation's two vectors of rows lie half a tile apart. So do its two vectors of columns,
+  // except with WORDS, where they are neighbours.
   ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM * 2, 1 if WORDS else CFG.LN * 2, DV, DT, " * 2u" if WORDS else "")}
 }

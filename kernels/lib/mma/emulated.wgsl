@@ -4,8 +4,8 @@
 // a tile that is overwritten too early. No f16 and no subgroup operations are needed.
 //
 // Sums of halves are at least as inexact as on known matrix units (docs/design/matrix-units.md):
-// eight products and the sum so far are truncated to multiples of a quarter of the last place of
-// the largest of them before they are added, and the new sum is truncated to 24 bits.
+// before eight products and the sum so far are added, each is truncated to a multiple of a quarter
+// of the last place of the largest of these nine; then the new sum is truncated to 24 bits.
 //% set M, N, K = 16, 16, 16 if FRAGMENTS == "f16" else 32
 //% set SUM = "f32" if FRAGMENTS == "f16" else "u32" if FRAGMENTS == "u8" else "i32"
 //% set UNIT = 8 if FRAGMENTS == "f16" else 16

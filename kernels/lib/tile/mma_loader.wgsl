@@ -112,8 +112,8 @@ ${t.BASE}u + min(${at} * ${t.ACROSS + 1}u, ${(t.EXTENT - extent) * (t.ACROSS + 1
 //%- endif
 //% endmacro
 
-// Declares fragment `<x><part><n>`: the 16 rows from row 16 n of the subgroup's part on, at the
-// steps of k from k on.
+// Declares fragment `<x><part><n>`: its rows begin at row 16 n of the subgroup's part, and its
+// values of k begin at `k` in the tile.
 //% macro left(t, n, k, part="")
 //% if t.K_ROWS
       ${mma.left(t.x ~ part ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.M // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}

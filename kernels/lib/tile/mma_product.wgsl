@@ -7,8 +7,8 @@
 // sums of a slice of K leave in the same way, and lanes add them up in plain f32, because the sums
 // of a matrix unit lose more digits the longer they are.
 //
-// The number of 16-byte units from one row of a strip to the next, odd because of the banks; and the
-// number of vectors of four columns in a row.
+// The number of 16-byte units from one row of a strip to the next, which is odd, so that rows fall
+// on different banks; and the number of vectors of four columns in a row.
 //% set STRIP, QUADS = CFG.WN // 4 + 1, CFG.WN // 4
 //% set SUBGROUPS = CFG.threads // 32
 
