@@ -24,9 +24,9 @@
 
 // One workgroup per row and COLS = 32 of its columns. ACROSS = 8 invocations take four columns
 // each, and DOWN = 32 invocations of the same columns share the splits. Each invocation finds the
-// maximum of its own values; then four of the 32 combine eight values each, and one invocation
-// combines these four. The text is short and has few barriers, because a dispatch this small spends
-// most of its time on latency and on the first fetch of instructions.
+// maximum of its own values; then four of the 32 invocations combine eight values each, and one
+// invocation combines the four results. The text is short and has few barriers, because a dispatch
+// this small spends most of its time on latency and on the first fetch of instructions.
 //% set WG, ACROSS = CFG.threads, CFG.COLS // 4
 //% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}

@@ -49,7 +49,7 @@
 // running maximum. It adds the products of its keys and rows across its lanes, so that each lane
 // ends with one logit. The lane turns the logit into a weight and sends it to all lanes. No barrier
 // is needed until the groups are combined. But if subgroups are smaller than a group, lanes
-// exchange values through workgroup memory.
+// exchange values through workgroup memory, with barriers.
 //
 // Bounds, for unchecked compilation: keys and depths are clamped to their counts, rows to the last
 // row; stores are guarded.

@@ -39,8 +39,8 @@
 
 // FlashAttention: one workgroup computes a block of BR query rows of one KV head (the query heads
 // that share it are rows too), in DEPTH columns of dst, over one split of the keys, in tiles of BC.
-// ACROSS subgroups share 16 * ACROSS rows: each multiplies its part of the keys, then its part of
-// the columns.
+// ACROSS subgroups share 16 * ACROSS rows: each multiplies all of these rows, first with its part
+// of the keys, then with its part of the columns of v.
 //
 // Fragments of q stay in registers. One array of workgroup memory holds, one after the other, keys,
 // their scores, the weights p as halves in the place of the scores, and values. Two lanes share a

@@ -12,7 +12,7 @@
 // axes.VEC = { values = [4], pick = "4" }
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
-// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "The values of the KV heads of q and k: of whole batches, or of some heads of one batch" }
+// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "The values that belong to q and k: those of whole batches, or of some KV heads of one batch" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
@@ -40,15 +40,16 @@
 
 // FlashAttention: one workgroup computes a block of BR query rows of one KV head (the query heads that
 // share it are rows too), in DVP columns of dst, over one split of the keys. It goes through the keys
-// in tiles of BC: scores s = q k^T in registers, from chunks of 8 depths; online softmax; then parts of
-// PK keys of p go to workgroup memory, and o += p v from chunks of 8 keys.
+// in tiles of BC: scores s = q k^T in registers, from chunks of 8 depths; online softmax; then p
+// goes to workgroup memory in parts of PK keys, and o += p v from chunks of 8 keys.
 //
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next chunk is stored and the chunk after it is loaded.
 //
 // The speed depends on how many instructions of the loops are not multiply-adds, and on the size of
-// the text. So the vectors of one invocation lie in an axis with a literal index, and one index
-// into workgroup memory, which is clamped once, serves all of them (for k and for v).
+// the text. So the arrays in workgroup memory have an axis for the vectors of one invocation. Its
+// index is a literal, and one position in the last axis, which is clamped once, serves all vectors
+// of k (or of v).
 //
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
 // and positions move on only while two or more pairs are left; rows of v are clamped to the keys,

@@ -53,10 +53,10 @@
 // Few query rows and all keys (decoding), for calls that attention_decode does not support:
 // heads more than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to
 // ROWS rows that share a KV head and a split of the keys, so that k and v are read once. There are
-// three phases. First come the scores, with LANES invocations for each key, so PASS keys at a time.
-// Then comes the softmax of the split. Last comes the sum of the values, where an invocation takes
-// some columns of v, and keys at a fixed distance. attention_combine combines the splits; here dst
-// and lse are scratch and have a part for each split.
+// three phases. First come the scores: LANES invocations share a key, so there are PASS keys at a
+// time. Then comes the softmax of the split. Last comes the sum of the values, where an invocation
+// takes some columns of v, for keys at a fixed distance from each other. attention_combine combines
+// the splits; here dst and lse are scratch and have a part for each split.
 //
 // Bounds, for unchecked compilation: keys and depths are clamped to their counts, rows to the last
 // row; scores beyond the split are not read; stores are guarded, or repeat the result of the clamped
@@ -112,8 +112,8 @@ ${L.functions()}
   workgroupBarrier();  // red has been read
 //% endmacro
 
-// o += p v for the loaded values: key n0, and further keys at a fixed distance. A value that has no
-// weight in any row counts as 0, even if it is NaN.
+// o += p v for the loaded values of key n0, and of further keys that lie `apart` keys from each
+// other. A value that has no weight in any row counts as 0, even if it is NaN.
 //% macro multiply_pv()
 //% for u in range(L.V_LOADS)
     {
@@ -151,8 +151,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${L.load_q()}
   workgroupBarrier();
 
-  // In each pass, an invocation finishes the sum of one row and one key. These variables name the
-  // row and the key; the next variables are what the logits of the row need.
+  // In each pass, an invocation finishes the sum of one row and one key. The first variables name
+  // the row and the key; the others are inputs of the row's logits.
   let which = li >> ${L.PASS_BITS}u;
   let own_key = li & ${L.PASS - 1}u;
   let own_row = which & ${L.ROWS - 1}u;

@@ -7,7 +7,7 @@
 // inputs.o = { dtype = "O", readonly = true, doc = "(batch, heads, queries, Dv)" }
 // inputs.do = { dtype = "G", readonly = true, doc = "The same shape." }
 // inputs.lse = { dtype = "f32", readonly = true, doc = "(batch, heads, queries), repeated along Dv" }
-// outputs.stats = { dtype = "f32", index = false, doc = "(heads, padded, 2): lse, +inf in place of -inf, and delta" }
+// outputs.stats = { dtype = "f32", index = false, doc = "(heads, padded, 2): lse (with +inf in place of -inf) and delta" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
 // params.queries = { type = "u32", value = "lse.shape[-2]" }

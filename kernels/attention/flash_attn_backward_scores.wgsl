@@ -24,11 +24,11 @@
 // ///
 
 // One workgroup computes BM x BN scores of the window: q.k over D, then do.v over Dv, in one run
-// over the rows of both panels. The second half reads from the outputs the values that this
-// invocation wrote in the first half. Registers for the sums of both halves would leave room for
-// fewer workgroups. Keys and queries past the end, and keys that a query may not see, get weight
-// and gradient 0 by selection, so that a NaN or infinity there has no effect. A tile that causality
-// or the window hides is not written, because it is never read.
+// over the rows of both panels. Between the two products, an invocation stores its results in the
+// outputs, and after the second product it reads them back. Registers for the sums of both products
+// would leave room for fewer workgroups. Keys and queries past the end, and keys that a query may
+// not see, get weight and gradient 0 by selection, so that a NaN or infinity there has no effect. A
+// tile that causality or the window hides is not written, because it is never read.
 //
 // Bounds, for unchecked compilation: panels and windows consist of whole tiles; indices of the mask
 // are clamped to the last key and query; indices of workgroup memory are lane numbers.
@@ -86,8 +86,8 @@ fn probability(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u
   return Probability(e, select(e * derivative, vec4<f32>(), hidden));
 }
 
-// P = e^(x - lse), with x from the sums c. With a soft cap, the derivatives of P are stored in
-// `grads` until the second half reads them.
+// P = e^(x - lse), with x from the sums c. With a soft cap, the derivatives of P are kept in
+// `grads` until `store_grads` reads them.
 //% macro store_weights()
   let step = p.across * ${BN // 4}u;
   let row0 = tile_row * ${BM}u + at_row * 4u;  // in the window

@@ -3,9 +3,10 @@
 // `flash_attn` with keys and values in blocks of the type `quant`, as planes of `pack_blocks`.
 //
 // For few query rows, the blocks are read directly. With a mask, with more rows or with heads more
-// than 256 deep, keys and values are dequantised to scratch memory first. If matrix units multiply
-// (q is float16), they are dequantised to float16, which rounds them once more; otherwise to
-// float32, which is exact. Everything else is as in flash_attn."""
+// than 256 deep, keys and values are dequantised to scratch memory first. If matrix units compute
+// the products (q is float16), the numbers are dequantised to float16, which rounds them once more;
+// otherwise they are dequantised to float32, which is exact. Everything else is as in
+// flash_attn."""
 // source = "ggml's flash_attn_ext with quantised K and V"
 // bodies = ["attention_decode_quant", "dequantize", "attention_combine", "attention_combine_tiles", "attention_tile", "attention_mma", "flash_attn", "pack_qk"]
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D), D a multiple of 32" }

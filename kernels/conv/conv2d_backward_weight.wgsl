@@ -42,17 +42,17 @@
 
 // A matrix product over the pixels k of all images. Its rows are output channels, its columns taps and
 // channels of a window: column tap * channels + channel; in form "fours" four neighbouring columns are
-// channels of one tap. One workgroup computes BM x BN sums of one group over one split of k, from tiles
-// of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
+// channels of one tap. One workgroup computes BM x BN sums of one group over one split of k, from
+// tiles of depth BK in workgroup memory; meanwhile the next tiles are loaded into registers.
 //
 // Neighbouring invocations load neighbouring pixels (or channels of one pixel, if channels are read as
 // vectors), so they store to different rows of the tiles. A row has four unused floats at its end, so
 // that these stores do not fall on one bank.
 //
 // Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x
-// outside of the image is replaced by the index of the first pixel; k is clamped to `k_prologue` in the
-// first tile and below the split's end in the others; stores are guarded; indices into workgroup memory
-// are lane numbers below the sizes of the arrays.
+// outside of the image is replaced by the index of the first pixel; k stays below `k_prologue` in
+// the first tile and below the split's end in the others; stores are guarded; indices into
+// workgroup memory are lane numbers below the sizes of the arrays.
 //% set PER = CFG.threads // CFG.BK
 //% set X_LOADS = CFG.BN // 4 // PER
 //% set Y_LOADS = CFG.BM // 4 // PER
@@ -129,7 +129,8 @@
 //% endfor
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k and zeros beyond; the other tiles hold BK k.
+// Loads the first tile, which holds `k_prologue` steps of k and zeros beyond; the other tiles hold
+// BK steps.
 //% macro load_prologue()
   let within = lane_k < k_prologue;
   var at = pixel(k_first + min(lane_k, k_prologue - 1u));

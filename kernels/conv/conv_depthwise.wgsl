@@ -34,7 +34,7 @@
 // vector of memory, with one more element on each side, serves three taps.
 //
 // Bounds, for unchecked compilation: a load outside of the image reads the image's first pixel
-// instead; stores are guarded; items beyond the last end early.
+// instead; stores are guarded; items beyond the last item end early.
 //% set C = CFG.W if CFG.LAST else CFG.W // 4
 ${epilogue.functions(("bias",))}
 

@@ -45,7 +45,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let members = p.group_count * p.blocks;
   let plane = p.row_blocks * p.out_w;
   let last = p.channels_last == 1u;
-  // (image, member, pixel), or (image, pixel, member).
+  // The digits of item: (image, member, pixel), or (image, pixel, member) if channels are last.
   let inner = select(plane, members, last);
   let rest = item / inner;
   let low = item - rest * inner;

@@ -12,9 +12,9 @@
 // grid = "cdiv(it.total << lane_bits, WG)"
 // ///
 
-// 2^lane_bits invocations for each element of dst share its splits. Elements are taken in the order
-// of dst, so the reads are strided: later reads find the same sectors in the cache, which would not
-// help strided stores of single halves. If there are no splits, the sum is 0.
+// Each element of dst has 2^lane_bits invocations, which share its splits. Elements are taken in
+// the order of dst. So the reads are strided, but later reads find the same sectors in the cache;
+// strided stores of single halves would be slow. If there are no splits, the sum is 0.
 var<workgroup> partial: array<f32, WG>;
 
 @compute @workgroup_size(WG)

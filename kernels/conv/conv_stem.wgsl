@@ -28,9 +28,10 @@
 
 // One workgroup computes BM output channels of 8 x 16 pixels of one image. An invocation has 4
 // neighbouring pixels of TM channels. A stage has up to CS input channels. It holds the taps of BM
-// output channels, and each pixel of the windows once (K x K taps, S pixels apart). The columns of
-// an image row are split by their residue modulo S, so that the vectors of one row serve all taps
-// of that row for every stride S. The next stage is loaded while a stage is multiplied.
+// output channels, and each pixel of the windows once (windows have K x K taps and lie S pixels
+// apart). The columns of an image row are split by their residue modulo S, so that the vectors of
+// one row serve all taps of that row for every stride S. The next stage is loaded while a stage is
+// multiplied.
 //
 // Bounds, for unchecked compilation: a load outside of the image reads the image's first pixel
 // instead; rows and channels are clamped to their counts; stores are guarded; indices into
@@ -177,7 +178,8 @@ ${epilogue.functions(("bias",))}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // (group, image, row of blocks, block, channels): quotients that do not depend on each other.
+  // The digits of g: (group, image, row of blocks, block, channels). The quotients do not depend on
+  // each other.
   let block = g / p.down;
   let block_row = g / p.row_groups;
   let picture = g / p.image_groups;

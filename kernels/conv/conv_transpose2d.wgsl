@@ -2,9 +2,9 @@
 // doc = """
 // Transposed convolution: dst = act(scale * (the input gradient of conv2d at x) + bias).
 //
-// w is (C, O / groups, KH, KW), as for the convolution from dst's shape to x's. Sums are f32.
-// OH = (H - 1) s - top - bottom + d (KH - 1) + 1 + output_padding, OW likewise; both must be 1 or more.
-// Pairs are (rows, columns), four paddings (top, bottom, left, right)."""
+// w is (C, O / groups, KH, KW), as in the convolution of an image of dst's shape to x's shape. Sums
+// are f32. OH = (H - 1) s - top - bottom + d (KH - 1) + 1 + output_padding, OW likewise; both must
+// be 1 or more. Pairs are (rows, columns), four paddings (top, bottom, left, right)."""
 // source = "torch.nn.functional.conv_transpose2d (meaning)"
 // operations = "2 * x.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["implicit_gemm", "implicit_gemm_3x3", "conv_stem", "conv_few_outputs", "conv_depthwise", "conv_direct", "conv_pack"]

@@ -29,7 +29,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let chunks = (p.taps + ${TAPS - 1}u) / ${TAPS}u;
   let pair = g / chunks;
   let first_tap = (g - pair * chunks) * ${TAPS}u;
-  let line = pair / p.channels;  // counts splits, groups and output channels
+  let line = pair / p.channels;  // over splits, groups and output channels
   let channel = pair - line * p.channels;
   let part = line / p.rows;
   let row = line - part * p.rows;

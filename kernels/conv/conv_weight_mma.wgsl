@@ -24,10 +24,10 @@
 // ///
 
 // A matrix product over the pixels k of all images. Its rows are output channels, its columns taps and
-// channels of a window. One workgroup computes BM x BN sums of one group over one split of k, from tiles
-// of BK k in workgroup memory; meanwhile the next tile is loaded into registers. Pixels are the rows of
-// both tiles, and units of eight channels run across them, so no window has to be aligned. After each
-// p.slice k the sums are added up in plain f32.
+// channels of a window. One workgroup computes BM x BN sums of one group over one split of k, from
+// tiles of depth BK in workgroup memory; meanwhile the next tile is loaded into registers. Pixels
+// are the rows of both tiles, and units of eight channels run across them, so no window has to be
+// aligned. After every `p.slice` steps of k, the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: units across the tiles are clamped to their counts, and the
 // packed image has all windows; loads of whole chunks stay below the split's end, other loads are

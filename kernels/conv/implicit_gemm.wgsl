@@ -35,17 +35,17 @@
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
-// One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row), from tiles of BK k in workgroup memory; meanwhile the next tiles are loaded into registers.
-// With split-K, dst is scratch, and the grid has one more digit for the split.
+// One workgroup computes BM output channels of BN pixels of one group (pixels are numbered through
+// all images), from tiles of depth BK in workgroup memory; meanwhile the next tiles are loaded into
+// registers. With split-K, dst is scratch, and the grid has one more digit for the split.
 //
 // FORM: "any" loads one k at a time; "taps" loads tiles of BK channels of one tap; "vec" does this
 // in vectors of neighbouring channels (lib/image_loader).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
-// the image is replaced by the index of its first pixel; k is clamped to `k_prologue` in the first tile
-// and below the split's end in the others; stores are guarded; indices into workgroup memory are lane
-// numbers below the sizes of the arrays.
+// the image is replaced by the index of its first pixel; k stays below `k_prologue` in the first
+// tile and below the split's end in the others; stores are guarded; indices into workgroup memory
+// are lane numbers below the sizes of the arrays.
 //% set PACKED = BV == 4
 //% set A_TILE = {"FORM": FORM, "U": 4 * CFG.BN // CFG.threads, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
 //% set B_TILE = {"x": "b", "storage": B, "V": BV, "K_ROWS": PACKED, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}

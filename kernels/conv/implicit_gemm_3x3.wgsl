@@ -20,21 +20,22 @@
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
-// One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
-// row). A stage is one channel, which has 9 k. An invocation that loads from the image has one tap
-// row for the whole loop. It loads a vector of 4 neighbouring pixels for the middle tap, and one
-// more element on each side for the outer taps. With AV = 2, a vector is two pairs, which may lie
-// in different rows. The next stage is stored, and the stage after it is loaded, between the
-// multiply-adds of the current stage, so that one barrier for each stage is enough. With split-K,
-// the channels are split, dst is scratch, and the grid has one more digit for the split.
+// One workgroup computes BM output channels of BN pixels of one group (pixels are numbered through
+// all images). A stage is one channel, whose nine taps are nine steps of k. An invocation that
+// loads from the image has one tap row for the whole loop. It loads a vector of 4 neighbouring
+// pixels for the middle tap, and one more element on each side for the outer taps. With AV = 2, a
+// vector is two pairs, which may lie in different rows. The next stage is stored, and the stage
+// after it is loaded, between the multiply-adds of the current stage, so that one barrier for each
+// stage is enough. With split-K, the channels are split, dst is scratch, and the grid has one more
+// digit for the split.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index outside of
 // the image is replaced by the index of its first pixel; channels end with the split; stores are
 // guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set Q, LAST = CFG.BN // 4, 4 // AV - 1
 //% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
-// For each operand, the k of a stage after which its next values are stored and the values after
-// those are loaded; these numbers were measured to be the fastest.
+// For each operand: the step of k after which the values of the next stage are stored, and the
+// values of the stage after it are loaded. These numbers were measured to be the fastest.
 //% set A_STORE_AT, B_STORE_AT = (5, 2) if TILE == "64x96" else (1, 6) if A == "f16" else (2, 5)
 //% for s in range(2)
 var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, ${CFG.BK}>;

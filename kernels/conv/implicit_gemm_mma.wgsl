@@ -29,12 +29,12 @@
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
-// One workgroup computes a tile of output channels x pixels of one group (pixels of all images in
-// one row) from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into
-// registers. The k are taps and channels, which both operands hold in units of eight channels.
+// One workgroup computes a tile of output channels x pixels of one group (pixels are numbered
+// through all images) from tiles of depth BK in workgroup memory; meanwhile the next tile is loaded
+// into registers. The k are taps and channels, which both operands hold in units of eight channels.
 // COLUMNS names the axis of a result, channels or pixels, that is contiguous in dst; four elements
 // along it are stored at a time. With split-K, dst is scratch, and the grid has one more digit for
-// the split. After each p.slice k the sums are added up in plain f32.
+// the split. After every `p.slice` steps of k, the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed
 // image has all of their windows; loads stay below the split's end; stores are guarded; indices

@@ -20,8 +20,8 @@
 // ///
 
 // An invocation takes four elements that lie a workgroup apart. This body serves strides that no
-// other body of cpy supports. A plan may pass contiguous bytes that are only copied as elements
-// wider than the dtype.
+// other body of cpy supports. If nothing is converted, a plan may pass contiguous bytes as elements
+// that are wider than the dtype.
 ${convert.functions()}
 
 @compute @workgroup_size(WG)

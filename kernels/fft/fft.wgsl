@@ -10,8 +10,9 @@
 //
 // `table` has the powers of w, made on the host in float64 by `pykernels.plans.fft.table.table(length)`:
 // shaders' sines are not accurate. A length whose prime factors are 2, 3, 5 and 7 takes one pass
-// over memory up to 1024 (up to 4096 for powers of two), two passes up to about a million, and so
-// on. Any other length is a convolution whose length is a power of two (Bluestein)."""
+// over memory if it is at most 1024 (4096 for powers of two), two passes if it is at most about a
+// million, and so on. Any other length is a convolution whose length is a power of two
+// (Bluestein)."""
 // source = "numpy.fft (meaning); Stockham 1966, Bluestein 1970"
 // bodies = ["fft_tile", "fft_mixed"]
 // inputs.x = { dtype = "*", dtypes = ["complex64", "float32"], bind = "'u32'", doc = "(..., n)" }

@@ -29,10 +29,10 @@
 // ///
 
 // blocks.toml describes a pass. A workgroup transforms C columns. A column has LANES invocations
-// of E elements each: before and after every stage invocation t holds the elements t, t + LANES, ..
-// (Stockham's order, which sorts itself). Between stages the elements pass through workgroup memory,
-// first the real parts, then the imaginary parts, at places whose low bits are exchanged so that
-// neighbours lie in different banks.
+// of E elements each: before and after every stage, invocation t holds the elements t, t + LANES,
+// .. (Stockham's order, which sorts itself). Between stages the elements pass through workgroup
+// memory, first the real parts, then the imaginary parts, at places whose low bits are exchanged so
+// that neighbours lie in different banks.
 //% set N, E, WG = CFG.N, CFG.E, CFG.threads
 //% set LANES = N // E
 //% set C = WG // LANES

@@ -2,8 +2,8 @@
 // doc = """
 // Numbers at equal steps: element i in C order is start + i * step.
 //
-// Integers wrap. In float32 i and step are rounded, then their product, then the sum. i is exact up to
-// 2^24."""
+// Integers wrap. For float32, i and step are rounded, then their product, then the sum. i is exact
+// up to 2^24."""
 // source = "numpy.arange"
 // axes.T = ["f32", "u32"]
 // axes.V = [1, 4]

@@ -83,8 +83,9 @@ ${"(" ~ v ~ ".x + " ~ v ~ ".y) + (" ~ v ~ ".z + " ~ v ~ ".w)" if VEC == 4 else v
 //% endfor
 //% endmacro
 
-// Stores the columns of `load`: from r0 .. of `unnormalized`, `row_max` (over the keys of the row), `m`
-// (the finite maximum that was subtracted), `row_sum`, and `lost` (the row is NaN).
+// Stores the results of the columns that `load` read. It uses r0 .. of `unnormalized`, `row_max`
+// (over the keys of the row), `m` (the finite maximum that was subtracted), `row_sum`, and `lost`
+// (the row is NaN).
 //% macro store(N, first, stride, VEC)
   let empty = bitcast<u32>(row_max) == MINUS_INF;
   if (lost | empty | logarithm) {

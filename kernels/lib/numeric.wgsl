@@ -22,7 +22,7 @@ fn keep_nan(y: V, x: V) -> V {
 }
 //% endmacro
 
-// y, or NaN if `outside`; x is any number that the device computed here.
+// y, or NaN if `outside`. x may be any number that is known only at run time.
 //% macro nan_where()
 fn nan_where(outside: B, x: V, y: V) -> V {
   return select(y, bitcast<V>(bitcast<U>(x) | U(0x7fc00000u)), outside);

@@ -49,7 +49,7 @@ fn tangent_rest(r: V) -> V {
 }
 //% endmacro
 
-// The arc sine of s from 0 to 1/2, z = s^2.
+// The arc sine of s, for s from 0 to 1/2; z is s^2.
 //% macro arc_sine()
 fn arc_sine(s: V, z: V) -> V {
   var q = 4.2158306e-2f * z + 2.4184778e-2f;
@@ -60,7 +60,7 @@ fn arc_sine(s: V, z: V) -> V {
 }
 //% endmacro
 
-// The arc tangent of s from 0 to 1.
+// The arc tangent of s, for s from 0 to 1.
 //% macro arc_tangent()
 fn arc_tangent(s: V) -> V {
   let z = s * s;

@@ -1,7 +1,8 @@
 // Bytes and halves inside 32-bit words.
 
 //% macro functions()
-// The lowest n bytes of a word; and a mask of the bytes of the word at byte `at` in [first, end).
+// A mask of the lowest n bytes of a word; and, for the word at byte `at`, a mask of its bytes that
+// lie in [first, end).
 fn bytes_below(n: u32) -> u32 { return select((1u << ((n & 3u) * 8u)) - 1u, 0xffffffffu, n >= 4u); }
 fn word_mask(at: u32, first: u32, end: u32) -> u32 {
   let lo = clamp(first, at, at + 4u) - at;
@@ -67,8 +68,9 @@ ${mem}[${i}]
 }
 //% endmacro
 
-// Stores the bits of elements 4 q to 4 q + 3 of the index space (or of a row, whose function of positions
-// and whose length are given): at once if V == 4, otherwise one by one, without elements past the end.
+// Stores the bits of elements 4 q to 4 q + 3 of the index space (or of a row, if its function of
+// positions and its length are given): at once if V == 4, otherwise one by one, without elements
+// past the end.
 //% macro store_four(S, V, q, bits, place="dst_index(", end="p.total")
 //% if V == 4
 //% if S == 4

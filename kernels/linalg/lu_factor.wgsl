@@ -5,7 +5,8 @@
 // Computed in f32. dst holds u on and above the diagonal and l below it; the diagonal of l is ones.
 // Row k was exchanged with row pivots[k], for k = 0, 1, ... in this order. A pivot is the first of
 // the largest magnitudes on and below the diagonal of its column; NaN counts as larger than
-// infinity. If no magnitude there is a normal number, the column of l is 0 below the diagonal."""
+// infinity. If none of these magnitudes is a normal number, the column of l is 0 below the
+// diagonal."""
 // source = "LAPACK getrf, torch linalg.lu_factor; Golub and Van Loan, Matrix Computations, section 3.4"
 // configs.n32 = { S = 8, T = 4 }
 // configs.n64 = { S = 16, T = 4 }
@@ -32,7 +33,7 @@ var<workgroup> column: array<f32, ${2 * S * T}>;
 var<workgroup> pivot_row: array<f32, ${S * T}>;
 var<workgroup> best: array<vec3<u32>, ${S}>;  // bits of a magnitude, position, row
 
-// Is a candidate better than another: larger, or as large at an earlier position?
+// True if candidate a is better than candidate b: larger, or equally large at an earlier position.
 fn is_better(a: vec3<u32>, b: vec3<u32>) -> bool { return (a.x > b.x) | ((a.x == b.x) & (a.y < b.y)); }
 
 @compute @workgroup_size(${S * S})

@@ -24,7 +24,7 @@
 // The algorithm is that of gemm_tile. A packed multiply-add takes one row and two neighbouring
 // columns. Rows are stored twice in workgroup memory, because copying a row into both halves of a
 // vector inside the loop would halve the rate. One vector load brings eight columns or four rows.
-// After every 16 * p.blocks k, the f16 sums are added to f32 sums and set to 0.
+// After every 16 * p.blocks steps of k, the f16 sums are added to f32 sums and set to 0.
 //
 // The f16 sums change their sign at every k. Otherwise a driver would sum even and odd k
 // separately. That would take twice the registers, so fewer workgroups would share a
@@ -62,7 +62,7 @@ ${epilogue.of_rows()}
   var b_v: vec4<f16>;
 //% endmacro
 
-// Loads one of the first two tiles, which hold `k_prologue` k and zeros beyond.
+// Loads one of the first two tiles, which hold `k_prologue` steps of k and zeros beyond.
 //% macro load_prologue(s)
   {
     let far = min(i_k + ${CFG.BK * s}u, k_prologue - 1u);

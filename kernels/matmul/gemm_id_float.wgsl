@@ -22,7 +22,8 @@
 // grid = "across * tiles_n"
 // ///
 
-// The work is split as in gemm_id; an invocation takes 16 k of one column of the weights at a time.
+// The work is split as in gemm_id; an invocation takes 16 neighbouring weights of one column at a
+// time.
 //
 // Bounds, for unchecked compilation: as in gemm_id; k is a multiple of 16.
 ${id_tile.memory()}

@@ -31,9 +31,9 @@
 // ///
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x
-// WN, from tiles of BK k in workgroup memory; meanwhile the next tile is loaded into registers.
+// WN, from tiles of depth BK in workgroup memory; meanwhile the next tile is loaded into registers.
 // Operands are read eight halves at a time, along k or (AT, BT) along the other axis. With SLICES,
-// the sums are added in plain f32 after each `slice` k.
+// the sums are added in plain f32 after every `slice` steps of k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads
 // of whole chunks stay below the split's end, other loads are clamped to its last k and masked;

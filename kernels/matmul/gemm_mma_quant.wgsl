@@ -39,8 +39,8 @@
 
 // The same as gemm_mma, but with quantised weights in the place of a. One workgroup computes BM
 // rows (from b) x BN columns (from the weights) of dst. Each of the first BN invocations takes a
-// column's group of 32 k and converts it to four 16-byte units of halves; its words and scales are
-// loaded into registers while the previous group is multiplied.
+// group of 32 weights of one column and converts it to four 16-byte units of halves; the words and
+// scales of a group are loaded into registers while the previous group is multiplied.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; groups
 // are whole and lie below the split's end; stores are guarded; indices into workgroup memory are

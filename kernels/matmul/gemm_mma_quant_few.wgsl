@@ -37,9 +37,9 @@
 // ///
 
 // One workgroup computes BN columns of dst and all rows. Its subgroups divide k among themselves;
-// each has its own part of workgroup memory for both operands of a group of 32 k, and each lane
-// converts one or two columns. DEPTH groups are loaded into registers while the groups before them
-// are multiplied. At the end the sums of the subgroups are added up.
+// each has its own part of workgroup memory for both operands of a group of 32 steps of k, and each
+// lane converts one or two columns. DEPTH groups are loaded into registers while the groups before
+// them are multiplied. At the end the sums of the subgroups are added up.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, groups
 // to the groups of the split; stores are guarded; indices into workgroup memory are lane numbers

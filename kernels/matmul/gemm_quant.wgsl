@@ -14,8 +14,9 @@
 // ///
 
 // One workgroup computes BM rows (from b) x BN columns (from the weights) of dst, and each invocation
-// TM x TN sums of them. Each invocation takes a column's group of 32 k at a time and stores its numbers
-// in two halves of BK = 16 k; the next group is loaded while the halves are multiplied.
+// TM x TN sums of them. Each invocation takes one group of 32 weights of a column at a time and
+// stores it in two halves of BK = 16 weights; the next group is loaded while the halves are
+// multiplied.
 //
 // Workgroup memory holds elements, not vectors: several invocations must not write components of one
 // vector.
@@ -24,7 +25,8 @@
 // below the split's end; stores are guarded; indices into workgroup memory are lane numbers below the
 // sizes of the arrays.
 //% set EACH = 4 if B == "f32" else 8
-// Loads of b in a half: the number of invocations for a row, and the number of rows in a round.
+// How b is loaded for a half: the number of invocations for a row, and the number of rows in a
+// round.
 //% set ACROSS = CFG.BK // EACH
 //% set ROWS = CFG.threads // ACROSS
 //% set LOADS = [CFG.BM // ROWS, 1] | max

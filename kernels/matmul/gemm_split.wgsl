@@ -24,14 +24,14 @@
 // ///
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of one split of K, each of its
-// subgroups WM x WN. The loader sees an operand of two planes as an operand of twice the depth: 16 k of
-// the high plane, then the same k of the low plane.
+// subgroups WM x WN. The loader sees an operand of two planes as one operand of twice the depth: 16
+// steps of k of the high plane, then the same steps of the low plane.
 //
-// x is high + low / 2048. Fragment c sums high times high, and fragment d sums high times low, so
-// that the matrix unit does not truncate small terms to the last place of large terms. Low times low is
-// left out. The sums are stored through workgroup memory, where the scaling of the planes by powers of
-// two is undone. After each p.slice k, the sums of high times high are added in plain f32 in the
-// invocation's own memory.
+// A number, times its power of two, is high + low / 2048. Fragment c sums high times high, and
+// fragment d sums high times low, so that the matrix unit does not truncate small terms to the last
+// place of large terms. Low times low is left out. The sums are stored through workgroup memory,
+// where the scaling of the planes by powers of two is undone. After every `p.slice` steps of k, the
+// sums of high times high are added in plain f32 in the invocation's own memory.
 //
 // Bounds, for unchecked compilation, are the same as in gemm_mma.
 //% set UNITS, BK2 = mma.UNIT, 2 * CFG.BK

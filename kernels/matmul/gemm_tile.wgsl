@@ -30,29 +30,30 @@
 // ///
 
 // One workgroup of 128 invocations computes BM = 64 rows (from b) x BN = 128 columns (from a) of dst,
-// and each invocation TM x TN = 8 x 8 of them. In the middle of the product of a tile of BK = 8 k,
-// the next tile is stored and the tile after it is loaded. So each tile needs only one
-// barrier, and three workgroups fit on a multiprocessor of a large GPU.
+// and each invocation computes TM x TN = 8 x 8 of them. In the middle of the product of a tile,
+// which is BK = 8 deep, the next tile is stored and the tile after it is loaded. So each tile needs
+// only one barrier, and three workgroups fit on a multiprocessor of a large GPU.
 //
 // The instructions that are not multiply-adds decide the loop's speed. So eight halves are loaded
 // at a time as words. Positions move once for every two tiles; the positions of each tile are
 // `a_from` and `b_from`. The vectors of one invocation lie 16 (a) or 8 (b) apart along an axis with
 // a literal index, so that one index into workgroup memory, clamped once, serves both vectors.
 //
-// If b has k last (B_K_LAST), an invocation loads four k of one row and stores four elements. The
-// tile then holds elements, because several invocations must not write components of one vector.
-// Padding puts the rows at four neighbouring k and the rows at the next four k on different banks.
+// If b has k last (B_K_LAST), an invocation loads one row at four neighbouring k and stores four
+// elements. The tile then holds elements, because several invocations must not write components of
+// one vector. Padding puts the rows at four neighbouring k and the rows at the next four k on
+// different banks.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k is
-// clamped to `k_prologue` in the first two tiles; in the others it stays inside the split, because
-// positions move on by 16 k only while two rounds of 16 are left; stores to dst are guarded;
-// indices into workgroup memory are lane numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k stays
+// below `k_prologue` in the first two tiles; in the others it stays inside the split, because
+// positions move on by 16 steps of k only while two rounds of 16 steps are left; stores to dst are
+// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
 //
-// The order of the multiply-adds matters. Each multiply-add shares an operand with the previous
-// one, and this should always be the same operand. The compiler picks it by the order of the loads.
-// For f32 with k as the axis of rows, it is best to go down the columns and back, and to load rows
-// first. In all other cases it is best to go along the rows and back and to load columns first
-// (B_K_LAST loads rows as elements).
+// The order of the multiply-adds matters. Each multiply-add shares a factor with the previous
+// multiply-add. The shared factor should always come from the same operand; the compiler picks this
+// operand by the order of the loads. For f32 with k as the axis of rows, it is best to go down the
+// columns and back, and to load rows first. In all other cases it is best to go along the rows and
+// back and to load columns first (B_K_LAST loads rows as elements).
 //% set WORDS = A == "u32"
 //% set B_K_LAST = BV == 4 and not BT
 //% set DOWN_COLUMNS = not WORDS and not B_K_LAST
@@ -132,7 +133,7 @@ ${epilogue.of_rows()}
 //% endfor
 //% endmacro
 
-// Loads one of the first two tiles, which hold `k_prologue` k and zeros beyond.
+// Loads one of the first two tiles, which hold `k_prologue` steps of k and zeros beyond.
 //% macro load_prologue(s)
   {
 //% for u in range(A_LOADS)
@@ -228,11 +229,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     workgroupBarrier();  // the other tiles are complete, and these tiles have been read
 //% endfor
-    // The positions stay at the last tiles. With min(), the loop would be 1 to 2 % slower.
+    // The positions stop at the last tiles. With min() in place of select(), the loop would be 1 to
+    // 2 % slower.
     a_pos += select(0u, a_step, left > 2u);
     b_pos += select(0u, b_step, left > 2u);
   }
 
-  // The columns of a vector of eight halves are neighbours; its rows are half a tile apart.
+  // An invocation's two vectors of rows lie half a tile apart. So do its two vectors of columns,
+  // except with WORDS, where they are neighbours.
   ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM * 2, 1 if WORDS else CFG.LN * 2, DV, DT, " * 2u" if WORDS else "")}
 }

@@ -28,8 +28,8 @@
 // repeated. If k is contiguous in a, neighbouring invocations are lanes of the same rows. If neighbouring
 // rows of a are neighbours in memory (rows_run), neighbouring invocations take neighbouring rows, and the
 // lanes of a row lie further apart. AV is the form of a load: 16 bytes along k; or 4 bytes of four
-// rows at one k (then a's last axis is m); or one byte, for any strides. A step is 16 k in the
-// first form and 4 k in the other forms.
+// rows at one k (then a's last axis is m); or one byte, for any strides. A step covers 16 numbers
+// along k in the first form, and 4 in the other forms.
 //% set ROWS, WG = CFG.ROWS, CFG.threads
 //% set STEP = 16 if AV == 16 else 4
 //% set UNROLL = 1 if ROWS > 1 or AV == 1 else 2 if AV == 16 else 4

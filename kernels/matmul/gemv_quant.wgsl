@@ -18,11 +18,11 @@
 // grid = "it.batches * across"
 // ///
 
-// One workgroup computes 2^col_bits columns of dst, neighbours in the planes of the weights, and all
-// rows: neighbouring invocations take neighbouring columns, and the invocations of a column divide
-// k among them, `PER` groups at a time. Each invocation adds up its groups for all ROWS rows of b;
-// if dst has fewer rows, the last row of b is repeated. Then the sums of the invocations of a
-// column are added up, for four columns at a time.
+// One workgroup computes all rows of 2^col_bits columns of dst, which are neighbours in the planes
+// of the weights: neighbouring invocations take neighbouring columns, and the invocations of a
+// column divide k among them, `PER` groups at a time. Each invocation adds up its groups for all
+// ROWS rows of b; if dst has fewer rows, the last row of b is repeated. Then the sums of the
+// invocations of a column are added up, for four columns at a time.
 //
 // Bounds, for unchecked compilation: columns of loads are clamped to their count, groups to the last group;
 // stores are guarded; indices into workgroup memory are below its size by construction.

@@ -41,15 +41,15 @@
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes a tile of dst, and each invocation TM x TN of its sums, from tiles of BK k in
-// workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst come from b, columns
-// from a. AT and BT mean that the operand's last axis is m or n, not k. With split-K, dst is
-// scratch whose first axis counts the splits, and each split is one more batch that starts further
-// along k.
+// One workgroup computes a tile of dst, and each invocation TM x TN of its sums, from tiles of
+// depth BK in workgroup memory; meanwhile the next tiles are loaded into registers. Rows of dst
+// come from b, columns from a. AT and BT mean that the operand's last axis is m or n, not k. With
+// split-K, dst is scratch whose first axis counts the splits, and each split is one more batch that
+// starts further along k.
 //
-// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k to
-// `k_prologue` in the first tile and below the split's end in the others; stores are guarded; indices
-// into workgroup memory are lane numbers below the sizes of the arrays.
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k stays
+// below `k_prologue` in the first tile and below the split's end in the others; stores are guarded;
+// indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set A_TILE = {"x": "a", "storage": "A", "V": AV, "K_ROWS": AT, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
 //% set B_TILE = {"x": "b", "storage": "B", "V": BV, "K_ROWS": BT, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
 ${outer_product.memory(CFG.BM, CFG.BN, CFG.BK)}

@@ -24,8 +24,8 @@
 // ]
 // inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'u32'", doc = "(..., M, K)" }
 // inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'u32'", doc = "(..., N, K), of a's dtype" }
-// inputs.a_scale = { dtype = "f32", optional = true, doc = "Factors of rows of a, columns of dst; broadcast to (..., M). For a float dst." }
-// inputs.b_scale = { dtype = "f32", optional = true, doc = "Factors of rows of b and dst; broadcast to (..., N). For a float dst." }
+// inputs.a_scale = { dtype = "f32", optional = true, doc = "Factors of the rows of a, which are the columns of dst; broadcast to (..., M). For a float dst." }
+// inputs.b_scale = { dtype = "f32", optional = true, doc = "Factors of the rows of b, which are the rows of dst; broadcast to (..., N). For a float dst." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added to the scaled sums; broadcast to dst. For a float dst." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // include product

@@ -14,8 +14,8 @@
 // grid = "cdiv(groups_k * it.rows, CFG.threads)"
 // ///
 
-// One invocation takes 32 numbers of a row. The bytes are in the order of `word` in
-// lib/quantised.wgsl; the order depends on how many bits of a weight are in a word.
+// One invocation takes 32 numbers of a row. The bytes are in the order in which `word` in
+// lib/quantised.wgsl gives the weights; this order depends on the type's BITS.
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let id = group_id(wg) * ${CFG.threads}u + li;

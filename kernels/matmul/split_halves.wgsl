@@ -6,7 +6,7 @@
 // axes.DV = { values = [4], pick = "4" }
 // inputs.x = { dtype = "f32", readonly = true, doc = "(..., N, K), or (..., K, M) with k_rows" }
 // inputs.top = { dtype = "f32", readonly = true, doc = "The largest |x| of each row, or of each column with k_rows, broadcast to x" }
-// outputs.dst = { dtype = "u32", vec = "DV", doc = "(..., N, K), or (..., K, M), in words of two halves, with K twice as long: 16 k of the high plane, then the same k of the low plane; padded with zeros to a multiple of 16 k and to whole units of 8 columns" }
+// outputs.dst = { dtype = "u32", vec = "DV", doc = "(..., N, K), or (..., K, M), in words of two halves, with K twice as long: 16 steps of k of the high plane, then the same steps of the low plane; padded with zeros to a multiple of 16 steps and to whole units of 8 columns" }
 // iterate = "tiles"
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }

@@ -4,7 +4,7 @@
 // is equal for an l above j (axis 1).
 //
 // An index outside [0, limit) becomes -1 too, and raises IndexRangeError once, at the next
-// synchronisation. Writes to the places that `kept` names write to each place at most once."""
+// synchronisation. If `kept` is the index of a write, no place is written twice."""
 // source = "numpy: of assignments to one place the last one stays; hashing with linear probing: Knuth 6.4"
 // bodies = ["last_pairs", "last_claim", "last_keep", "bincount_clear"]
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }

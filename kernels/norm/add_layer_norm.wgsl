@@ -4,7 +4,7 @@
 //
 // There is one pass if a row fits into registers. A transformer block begins with this operation.
 // The sum is rounded to its dtype when it is written; the norm may be computed from the sum before
-// or after this rounding. summed may be residual."""
+// or after this rounding. `summed` may be `residual`."""
 // source = "Ba, Kiros and Hinton 2016; corrected two-pass sums: Chan, Golub and LeVeque 1983"
 // bodies = ["norm_rows", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }

@@ -4,9 +4,9 @@
 // weight and bias, if these are given.
 //
 // With n the norm before weight and bias, and g = dy * weight, dst is (g - mean(g) - n * mean(g *
-// n)) / sqrt(variance + eps), dweight the sum of dy * n over a channel of all images, and dbias the
-// sum of dy. All is computed in f32. Sums are trees in a fixed order, so equal calls give equal
-// bits. dst may be dy."""
+// n)) / sqrt(variance + eps), dweight is the sum of dy * n over a channel of all images, and dbias
+// is the sum of dy. All is computed in f32. Sums are trees in a fixed order, so equal calls give
+// equal bits. dst may be dy."""
 // source = "Wu and He 2018"
 // bodies = ["norm_sums_rows", "norm_apply_backward"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

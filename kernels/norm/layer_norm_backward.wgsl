@@ -4,8 +4,8 @@
 // weight and bias, if these are given.
 //
 // With n the norm before weight and bias, and g = dy * weight, dst is (g - mean(g) - n * mean(g *
-// n)) / sqrt(variance + eps) + ds, dweight the sum of dy * n over all rows, and dbias the sum of
-// dy. x is the tensor that was normalised; for add_layer_norm it is the sum. All is computed in
+// n)) / sqrt(variance + eps) + ds, dweight is the sum of dy * n over all rows, and dbias is the sum
+// of dy. x is the tensor that was normalised; for add_layer_norm it is the sum. All is computed in
 // f32, in one pass if a row fits into registers. Sums over rows are trees in a fixed order, so
 // equal calls give equal bits. dst may be dy."""
 // source = "Ba, Kiros and Hinton 2016"

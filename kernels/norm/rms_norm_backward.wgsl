@@ -4,8 +4,8 @@
 // is given.
 //
 // With n the norm before the weight, and g = dy * weight, dst is (g - n * mean(g * n)) /
-// sqrt(mean(x^2) + eps) + ds, and dweight the sum of dy * n over all rows. x is the tensor that was
-// normalised; for add_rms_norm it is the sum. All is computed in f32, in one pass if a row fits
+// sqrt(mean(x^2) + eps) + ds, and dweight is the sum of dy * n over all rows. x is the tensor that
+// was normalised; for add_rms_norm it is the sum. All is computed in f32, in one pass if a row fits
 // into registers. Sums over rows are trees in a fixed order, so equal calls give equal bits. dst
 // may be dy."""
 // source = "Zhang and Sennrich 2019"

@@ -3,10 +3,10 @@
 // Count a step of an optimiser, and write the numbers of `optimizer_step` that depend on the count.
 //
 // Let t be the number of the step that begins, counted from 1. Then settings[11] is 1 / (1 + (t -
-// 1) settings[9]) for adagrad, 1 / (1 - beta1^t) for amsgrad; settings[12] is 1 / sqrt(1 - beta2^t)
-// for amsgrad and nadam. For nadam mu = beta1 (1 - 0.96^(t settings[9]) / 2), settings[14] is the
-// product of all mu so far, settings[11] is (1 - mu) / (1 - product), and settings[13] is mu / (1 -
-// product) of the next step."""
+// 1) settings[9]) for adagrad and 1 / (1 - beta1^t) for amsgrad; settings[12] is 1 / sqrt(1 -
+// beta2^t) for amsgrad and nadam. For nadam, let mu be beta1 (1 - 0.96^(t settings[9]) / 2);
+// settings[14] is the product of all mu so far, settings[11] is (1 - mu) / (1 - product), and
+// settings[13] is mu / (1 - product) of the next step."""
 // source = "torch.optim"
 // axes.RULE = ["adagrad", "amsgrad", "nadam"]
 // inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: if it is not 0, the step does not count." }

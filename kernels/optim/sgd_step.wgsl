@@ -2,9 +2,9 @@
 // doc = """
 // One step of stochastic gradient descent, computed in f32; it changes momentum and param in place.
 //
-// With g = grad + weight_decay * param the step is param -= lr g. With a momentum buffer, which is 0
-// before the first step, it is buffer = momentum buffer + g and param -= lr buffer, or with nesterov
-// param -= lr (g + momentum buffer)."""
+// With g = grad + weight_decay * param, the step is param -= lr * g. With a buffer, which is 0
+// before the first step, it is buffer = momentum * buffer + g and param -= lr * buffer; with
+// nesterov, it is param -= lr * (g + momentum * buffer) with the new buffer."""
 // source = "Sutskever, Martens, Dahl and Hinton 2013; torch.optim.SGD"
 // axes.T = { values = ["f32", "f16"], pick = "dtype(param)" }
 // axes.G = { values = ["f32", "f16"], pick = "dtype(grad)" }

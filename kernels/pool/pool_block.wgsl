@@ -35,7 +35,8 @@
 //% set K, S, R, PAD = CFG.K, CFG.S, CFG.R, CFG.PAD
 //% set ROWS, COLS = (R - 1) * S + K, (D - 1) * S + K
 
-// f(f(a, b), c), or a + b + c, where a, b, c are `name` with K numbers from `first` on.
+// f(f(a, b), c), or a + b + c, where a, b and c are the variables whose names are `name` and a
+// number, from `first` on; there are K of them.
 //% macro chain(f, name, first, tail)
 //% set ns = namespace(text=name ~ first ~ tail)
 //% for i in range(first + 1, first + K)

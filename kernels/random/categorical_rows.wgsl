@@ -34,8 +34,8 @@ var<workgroup> before_pieces: array<f32, ${WG}>;
 var<workgroup> first_above: atomic<u32>;
 var<workgroup> last_kept: atomic<u32>;
 
-// `before`: the sum of `value` over the invocations before this one; `total`: over all of them. The
-// order is fixed; 16 values are added at a time.
+// `before`: the sum of `value` over the invocations before this one; `total`: its sum over all
+// invocations. The order is fixed; 16 values are added at a time.
 //% macro prefix(value, before, total)
   workgroupBarrier();  // the last sums have been read
   values[lane] = ${value};

@@ -19,9 +19,9 @@
 // ///
 
 //% set N, WG = CFG.N, CFG.threads
-// For one piece, the states of neighbouring results are contiguous, and neighbouring invocations
-// take neighbouring results. 2^lane_bits invocations share the states of a result, or a piece of
-// `depth` states. If there are no states, the invocations write the result of no elements.
+// The states of neighbouring results for the same piece are contiguous, and neighbouring
+// invocations take neighbouring results. 2^lane_bits invocations share the states of a result, or a
+// piece of `depth` states. If there are no states, the invocations write the result of no elements.
 var<workgroup> shared_states: array<Z, ${WG}>;
 ${ROW.functions(T, 1, false)}
 //% if PACKED

@@ -37,8 +37,8 @@
 // the fraction (step * i + first) / unit. This number is one larger than the position in the image,
 // so that it is never negative. From one column to the next, the whole part and the remainder of
 // the position advance without a division. Neighbouring invocations take neighbouring columns, or
-// images if those are neighbours in memory (batches_first). Bytes: each element of dst is written
-// once; each element of x is read once if the caches hold repeated elements.
+// neighbouring images if images are neighbours in memory (batches_first). Bytes: each element of
+// dst is written once; each element of x is read once if the caches hold repeated elements.
 
 //% macro pixel(first, tap, size)
 u32(clamp(i32(${first}) - 1 + ${tap if TAPS < 4 else tap - 1}, 0, i32(${size}) - 1))

@@ -21,8 +21,8 @@
 // ///
 
 //% set WG = CFG.threads
-// One invocation takes one element. Its place is the number of elements before it: in its own piece
-// this is its position, and in the other pieces bisection finds the number, for four pieces at a
+// One invocation takes one element. Its place is the number of elements before it. In its own piece
+// this number is its position; in the other pieces bisection finds the number, for four pieces at a
 // time. Equal elements of earlier pieces come first, so the result equals that of a stable sort.
 ${order.functions(S)}
 

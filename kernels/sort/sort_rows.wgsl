@@ -37,8 +37,8 @@ var<workgroup> order: array<u32, ${SIZE}>;
 fn cell(i: u32) -> u32 { return i ^ ((i >> 3u) & 31u); }
 
 // Three steps of the network at a time: an invocation takes the eight elements that differ in three
-// bits of their index and compares along the bits from `low` to below `high`. If a bit of `down` is
-// set, larger elements come first.
+// bits of their index, and compares those that differ in one bit, for the bits from `low` to below
+// `high`. If a bit of `down` is set, larger elements come first.
 fn exchange_eight(t: u32, low: u32, high: u32, down: u32, left: u32) {
   let bit = min(low, ${SIZE_BITS - 3}u);
   let base = ((t >> bit) << (bit + 3u)) | (t & ((1u << bit) - 1u));

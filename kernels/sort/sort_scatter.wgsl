@@ -45,8 +45,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // For d below 16, `begin` of lane d is the first place for this tile's keys with digit d; it is
   // loaded early, so that nothing waits for it.
 //% if ADDS
-  // 16 lanes take the tiles of a digit in turn and count the keys in all tiles, and in the tiles
-  // before this one.
+  // For each digit, 16 lanes take the tiles in turn; they add up the counts of the digit in all
+  // tiles, and in the tiles before this tile.
   let tile = g - row * p.tiles;
   let counts = p.running_off + (row * 16u + (li >> 4u)) * p.tiles;
   var in_all = 0u;

@@ -1,5 +1,5 @@
-// Online softmax (Milakov and Gimelshein 2018) of logits in powers of two: a running maximum m of each
-// row, the sum l of 2^(logit - m), and the weighted sum o of the values.
+// Online softmax (Milakov and Gimelshein 2018) of logits that are exponents of two: a running
+// maximum m of each row, the sum l of 2^(logit - m), and the weighted sum o of the values.
 
 // V: the type of a logit, or of the logits of N neighbouring keys.
 //% macro functions(N)
@@ -20,7 +20,7 @@ fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f80000
 
 // -- A tile of a workgroup: rows s<row>_<vector of keys> in the registers of several invocations -------
 // TR: rows of an invocation, CV and DV: vectors of its keys and columns of values; its vectors of four
-// rows lie QH vectors apart from `at_row` on.
+// rows begin at `at_row` and are QH vectors apart.
 //
 // A row subtracts from its logits a maximum that changes only if a logit exceeds it by SLACK. So in
 // most tiles invocations exchange only a flag; in the others, invocations with such logits raise

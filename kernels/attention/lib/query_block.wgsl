@@ -12,8 +12,9 @@
 // blocks of one split come before all blocks of the next split. Blocks of `spread` KV heads are
 // neighbours, so that their keys stay in the cache. Among these, the blocks with the most keys come
 // first (with causal, these are the last blocks of a `run`). The `rest` shortest blocks of each run
-// follow for all heads, so that the workgroups that end last are short. `breadth` workgroups, of
-// all runs of a KV head and all columns, have the same position in their run.
+// come after all other blocks, for all heads, so that the last workgroups are short. A KV head has
+// `breadth` workgroups with the same position in a run: one for each run and each part of the
+// columns.
 //% macro tile_index(L)
   var split = 0u;
   if (p.ranks < p.groups) { split = g / p.ranks; }

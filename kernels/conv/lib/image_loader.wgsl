@@ -40,7 +40,7 @@
 //% endfor
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k; `k_first` is the split's first k.
+// Loads the first tile, which holds `k_prologue` steps of k; `k_first` is the split's first k.
 //% macro load_prologue(t)
 //% set per = t.threads // (t.EXTENT // 4)
 //% if t.FORM == "any"

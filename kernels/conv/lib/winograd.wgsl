@@ -1,6 +1,7 @@
 // The transforms of Winograd's convolutions F(M x M, 3 x 3) (Lavin and Gray 2016), by Toom and Cook:
 // M x M pixels of the output are A^T ((G w G^T) * (B^T x B)) A, where x are the (M + 2) x (M + 2) pixels
-// of the image that they depend on. `*` multiplies elements; sums over channels come before A.
+// of the image that they depend on. `*` multiplies element by element; sums over channels are taken
+// before A is applied.
 //
 // The points are 0, 1, -1 and infinity for M = 2, and 0, 3/4, -3/4, 3/2, -3/2 and infinity for M = 4.
 // Errors are half as large as with the points 0, 1, -1, 2, -2 (Barabasz et al. 2020 compare points). All
@@ -38,9 +39,9 @@
 //% endfor
 //% endmacro
 
-// The tile and the channel (`channel`) of invocation `item` of tiles * channels. Neighbouring
-// invocations take neighbouring tiles, or neighbouring channels if these are contiguous
-// (channels_last).
+// The tile and the channel (`channel`) of number `item`, which is below tiles * channels.
+// Neighbouring invocations take neighbouring tiles, or neighbouring channels if these are
+// contiguous (channels_last).
 //% macro tile_and_channel(tiles, channels, channel)
   let last = p.channels_last == 1u;
   let inner = select(${tiles}, ${channels}, last);

@@ -9,7 +9,7 @@ fn times(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
 }
 fn table_at(i: u32) -> vec2<f32> { return bitcast<vec2<f32>>(table_mem[p.table_off + i]); }
 
-// w^m for the length of the whole transform, as a product of two factors of the table.
+// w^m for the length of the whole transform, as a product of two entries of the table.
 fn outer_twiddle(m: u32) -> vec2<f32> {
   return times(table_at(p.coarse + (m >> p.fine_bits)), table_at(p.fine + (m & ((1u << p.fine_bits) - 1u))));
 }

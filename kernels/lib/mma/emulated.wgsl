@@ -4,15 +4,15 @@
 // a tile that is overwritten too early. No f16 and no subgroup operations are needed.
 //
 // Sums of halves are at least as inexact as on known matrix units (docs/design/matrix-units.md):
-// eight products and the sum so far are truncated to multiples of a quarter of the last place of
-// the largest of them before they are added, and the new sum is truncated to 24 bits.
+// before eight products and the sum so far are added, each is truncated to a multiple of a quarter
+// of the last place of the largest of these nine; then the new sum is truncated to 24 bits.
 //% set M, N, K = 16, 16, 16 if FRAGMENTS == "f16" else 32
 //% set SUM = "f32" if FRAGMENTS == "f16" else "u32" if FRAGMENTS == "u8" else "i32"
 //% set UNIT = 8 if FRAGMENTS == "f16" else 16
 
 //% macro memory(operands, results, threads)
 alias Sums = array<vec4<${SUM}>, 2>;
-// Along k, two 16-byte units of each of two rows, or of each of four columns.
+// Two 16-byte units along k of each row (Left: two rows) or of each column (Right: four columns).
 alias Left = array<vec4<u32>, 4>;
 alias Right = array<vec4<u32>, 8>;
 var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
@@ -83,7 +83,7 @@ fn power(e: vec4<u32>) -> vec4<f32> { return bitcast<vec4<f32>>(e << vec4<u32>(2
 
 fn cut(x: vec4<f32>, scale: vec4<f32>) -> vec4<i32> { return vec4<i32>(x * scale); }
 
-// The products of one row a with four columns b along eight k.
+// Adds the products of one row a with four columns b0 to b3, over eight steps of k, to `sum`.
 fn add(sum: vec4<f32>, a: vec4<u32>, b0: vec4<u32>, b1: vec4<u32>, b2: vec4<u32>, b3: vec4<u32>) -> vec4<f32> {
   var most = abs(sum);
 //% for w in range(4)

@@ -39,7 +39,8 @@
 //% endif
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k and zeros beyond; the other tiles are whole.
+// Loads the first tile, which holds `k_prologue` steps of k and zeros beyond; the other tiles are
+// whole.
 //% macro load_prologue(t)
 //% set x = t.x
 //% if t.K_ROWS

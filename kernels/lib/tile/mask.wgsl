@@ -19,7 +19,7 @@ fn alibi_slope(${argument}) -> f32 {
 
 // For the bodies of flash_attn, with online_softmax. Logits are exponents of two: s * log2(e).
 //
-// The band of keys that a query may see: -inf outside of it.
+// s for the keys in the band that the query may see, and -inf outside of the band.
 //% macro band(N)
 fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
   let keys = ${"VU(key) + VU(0u, 1u, 2u, 3u)" if N == 4 else "key"};
@@ -30,7 +30,8 @@ fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
 //% endmacro
 
 //% macro capped()
-// softcap * tanh(s / softcap); s and the result are logits in powers of two; NaN stays NaN.
+// softcap * tanh(s / softcap); s and the result are exponents of two, as all logits here; NaN stays
+// NaN.
 fn capped(s: V) -> V {
   // tanh(u) = 1 - 2 / (e^(2 u) + 1), and s is log2(e) times the logit that softcap divides.
   let power = exp2(clamp(2.0f / p.softcap * s, V(-80.0f), V(80.0f)));

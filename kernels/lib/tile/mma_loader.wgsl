@@ -112,8 +112,8 @@ ${t.BASE}u + min(${at} * ${t.ACROSS + 1}u, ${(t.EXTENT - extent) * (t.ACROSS + 1
 //%- endif
 //% endmacro
 
-// Declares the fragments `<x><part><n>`: rows from 16 n on of the subgroup's part, from k on in the
-// tile.
+// Declares fragment `<x><part><n>`: its rows begin at row 16 n of the subgroup's part, and its
+// values of k begin at `k` in the tile.
 //% macro left(t, n, k, part="")
 //% if t.K_ROWS
       ${mma.left(t.x ~ part ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.M // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}

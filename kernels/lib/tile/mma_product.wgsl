@@ -7,8 +7,8 @@
 // sums of a slice of K leave in the same way, and lanes add them up in plain f32, because the sums
 // of a matrix unit lose more digits the longer they are.
 //
-// The number of 16-byte units from one row of a strip to the next, odd because of the banks; and the
-// number of vectors of four columns in a row.
+// The number of 16-byte units from one row of a strip to the next, which is odd, so that rows fall
+// on different banks; and the number of vectors of four columns in a row.
 //% set STRIP, QUADS = CFG.WN // 4 + 1, CFG.WN // 4
 //% set SUBGROUPS = CFG.threads // 32
 
@@ -79,10 +79,10 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   workgroupBarrier();
 //% endmacro
 
-// Slices of K: after each `p.slice` k, a multiple of BK, each invocation adds its part of the
-// matrix unit's sums to its own sums in plain f32: EACH vectors of a strip, APART units from each
-// other. The invocation's own sums do not fit into registers. The code uses loops, because code
-// that rarely runs costs only the fetch of its instructions.
+// Slices of K: after every `p.slice` steps of k (a multiple of BK), each invocation adds its part
+// of the matrix unit's sums to its own sums in plain f32: EACH vectors of a strip, APART units from
+// each other. The invocation's own sums do not fit into registers. The code uses loops, because
+// code that rarely runs costs only the fetch of its instructions.
 //% set EACH, APART = CFG.WN // 8, 32 // QUADS * STRIP
 //% macro _own()
   let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;

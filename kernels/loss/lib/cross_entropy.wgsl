@@ -36,7 +36,8 @@ max(max(${v}.x, ${v}.y), max(${v}.z, ${v}.w))
 const LOWEST = -0x1.fffffep+127f;
 struct State { top: f32, sum: f32, share: f32, cost: f32, weight: f32, bad: u32 }
 
-// The cost t (top - x) for a higher top. Without targets the cost is 0, whatever the old top is.
+// The cost t (top - x) for a top that is higher by `up`. Without targets (share is 0), the cost
+// does not change, even if `up` overflows.
 fn raised(cost: f32, share: f32, up: f32) -> f32 {
   return cost + select(share * up, 0.0f, share == 0.0f);
 }

@@ -1,6 +1,7 @@
 // Tiles of products whose rows choose their weights (mul_mat_id): BM rows of one expert x BN columns.
 //% set EACH = 4 if B == "f32" else 8
-// Loads of b in a half of 16 k: the number of invocations for a row, and the number of rows in a round.
+// How b is loaded for a half, 16 steps of k: the number of invocations for a row, and the number of
+// rows in a round.
 //% set ACROSS = CFG.BK // EACH
 //% set ROWS = CFG.threads // ACROSS
 

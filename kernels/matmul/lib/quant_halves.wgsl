@@ -4,7 +4,7 @@
 //
 // A number is converted exactly: its bits become the last bits of the half 1024, and 1024 is
 // subtracted. Every second couple of nibbles stays shifted by four bits, and the factor 1/16 of a
-// multiply-add takes that back. If a type has an offset, CENTRE is subtracted from its numbers and
+// multiply-add undoes the shift. If a type has an offset, CENTRE is subtracted from its numbers and
 // CENTRE times the scale is added to the offset, which keeps the sums small.
 //% set NIBBLES = quant.decoded is not defined and quant.HIGH == 0 and quant.BITS == 4
 //% set CENTRE = 2 ** (quant.BITS + quant.HIGH - 1) if quant.OFFSET else 0

@@ -1,7 +1,7 @@
-// Tiles of quantised weights for matrix units: an invocation converts a group of 32 k of a column
-// at a time to four 16-byte units of halves. If the type has no offset, a weight is the product of
-// an integer and a scale, both as halves, rounded once; if it has an offset, the weight is computed
-// in f32 and then rounded.
+// Tiles of quantised weights for matrix units: an invocation converts one group of 32 weights of a
+// column at a time to four 16-byte units of halves. If the type has no offset, a weight is the
+// product of an integer and a scale, both as halves, rounded once; if it has an offset, the weight
+// is computed in f32 and then rounded.
 //% set GROUPS = quant.BLOCK // 32
 //% set PACKED = MMA == "subgroup_matrix" and not quant.OFFSET and quantised.ZERO != "any"
 // Every second couple of nibbles stays shifted by four bits; a multiply-add undoes the shift.

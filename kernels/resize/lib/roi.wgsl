@@ -17,10 +17,10 @@ fn roi_of(r: u32) -> Roi {
   return Roi(first, bin, samples, bin / max(samples, vec2<f32>(1.0f)));
 }
 
-// The samples of a bin (which begins at `start`) whose places may lie from lo to hi: from number .x
-// to before number .y. Without a ratio the samples are at most one pixel apart and, if there are
-// several, more than half a pixel; so the loop is at most three times as long as the range,
-// whatever the box is.
+// The samples of a bin (which begins at `start`) whose places may lie from lo to hi. Component x of
+// the result is the number of the first sample, component y the number after the last. Without a
+// ratio the samples are at most one pixel apart and, if there are several, more than half a pixel;
+// so the loop is at most three times as long as the range, whatever the box is.
 fn near_samples(start: f32, gap: f32, samples: f32, lo: f32, hi: f32) -> vec2<u32> {
   if (p.ratio > 0u) { return vec2<u32>(0u, p.ratio); }
   let count = u32(clamp(samples, 0.0f, 1e9f));
@@ -32,8 +32,8 @@ fn near_samples(start: f32, gap: f32, samples: f32, lo: f32, hi: f32) -> vec2<u3
 
 struct Taps { low: u32, high: u32, share: f32, inside: bool };
 
-// The pixels beside a place, and the share of the higher one. Outside of the image there are no
-// such pixels.
+// The two pixels beside a place, the share of the second pixel, and whether the place is in the
+// image.
 fn taps(place: f32, size: u32) -> Taps {
   let inside = (place >= -1.0f) & (place <= f32(size));
   let at = clamp(place, 0.0f, f32(size - 1u));
