@@ -1,4 +1,4 @@
-"""Lists adapters, selects one of them, and computes the caps that plans need."""
+"""Lists adapters, selects one of them, and computes the capabilities that plans read (`Caps`)."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any
 def caps_of(
     features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
 ) -> Caps:
-    """The caps of a device, which plans read."""
+    """The capabilities of a device, which plans read."""
     return Caps(
         f16=F16.name in features,
         subgroups=SUBGROUPS.name in features,

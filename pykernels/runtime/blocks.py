@@ -57,7 +57,8 @@ class Block:
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
-        number: its place in the order of creation; the pool returns the first block that fits.
+        number: its place in the order of creation; of the free blocks of a size, the pool takes the
+            one that was made first.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.
@@ -155,7 +156,8 @@ class Storage:
 
     `record` exists once a tape has seen the storage. `checks` names the open checked calls that its
     values come from (see owners.py). `whole` is set if its tensors are views of one tensor: the
-    first byte and the layout of that tensor, which copies of the views share.
+    first byte and the layout of that tensor. A deep copy of the views copies that tensor once, and
+    makes views of the copy.
     """
 
     __slots__ = ("__weakref__", "block", "checks", "record", "whole")
@@ -185,11 +187,11 @@ class Lease(weakref.ref[Any]):
 
 
 class Arena:
-    """The blocks that a capture took for its program, which may use them at any time, or the blocks
-    of a held call.
+    """The blocks that a capture took for its program, or the blocks of a held call (`whole.py`).
 
-    No other work uses them until the owner of the arena is deleted. `content` lives until then, and
-    all blocks wait for `pending`. A held call reuses its `free` blocks.
+    A program may run at any time, so no other work uses the blocks until the owner of the arena is
+    deleted. `content` lives until then, and all blocks wait for `pending`. A held call reuses its
+    `free` blocks.
     """
 
     def __init__(self, content: Any, pending: Pending) -> None:

@@ -106,8 +106,9 @@ class Engine:
 
     def look(self, told: Callable[[Any], T]) -> list[T]:
         """The facts about the adapters. Releases the engine if no caller used it before, so the
-        process may be forked afterwards. If wgpu has found an NVIDIA GPU, it is not released: after
-        a release there, forked children got no device, and their parent got none afterwards."""
+        process may be forked afterwards. wgpu is not released if it has found an NVIDIA GPU:
+        children that were forked after such a release got no device, and from then on their parent
+        got none either."""
         with processes.starting:
             processes.refuse_process()
             used = self._helpers._the_instance is not None
@@ -206,8 +207,8 @@ class Engine:
         """Queue a write of whole words.
 
         If wgpudawn's own `write_buffer` fails, its exception keeps a cffi view of the data. That
-        view ends the process at the next garbage collection (Python below 3.13), so it is released
-        here.
+        view ends the process at the next garbage collection (Python below 3.13). So this method
+        makes the raw call itself and releases its view.
         """
         source = self.ffi.from_buffer(data)
         self.begin()

@@ -148,7 +148,8 @@ def record_of(storage: Storage) -> Record:
 
 
 class Seen:
-    """The notes of tapes about one call, and the serials of writes that the call has replaced."""
+    """The notes of tapes about one call, and the serials of earlier writes that the serial of this
+    call has replaced."""
 
     __slots__ = ("_entries", "_serial", "_undo")
 

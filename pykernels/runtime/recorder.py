@@ -1,9 +1,9 @@
 """Records launches and submits them in batches.
 
 A launch packs its params and appends all commands of its call to a queue. `flush` encodes the
-queue into one compute pass of one encoder. It uses raw C calls of both engines, which cost about a
-quarter of the Python API. One uniform buffer holds the params of a batch; each submit writes it
-once.
+queue into one compute pass of one encoder. It uses raw C calls of both engines, which take about a
+quarter of the time of the Python API. One uniform buffer holds the params of a batch; each submit
+writes it once.
 
 Signals may interrupt any call. An interrupted launch has recorded nothing, and an interrupted flush
 has submitted nothing and keeps the queue. So there is no call between changes that belong together.
@@ -239,7 +239,7 @@ class Recorder:
         )  # fmt: skip
 
     def _submit_whole(self, program: Any) -> None:
-        """Submit a program in one command buffer, and encode the next one while it runs.
+        """Submit a program in one command buffer, and encode the buffer for its next run meanwhile.
 
         With batches that grow, the device would finish a batch of short dispatches before the host
         has encoded the next batch.
