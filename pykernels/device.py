@@ -382,7 +382,7 @@ class LostTensor(_Tensor):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:  # without setting any attribute
+        def __getattr__(self, name: str) -> Any:  # called because no attribute is set
             refuse_process()
             raise DeviceLostError("[tensor] it was unpickled in a process without a device")
 

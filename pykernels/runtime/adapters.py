@@ -78,7 +78,8 @@ def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
 
 
 def require_gpu() -> bool | None:
-    """PYKERNELS_REQUIRE_GPU: 1 (a GPU is required), 0 (a CPU is accepted silently), or not set."""
+    """The value of PYKERNELS_REQUIRE_GPU: True for 1 (a GPU is required), False for 0 (a CPU is
+    accepted without a warning), None if it is not set."""
     asked = os.environ.get("PYKERNELS_REQUIRE_GPU", "")
     if asked not in ("", "0", "1"):
         raise ArgumentError(f"[device] PYKERNELS_REQUIRE_GPU must be 0 or 1 but is {asked!r}")

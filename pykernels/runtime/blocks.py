@@ -52,14 +52,16 @@ class Block:
     Attributes:
         foreign: the caller made it and owns it.
         exposed: the caller may destroy or map it, so it is checked before each use.
-        pending: the work that will write it but has not run yet; None after any other write.
+        pending: the work that will write it but has not run yet; None if there is no such work, or
+            if other work has written it since.
         guarded: True if exposed or pending. A remembered launch checks only this flag.
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
         number: its place in the order of creation; of the free blocks of a size, the pool takes the
             one that was made first.
-        since: for a free block, the serial number of the batch before which it was released.
+        since: for a free block, the serial number of the batch that was recorded when it was
+            released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.
         counted: True if a promised block already counts against the byte budget.

@@ -140,7 +140,8 @@ class Calls:
 class Params:
     """A uniform buffer with a slot of params for each launch. One write fills all slots.
 
-    `used` slots are taken. The caller of `pack` sets it together with its own records.
+    `used` is the number of taken slots. The caller of `pack` updates it together with its own
+    records.
     """
 
     def __init__(self, engine: Engine, device: Any, pool: Pool, slots: int = MAX_LAUNCHES) -> None:

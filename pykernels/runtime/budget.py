@@ -274,7 +274,7 @@ class Budget:
         if self._total - self._promised > self.limit:
             self._free_all()
             return
-        # Scratch has no release; its mark shows when it was used.
+        # Blocks of scratch are never released; their marks show when they were last used.
         long_ago = self.serial - UNUSED
         old = [block for block in self._idle() if max(block.since, block.mark) < long_ago]
         if old:

@@ -279,7 +279,7 @@ class Context:
         self.forget_bind_groups()
 
     def forget_bind_groups(self) -> None:
-        """Forget all bind groups except those of programs with their captured inputs."""
+        """Forget all bind groups, except the ones of programs for the inputs of their capture."""
         self.calls.clear()
         for recording in self.pool.contents():
             recording.variants.clear()

@@ -81,8 +81,8 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
-            # For raw calls that do not wait for wgpu's errors, because a signal reports the errors
-            # or the caller ignores them.
+            # Called after some raw calls. For wgpu it does nothing: a signal reports the errors of
+            # these calls, or the caller ignores them.
             self.raise_told: Callable[[str], None] = _nothing
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
@@ -315,7 +315,7 @@ class Engine:
     def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
         """The bytes of a mapped raw buffer, valid until it is unmapped.
 
-        wgpu ends the process if its device was destroyed: ask `Completion.destroyed` before.
+        wgpu ends the process if its device was destroyed: call `Completion.destroyed` before.
         """
         found = self.signals.mapped(signal, target, nbytes)
         if not found:

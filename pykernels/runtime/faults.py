@@ -315,7 +315,7 @@ class Faults:
         return pages + [p for p in (*self.aside, *self._programs) if p.unread]
 
     def found(self, snapshots: Sequence[Snapshot], data: Sequence[Any]) -> None:
-        """Read the copies of `waiting` pages. The launches before them are done."""
+        """Read the copies of `waiting` pages. The launches before these copies are done."""
         for snapshot, words in zip(snapshots, data, strict=True):
             page, term = snapshot.page, snapshot.term
             if page.launches is not snapshot.taken:

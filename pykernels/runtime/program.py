@@ -34,7 +34,7 @@ class Place:
 
     _block: Block
     _offset: int
-    window: tuple[int, int]  # first and last byte
+    window: tuple[int, int]  # first byte, one past the last byte
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class Recorder:
 
     def replay(self, program: Any, owner: Owner | None) -> None:
         """Record all commands of a captured program (`program.Variant`), or none of them. `owner`
-        runs it; None if it has no pages of faults."""
+        is the owner that runs it, or None if the program has no pages of faults."""
         guarded = [block for block in program.blocks if block.guarded]
         for block in guarded:
             if block.pending is not program.pending:
@@ -241,8 +241,8 @@ class Recorder:
     def _submit_whole(self, program: Any) -> None:
         """Submit a program in one command buffer, and encode the buffer for its next run meanwhile.
 
-        With batches that grow, the device would finish a batch of short dispatches before the host
-        has encoded the next batch.
+        If the program were recorded into growing batches, the device would finish a batch of short
+        dispatches before the host has encoded the next batch.
         """
         engine = self._engine
         for block in program.blocks:
@@ -252,8 +252,8 @@ class Recorder:
         given = [self._encode(program.commands if program.encoded is None else (), None)]
         if program.encoded is not None:
             # wgpu ends the process at a submit to a lost device; the end of an encoder reports the
-            # loss before. The empty command buffer is submitted too, because a command buffer that
-            # is never submitted keeps 90 KB on llvmpipe.
+            # loss before that. The empty command buffer is submitted too, because a command buffer
+            # that is never submitted keeps 90 KB on llvmpipe.
             given.append(program.encoded)
         buffers = engine.ffi.new("WGPUCommandBuffer[]", given)
         engine.begin()
@@ -272,7 +272,7 @@ class Recorder:
 
     def prime(self, command: Command, blocks: Sequence[Block]) -> None:
         """Submit a dispatch of no workgroups by itself, because some drivers compile a pipeline at
-        its first dispatch. Its bind group may bind `blocks`."""
+        its first dispatch. `blocks` has all blocks that its bind group binds."""
         for block in blocks:
             if block.exposed:
                 block.inspect(self._pool.buffers, "warmup")

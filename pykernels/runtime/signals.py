@@ -174,7 +174,7 @@ class WgpuSignals(Signals):
 class DawnSignals(Signals):
     """Dawn's futures report that they are done; the callbacks, which Dawn requires, do nothing.
 
-    Dawn calls them inside WaitAny only. An abandoned future stays in Dawn, some 100 bytes.
+    Dawn calls them inside WaitAny only. An abandoned future stays in Dawn and takes some 100 bytes.
     """
 
     def __init__(self, ffi: Any, lib: Any, instance: Callable[[], Any]) -> None:
