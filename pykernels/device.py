@@ -1,4 +1,5 @@
-"""Devices and tensors, the objects of users, on top of `runtime`. Both classes refer to each other.
+"""The classes Device and Tensor, on top of `runtime`. They refer to each other, so they share this
+module.
 
 `tensors.views` has the methods of tensors that need no device, `runtime.control` the methods of
 devices that need no tensor.
@@ -124,10 +125,10 @@ class Device(DeviceControl):
         """Capture this thread's calls inside: `with dev.capture() as program:`. Nothing runs yet.
 
         `program()` replays the calls with the values that the same tensors then have. A replay
-        takes a fraction of the host's time. Tensors made inside, and the memory that the calls
-        need, belong to the program. These tensors have no values before the program runs. Scalars
-        are frozen. The synchronisation after a replay reports the indices out of range that the
-        replay found.
+        takes the host a fraction of the time of the calls. Tensors made inside, and the memory that
+        the calls need, belong to the program. These tensors have no values before the program runs.
+        Scalars are frozen. The synchronisation after a replay reports the indices out of range that
+        the replay found.
 
         Args:
             inputs: tensors that `program(name=other)` may replace; see `Program`.
@@ -226,9 +227,8 @@ class Device(DeviceControl):
         """Copies a numpy array, or anything that `numpy.asarray` accepts, to the device.
 
         Python's floats and float64 become float32, complex numbers become complex64, bools become
-        bool.
-        Tensors of other devices, and torch's tensors on the CPU (bfloat16 too), are copied through
-        the host. A list that contains tensors of this device is stacked on the device.
+        bool. Tensors of other devices, and torch's tensors on the CPU (bfloat16 too), are copied
+        through the host. A list that contains tensors of this device is stacked on the device.
 
         Args:
             dtype: The dtype to which the values are converted, by numpy's rules; None keeps an
@@ -382,7 +382,7 @@ class LostTensor(_Tensor):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:  # without setting any attribute
+        def __getattr__(self, name: str) -> Any:  # called because no attribute is set
             refuse_process()
             raise DeviceLostError("[tensor] it was unpickled in a process without a device")
 
@@ -418,9 +418,9 @@ def default_device() -> Device:
     PYKERNELS_ENGINE names another engine: "dawn", or "dawn-matrix", which opens matrix units as
     `Device(engine="dawn", matrix_units=True)` does. The variable is read when the device is made.
 
-    Without a GPU it is the device of a software driver, with a SoftwareDeviceWarning.
-    PYKERNELS_REQUIRE_GPU=1 raises NoAdapterError instead, and 0 accepts the driver without a
-    warning.
+    On a machine without a GPU the default device is that of a software driver, and the first call
+    warns with SoftwareDeviceWarning. With PYKERNELS_REQUIRE_GPU=1 the call raises NoAdapterError
+    instead, and with 0 it does not warn.
     """
     with _default_lock:
         device = _default.get("device")

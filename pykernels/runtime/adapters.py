@@ -1,4 +1,4 @@
-"""Lists adapters, selects one of them, and computes the caps that plans need."""
+"""Lists adapters, selects one of them, and computes the capabilities that plans read (`Caps`)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
 
 
 def require_gpu() -> bool | None:
-    """PYKERNELS_REQUIRE_GPU: 1 (a GPU is required), 0 (a CPU is accepted silently), or not set."""
+    """The value of PYKERNELS_REQUIRE_GPU: True for 1 (a GPU is required), False for 0 (a CPU is
+    accepted without a warning), None if it is not set."""
     asked = os.environ.get("PYKERNELS_REQUIRE_GPU", "")
     if asked not in ("", "0", "1"):
         raise ArgumentError(f"[device] PYKERNELS_REQUIRE_GPU must be 0 or 1 but is {asked!r}")
@@ -139,7 +140,7 @@ def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any
 def caps_of(
     features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
 ) -> Caps:
-    """The caps of a device, which plans read."""
+    """The capabilities of a device, which plans read."""
     return Caps(
         f16=F16.name in features,
         subgroups=SUBGROUPS.name in features,

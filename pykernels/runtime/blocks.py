@@ -52,13 +52,16 @@ class Block:
     Attributes:
         foreign: the caller made it and owns it.
         exposed: the caller may destroy or map it, so it is checked before each use.
-        pending: the work that will write it but has not run yet; None after any other write.
+        pending: the work that will write it but has not run yet; None if there is no such work, or
+            if other work has written it since.
         guarded: True if exposed or pending. A remembered launch checks only this flag.
         reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
             by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
-        number: its place in the order of creation; the pool returns the first block that fits.
-        since: for a free block, the serial number of the batch before which it was released.
+        number: its place in the order of creation; of the free blocks of a size, the pool takes the
+            one that was made first.
+        since: for a free block, the serial number of the batch that was recorded when it was
+            released.
         arena: the arena that keeps it for a program, which may run at any time.
         promised: it has no buffer yet.
         counted: True if a promised block already counts against the byte budget.
@@ -155,7 +158,8 @@ class Storage:
 
     `record` exists once a tape has seen the storage. `checks` names the open checked calls that its
     values come from (see owners.py). `whole` is set if its tensors are views of one tensor: the
-    first byte and the layout of that tensor, which copies of the views share.
+    first byte and the layout of that tensor. A deep copy of the views copies that tensor once, and
+    makes views of the copy.
     """
 
     __slots__ = ("__weakref__", "block", "checks", "record", "whole")
@@ -185,11 +189,11 @@ class Lease(weakref.ref[Any]):
 
 
 class Arena:
-    """The blocks that a capture took for its program, which may use them at any time, or the blocks
-    of a held call.
+    """The blocks that a capture took for its program, or the blocks of a held call (`whole.py`).
 
-    No other work uses them until the owner of the arena is deleted. `content` lives until then, and
-    all blocks wait for `pending`. A held call reuses its `free` blocks.
+    A program may run at any time, so no other work uses the blocks until the owner of the arena is
+    deleted. `content` lives until then, and all blocks wait for `pending`. A held call reuses its
+    `free` blocks.
     """
 
     def __init__(self, content: Any, pending: Pending) -> None:

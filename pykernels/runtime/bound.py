@@ -41,9 +41,9 @@ class Call:
         size, work: the cost of the call, in units of `pace`.
         pack: packs the scalars as bytes. `order` selects scalars; None selects all, in order.
         last: the scalars of the last launch.
-        filled: for slots of the device's batches, the entry of the call: mark, first slot of the
-            page of faults, scalars, commands. It is valid while its mark equals the mark of the
-            slot.
+        filled: for each slot of the device's batches at which params of this call begin, an entry:
+            mark, first slot of the page of faults, scalars, commands. The entry is valid while its
+            mark equals the mark of the slot.
         commands, kept: the commands that use the call's own slots, and the scalars there.
         serial: number of the last batch that uses these slots.
     """
@@ -97,14 +97,15 @@ class Call:
 
 
 class Calls:
-    """Calls by kernel, options and the locations of all tensors.
+    """A cache of calls; the keys are the kernel, its options and the locations of all tensors.
 
-    It holds only buffers of the pool, and forgets buffers before the pool destroys them. So it
-    never keeps memory alive.
+    The cache holds only buffers of the pool, and forgets buffers before the pool destroys them. So
+    it never keeps memory alive.
 
     Attributes:
         slots: the slots that forgotten calls kept in `BatchParams`. For each number of slots that a
-            call takes, a list with the serial of the last batch that uses them, and the first slot.
+            call takes, a list of pairs: the serial of the last batch that uses the slots, and the
+            first slot.
     """
 
     LIMIT = 8192
@@ -139,7 +140,8 @@ class Calls:
 class Params:
     """A uniform buffer with a slot of params for each launch. One write fills all slots.
 
-    `used` slots are taken. The caller of `pack` sets it together with its own records.
+    `used` is the number of taken slots. The caller of `pack` updates it together with its own
+    records.
     """
 
     def __init__(self, engine: Engine, device: Any, pool: Pool, slots: int = MAX_LAUNCHES) -> None:
@@ -212,7 +214,8 @@ class BatchParams(Params):
     def fill(
         self, call: Call, scalars: Sequence[float], number: int, packed: bytes
     ) -> list[Command]:
-        """Like `pack`, but the next slots remember the call. `packed` are the scalars as bytes."""
+        """Like `pack`, and note that the next slots contain the params of this call. `packed` are
+        the scalars as bytes."""
         slot, mark = self.used, object()
         self.filled[slot : slot + call.count] = [None] * call.count
         commands = self.pack(call, scalars, number)

@@ -29,7 +29,7 @@ __all__ = ["UNUSED", "Budget", "asked_budget", "place", "size_class"]
 
 UNUSED = 512  # a block that waits for reuse is freed after this many batches
 FITTED = 1 << 20  # a tensor of this many bytes or more may get a block of a larger class
-WIDEST = 4  # how many times larger than the needed class that class may be
+WIDEST = 4  # that larger class is at most this many times the class that is needed
 SWEEP = 64  # batches between two searches for unused blocks
 
 
@@ -43,7 +43,8 @@ def size_class(nbytes: int) -> int:
 
 
 def place(line: Sequence[Block], number: int) -> int:
-    """The position of a block of this number among free blocks, the largest number first."""
+    """The position for a block of this number among free blocks, which are in descending order of
+    their numbers."""
     if not line or line[-1].number > number:
         return len(line)
     return bisect_left(line, -number, key=_behind)
@@ -61,7 +62,7 @@ class Budget:
         limit: the most bytes of all buffers together.
         serial: number of the batch that is recorded; the recorder sets it.
         before_destroy: submits the recorded work that uses the buffers.
-        before_release: drops the references to these buffers and their bind groups.
+        before_release: drops the references to the given blocks and their bind groups.
         wait: waits until the device has finished the submitted work.
         kept: for each held call, how many temporaries it uses.
     """
@@ -273,7 +274,7 @@ class Budget:
         if self._total - self._promised > self.limit:
             self._free_all()
             return
-        # Scratch has no release; its mark shows when it was used.
+        # Blocks of scratch are never released; their marks show when they were last used.
         long_ago = self.serial - UNUSED
         old = [block for block in self._idle() if max(block.since, block.mark) < long_ago]
         if old:

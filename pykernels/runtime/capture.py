@@ -2,7 +2,7 @@
 
 A captured call is planned, bound and packed like any other call, but its commands, params and
 memory belong to the program. A replay appends these commands to the device's batch. If the device
-is idle, it submits a command buffer instead, which was encoded during the previous replay.
+is idle, the replay instead submits a command buffer that was encoded during the previous replay.
 """
 
 from __future__ import annotations

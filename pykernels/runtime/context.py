@@ -1,4 +1,4 @@
-"""The state that launches on one device share: caps, memory, pipelines, command recorder."""
+"""The state that launches on one device share: capabilities, memory, pipelines, recorder."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class Context:
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
-        self.samplers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # kinds
+        # the kind of each sampler that a caller has passed
+        self.samplers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self.traces: dict[Any, Any] = {}  # calls of layer two that can be repeated (`call.again`)
         self.pipelines = Pipelines(engine, raw, checks)
         buffers = Buffers(engine, raw, self.limits["max-buffer-size"], self.lock)
@@ -184,7 +185,7 @@ class Context:
         return None if scope is None or not scope.mine else scope.value
 
     def recorder_of(self, call: str) -> Any:
-        """The recorder of the caller's calls: of the device's batches, a capture, or a pass.
+        """The recorder that takes the caller's calls: of the device's batches, a capture or a pass.
 
         Raises BufferStateError for a task or thread that was started inside an open block.
         """
@@ -217,8 +218,8 @@ class Context:
         return None if scope is None or not scope.mine else scope.value.program
 
     def debug_into(self, block: Any) -> None:
-        """Let launches write the records of their texts for a block of `Device.debug`, or for
-        none."""
+        """Let launches write records of `debug` statements for a block of `Device.debug`. If the
+        block is None, launches write no records."""
         self.debugging = block
         bound = self.thread is not None or self.checks_indices
         self.guarded = bound or bool(self.dead) or block is not None
@@ -251,7 +252,8 @@ class Context:
 
     def end(self, deadline: float) -> bool:
         """Submit the recorded work, wait for the device, and close it, at the end of the process.
-        Returns False and destroys nothing if it is not done at the deadline (`time.monotonic`)."""
+        If the work is not done at the deadline (of `time.monotonic`), returns False and destroys
+        nothing."""
         if not self.lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
             return False
         try:
@@ -277,7 +279,7 @@ class Context:
         self.forget_bind_groups()
 
     def forget_bind_groups(self) -> None:
-        """Forget all bind groups except those of programs with their captured inputs."""
+        """Forget all bind groups, except the ones of programs for the inputs of their capture."""
         self.calls.clear()
         for recording in self.pool.contents():
             recording.variants.clear()

@@ -186,7 +186,8 @@ class DeviceControl:
 
         Args:
             invocation: Which invocations are recorded, by their global id: a number or a range
-                along x, or up to three, along x, y and z; None for all.
+                along x, or a tuple of up to three numbers or ranges, along x, y and z; None for
+                all.
             limit: The most records of each kernel; the first ones are kept.
 
         Raises:
@@ -202,8 +203,8 @@ class DeviceControl:
         """Explains which bodies the kernels of `call()` take, and why.
 
         For each choice of a plan, the result lists all candidates, the predicted and the measured
-        time of each, and why the others cannot be used. `call` runs many times. The result prints
-        as a table.
+        time of each, and the reason if a candidate cannot be used. `call` runs many times. The
+        result prints as a table.
 
         Raises:
             BufferStateError: inside a capture.

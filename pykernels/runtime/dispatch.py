@@ -93,8 +93,8 @@ class Prepared:
 
 
 def fold(op: str, groups: int, limit: int) -> tuple[int, int]:
-    """A number of workgroups as a grid (x, y): one row if it fits, else rows of GRID_ROW
-    (`group_id`)."""
+    """A number of workgroups as a grid (x, y): one row if they fit, else rows of GRID_ROW
+    workgroups. In the texts, `group_id` computes the number of a workgroup from its place."""
     if groups <= limit:
         return groups, 1
     rows = -(-groups // GRID_ROW)

@@ -1,12 +1,12 @@
 """At the end of the process, waits for devices and closes them before Python shuts down.
 
-If a driver's threads still work when the process unloads it, the driver ends the process by a
-signal. One exit handler prevents this; the first device registers it. From its start on, launches
-of other threads fail. The handler waits for submitted work and closes our devices in the order in
-which they were opened. It waits for devices of other code but does not close them. Handlers that
-were registered after the first device run earlier and may use devices. A process that was forked
-while a device was in use has none of the driver's threads: it ends without the exit handlers of its
-C libraries.
+If a driver's threads still work when the process unloads the driver, a signal ends the process. One
+exit handler prevents this; the first device registers it. From its start on, launches of other
+threads fail. The handler waits for submitted work and closes our devices in the order in which they
+were opened. It waits for devices of other code but does not close them. Handlers that were
+registered after the first device run earlier and may use devices. A process that was forked while a
+device was in use has none of the driver's threads: it ends without the exit handlers of its C
+libraries.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
-            # For raw calls that do not wait for wgpu's errors, because a signal reports the errors
-            # or the caller ignores them.
+            # Called after some raw calls. For wgpu it does nothing: a signal reports the errors of
+            # these calls, or the caller ignores them.
             self.raise_told: Callable[[str], None] = _nothing
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
@@ -106,8 +106,9 @@ class Engine:
 
     def look(self, told: Callable[[Any], T]) -> list[T]:
         """The facts about the adapters. Releases the engine if no caller used it before, so the
-        process may be forked afterwards. If wgpu has found an NVIDIA GPU, it is not released: after
-        a release there, forked children got no device, and their parent got none afterwards."""
+        process may be forked afterwards. wgpu is not released if it has found an NVIDIA GPU:
+        children that were forked after such a release got no device, and from then on their parent
+        got none either."""
         with processes.starting:
             processes.refuse_process()
             used = self._helpers._the_instance is not None
@@ -206,8 +207,8 @@ class Engine:
         """Queue a write of whole words.
 
         If wgpudawn's own `write_buffer` fails, its exception keeps a cffi view of the data. That
-        view ends the process at the next garbage collection (Python below 3.13), so it is released
-        here.
+        view ends the process at the next garbage collection (Python below 3.13). So this method
+        makes the raw call itself and releases its view.
         """
         source = self.ffi.from_buffer(data)
         self.begin()
@@ -314,7 +315,7 @@ class Engine:
     def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
         """The bytes of a mapped raw buffer, valid until it is unmapped.
 
-        wgpu ends the process if its device was destroyed: ask `Completion.destroyed` before.
+        wgpu ends the process if its device was destroyed: call `Completion.destroyed` before.
         """
         found = self.signals.mapped(signal, target, nbytes)
         if not found:

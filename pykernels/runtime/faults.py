@@ -2,9 +2,9 @@
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.wgsl.watch`). In the slot the kernel counts the elements that it skips, and stores the
-first position with its value. A synchronisation reads pages together with its own data. The skipped
-elements of a launch are a fault. The synchronisation keeps faults for the owners of the launches,
-who get them at their own synchronisations.
+position and the value of the first one. The skipped elements of a launch are a fault. A
+synchronisation reads pages together with its own data. It keeps the faults for the owners of the
+launches, who get them at their own synchronisations.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Snapshot:
         self.nbytes = page.nbytes
 
     def news(self, data: Any) -> tuple[list[_Found], dict[int, int], int]:
-        """The unreported faults by launch, the number of skipped rows, and the number of launches
-        that were started."""
+        """The unreported faults by launch, the number of skipped rows of each launch, and the
+        number of launches that were started."""
         page, term = self.page, self.term
         words = struct.unpack_from(f"<{self.nbytes // 4}I", data)
         found: list[_Fault] = []
@@ -177,8 +177,9 @@ def _by_launch(found: Sequence[_Fault]) -> list[_Fault]:
 
 
 class Moves(NamedTuple):
-    """The work on a program's pages before it runs: pages to copy and pages to clear, in order with
-    the runs; and the next term of each page, with its owner."""
+    """The work on a program's pages before the program runs: `aside` are copies to make of pages
+    with unread faults, and `cleared` are pages to clear. The device does both in order with the
+    runs. `terms` are the next terms of `pages`, and name their owner."""
 
     aside: tuple[Page, ...]
     cleared: tuple[Page, ...]
@@ -293,7 +294,7 @@ class Faults:
         return page
 
     def close(self, pages: Sequence[Page]) -> None:
-        """The program of these pages was deleted."""
+        """Note that the program of these pages was deleted."""
         for page in pages:
             page.closed = True
         self._forget_programs()
@@ -307,13 +308,14 @@ class Faults:
         return [Snapshot(p) for p in (*self._unread(), *self._recorded)]
 
     def _unread(self) -> list[Page]:
-        """The pages that certainly have new faults, once their launches are done."""
+        """The pages with launches that no synchronisation has read. They do not include the pages
+        of callers' passes, because such a pass may not have run yet."""
         own = [self.current] if self.current is not None and self.current.launches else []
         pages = [p for p in (*self._full, *own) if p.told < len(p.launches)]
         return pages + [p for p in (*self.aside, *self._programs) if p.unread]
 
     def found(self, snapshots: Sequence[Snapshot], data: Sequence[Any]) -> None:
-        """Read the copies of `waiting` pages. The launches before them are done."""
+        """Read the copies of `waiting` pages. The launches before these copies are done."""
         for snapshot, words in zip(snapshots, data, strict=True):
             page, term = snapshot.page, snapshot.term
             if page.launches is not snapshot.taken:

@@ -48,7 +48,7 @@ def launch(
     """Like `run`, but the caller has made the key of the call: this takes a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
-    Tapes see the call unless it is `observed`.
+    `observed`: the tapes know the call already.
     """
     if live and not observed:
         observe(launch, key, tensors, scalars)
@@ -117,7 +117,7 @@ def _launch_slow(
     known: Call | None,
 ) -> Call | None:
     """Record a launch outside the device's batches, or a launch with new views, which need new bind
-    groups. Returns None if it is held until the end of a call."""
+    groups. Returns None if the launch is held until the end of a call."""
     if context.dead:
         context.check()  # the device may have been closed while this thread waited for the lock
     context.settle()
@@ -162,12 +162,12 @@ def _tell(
 
 
 def _check(call: Call, owner: Owner) -> Check | None:
-    """The record of a call that reports indices out of range."""
+    """The record of a call that reports indices out of range; None for another call."""
     return check_of(owner, call.keeps) if call.watched else None
 
 
 def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -> None:
-    """Let the outputs of an unchecked call name the checked calls that its values come from."""
+    """Let the outputs of an unchecked call name the checked calls that their values come from."""
     found: tuple[Check, ...] = ()
     several = False
     for i in call.inputs:

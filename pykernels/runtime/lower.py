@@ -30,7 +30,7 @@ def lower(
 ) -> Dispatch:
     """One step of a kernel's plan, ready to be recorded.
 
-    `bases` holds for each slot the byte of the view from which its windows are counted. A launch
+    `bases` holds, for each slot, the byte from which the windows of its view are counted. A launch
     adds the tensor's offset; a temporary has no offset. `scalars` are the call's scalars, in order.
     """
     caps = context.caps

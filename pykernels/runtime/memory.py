@@ -32,7 +32,8 @@ class MemoryStats:
     Tensors and captured programs hold `current`. `pooled` waits for reuse; it includes the scratch
     of calls. `peak` is the largest `current + pooled` so far, and `budget` bounds that sum.
     `internal` is the memory of the device's own buffers outside that sum: params, buffers for
-    reads, and pages for faults. Buffers of the caller are not counted.
+    reads, and pages in which kernels note indices out of range. Buffers of the caller are not
+    counted.
     """
 
     current: int
@@ -47,7 +48,8 @@ class MemoryStats:
 
 
 class Pool(Budget):
-    """The blocks of one device. `lock` is the device's lock, as making room may submit work.
+    """The blocks of one device. `lock` must be the device's lock, because making room may submit
+    work.
 
     Attributes:
         before_dissolve: gets the content of an arena whose program was deleted.
@@ -56,7 +58,8 @@ class Pool(Budget):
     def __init__(self, buffers: Buffers, lock: threading.RLock) -> None:
         super().__init__(buffers, lock)
         self.alignment = 256  # alignment of bindings, the largest that WebGPU allows
-        # Blocks that are not free, with the lease of the storage that holds each (None: an arena).
+        # Blocks that are not free, each with the lease of the storage that holds it; None if an
+        # arena holds it.
         # If only storages held blocks, garbage collection of a cycle with a tensor in it would
         # finalise the buffer before its block returns.
         self._taken: dict[Block, Lease | None] = {}
@@ -322,9 +325,9 @@ class Pool(Budget):
     # -- scratch ----------------------------------------------------------------------------------
 
     def scratch(self, sizes: Sequence[int], promised: Sequence[Block] = ()) -> Sequence[Block]:
-        """Blocks of these sizes for the temporaries of one call: the n-th block is the same for all
-        calls, and grows. Launches run in order, so no two calls use a block at the same time. The
-        blocks count as pooled.
+        """Blocks of these sizes for the temporaries of one call. The n-th temporaries of all calls
+        share one block, which is replaced by a larger one if it is too small. Launches run in
+        order, so no two calls use a block at the same time. The blocks count as pooled.
 
         `promised` are the blocks of the call's new tensors, which get their buffers when there is
         room for all of them."""

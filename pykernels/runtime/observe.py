@@ -53,7 +53,7 @@ class Record:
 
 
 class Observer(Protocol):
-    """The interface of a tape that launches use."""
+    """The methods of a tape that launches call."""
 
     def begin(
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
@@ -71,7 +71,7 @@ class Observer(Protocol):
         """The call was not recorded."""
 
     def needs(self, t: Handle) -> bool:
-        """True if a gradient may pass the tensor, so a copy on the host would lose the gradient."""
+        """True if a gradient may pass through the tensor, so a copy on the host would lose it."""
         ...
 
     def written(
@@ -86,8 +86,8 @@ class Observer(Protocol):
 def taping() -> list[Scope]:
     """The blocks of the tapes that record the caller's launches, the innermost first.
 
-    The block of `gradient` names the tapes that record its launches: they were entered before the
-    tape whose gradients it computes.
+    A block of `gradient` names the tapes that record the launches of `gradient`: the tapes that
+    were entered before the tape whose gradients are computed.
     """
     found: list[Scope] = []
     scope, among, me = entered.get(), None, current()
@@ -148,7 +148,8 @@ def record_of(storage: Storage) -> Record:
 
 
 class Seen:
-    """The notes of tapes about one call, and the serials of writes that the call has replaced."""
+    """The notes of tapes about one call, and the serials of earlier writes that the serial of this
+    call has replaced."""
 
     __slots__ = ("_entries", "_serial", "_undo")
 

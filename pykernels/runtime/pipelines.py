@@ -23,7 +23,7 @@ __all__ = ["Compiling", "Pipeline", "Pipelines"]
 
 LONG = 0.1  # seconds; a compilation that takes longer gets a line in the log
 MAX_THREADS = 8  # threads that compile at the same time
-MAX_MADE = 1024  # variants of bodies made at run time; beyond it the oldest are dropped
+MAX_MADE = 1024  # most variants of bodies made at run time; the oldest are dropped first
 
 
 class Pipeline:

@@ -1,5 +1,5 @@
-"""Places values that live for a part of a program in a few buffers, whose total size is close to
-the most bytes that live at the same time.
+"""Places values in a few buffers. Each value lives during a part of a program, and the total size
+of the buffers is close to the most bytes that live at the same time.
 
 This is dynamic storage allocation with known lifetimes, which is NP-hard. Two known heuristics:
 greedy by size places the largest value first, at the lowest place that is free while it lives

@@ -66,10 +66,10 @@ def prepare(
 class _Frame:
     """The views that a plan gets; their offsets count from one origin for each memory.
 
-    An origin is the offset of the first output in that memory, or of the tensor if there is none,
-    rounded down to the alignment. `bases` holds for each slot the byte of its view from which a
-    launch counts: the first element of a tensor, or the start of a temporary. `shared` are inputs
-    in an output's memory.
+    The origin is the offset of the first output in that memory or, if no output lies there, the
+    offset of the tensor itself; it is rounded down to the alignment. `bases` holds for each slot
+    the byte of its view from which a launch counts: the first element of a tensor, or the start of
+    a temporary. `shared` are inputs in an output's memory.
     """
 
     views: dict[str, View | None]

@@ -44,10 +44,10 @@ def claim_process() -> None:
 
 @contextmanager
 def without_display() -> Iterator[None]:
-    """Disable Mesa's layer that asks the display for its GPU if there is no display.
+    """If there is no display, disable Mesa's layer that asks the display for its GPU.
 
     Otherwise each listing of adapters prints `error: XDG_RUNTIME_DIR is invalid`. The Vulkan loader
-    reads the variable when the engine makes its instance, for the first listing.
+    reads NODEVICE_SELECT when the engine makes its instance, for the first listing.
     """
     asked = ("DISPLAY", "DRI_PRIME", "MESA_VK_DEVICE_SELECT", "NODEVICE_SELECT")
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")

@@ -24,7 +24,8 @@ from .recorder import Recorder
 
 __all__ = ["Profile", "Record", "profiled"]
 
-# Two for each launch of a batch; the last call of a batch may exceed MAX_LAUNCHES.
+# Two timestamps for each launch of a batch. A batch has fewer than 2 * MAX_LAUNCHES launches: its
+# last call may go beyond MAX_LAUNCHES.
 QUERIES = 4 * MAX_LAUNCHES
 QUERY_RESOLVE = 0x200  # usage flag of a buffer
 HOST, GPU = 1, 2  # numbers of the tracks of a trace

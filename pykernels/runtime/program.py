@@ -34,7 +34,7 @@ class Place:
 
     _block: Block
     _offset: int
-    window: tuple[int, int]  # first and last byte
+    window: tuple[int, int]  # first byte, one past the last byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Recording:
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
         self.runs = [0]  # the number of runs, which pages share
-        self.pending = OfProgram()  # the first run allocates the memory that was made inside
+        self.pending = OfProgram()  # until the first run, memory made inside has no values
         self.memory: ProgramMemory  # set when the program can run
         self.base: Variant  # the variant with the inputs of the capture
         self.variants: dict[tuple[Any, ...], Variant] = {}  # variants with other inputs

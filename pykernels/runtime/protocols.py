@@ -1,4 +1,4 @@
-"""Protocols for a type checker of the objects that pykernels takes from wgpu or wgpudawn.
+"""Protocols that describe to a type checker the objects that pykernels takes from wgpu or wgpudawn.
 
 Neither package ships types. The protocols fit the classes of both. `Explained` and `Debugged` are
 the results of `Device.explain` and `Device.debug`; a `Timer` is the interface of a profile that the

@@ -1,9 +1,9 @@
 """Records launches and submits them in batches.
 
 A launch packs its params and appends all commands of its call to a queue. `flush` encodes the
-queue into one compute pass of one encoder. It uses raw C calls of both engines, which cost about a
-quarter of the Python API. One uniform buffer holds the params of a batch; each submit writes it
-once.
+queue into one compute pass of one encoder. It uses raw C calls of both engines, which take about a
+quarter of the time of the Python API. One uniform buffer holds the params of a batch; each submit
+writes it once.
 
 Signals may interrupt any call. An interrupted launch has recorded nothing, and an interrupted flush
 has submitted nothing and keeps the queue. So there is no call between changes that belong together.
@@ -148,7 +148,7 @@ class Recorder:
 
     def replay(self, program: Any, owner: Owner | None) -> None:
         """Record all commands of a captured program (`program.Variant`), or none of them. `owner`
-        runs it; None if it has no pages of faults."""
+        is the owner that runs it, or None if the program has no pages of faults."""
         guarded = [block for block in program.blocks if block.guarded]
         for block in guarded:
             if block.pending is not program.pending:
@@ -239,10 +239,10 @@ class Recorder:
         )  # fmt: skip
 
     def _submit_whole(self, program: Any) -> None:
-        """Submit a program in one command buffer, and encode the next one while it runs.
+        """Submit a program in one command buffer, and encode the buffer for its next run meanwhile.
 
-        With batches that grow, the device would finish a batch of short dispatches before the host
-        has encoded the next batch.
+        If the program were recorded into growing batches, the device would finish a batch of short
+        dispatches before the host has encoded the next batch.
         """
         engine = self._engine
         for block in program.blocks:
@@ -252,8 +252,8 @@ class Recorder:
         given = [self._encode(program.commands if program.encoded is None else (), None)]
         if program.encoded is not None:
             # wgpu ends the process at a submit to a lost device; the end of an encoder reports the
-            # loss before. The empty command buffer is submitted too, because a command buffer that
-            # is never submitted keeps 90 KB on llvmpipe.
+            # loss before that. The empty command buffer is submitted too, because a command buffer
+            # that is never submitted keeps 90 KB on llvmpipe.
             given.append(program.encoded)
         buffers = engine.ffi.new("WGPUCommandBuffer[]", given)
         engine.begin()
@@ -272,7 +272,7 @@ class Recorder:
 
     def prime(self, command: Command, blocks: Sequence[Block]) -> None:
         """Submit a dispatch of no workgroups by itself, because some drivers compile a pipeline at
-        its first dispatch. Its bind group may bind `blocks`."""
+        its first dispatch. `blocks` has all blocks that its bind group binds."""
         for block in blocks:
             if block.exposed:
                 block.inspect(self._pool.buffers, "warmup")

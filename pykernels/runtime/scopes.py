@@ -29,10 +29,11 @@ class Scope:
 
     Attributes:
         what: the kind of block.
-        value: the object that takes the calls: a recorder, a reference to a tape, the blocks of the
-            tapes that record the calls of `gradient`, the owner of the calls in a checked block
-            and in everything that is started inside, for each device the launches that a call
-            holds, or what a call does while it is traced.
+        value: depends on the kind. For a capture or record, the recorder that takes the calls; for
+            a tape, a reference to the tape; for a gradient, the blocks of the tapes that record the
+            calls of `gradient`; for a checked block, the owner of the calls inside and in
+            everything that is started inside; for a call, the launches that it holds on each
+            device; for a trace, the trace of a call; for a pause, None.
         on: the context whose calls it takes, or the paused tape; None for any context or all tapes.
         open: False once the block has ended.
         outer: the block around it.

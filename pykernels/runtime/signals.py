@@ -27,8 +27,8 @@ _STATUS: dict[Kind, str] = {
 _ARGUMENTS = struct.Struct("<i?QQ")
 SUCCESS = 1
 MAP_READ, MAP_WRITE = 1, 2
-# Seconds of waiting without pauses, because pauses end 50 to 100 us late; shorter if a driver's
-# threads need the cores.
+# Seconds of waiting without pauses, because pauses end 50 to 100 us late. The time is shorter for a
+# software driver, whose threads need the cores.
 SPIN, SPIN_SOFTWARE = 2e-3, 2e-4
 SHORTEST, LONGEST = 5e-5, 1e-3  # seconds of a pause
 WAIT_NS = 10_000_000
@@ -174,7 +174,7 @@ class WgpuSignals(Signals):
 class DawnSignals(Signals):
     """Dawn's futures report that they are done; the callbacks, which Dawn requires, do nothing.
 
-    Dawn calls them inside WaitAny only. An abandoned future stays in Dawn, some 100 bytes.
+    Dawn calls them inside WaitAny only. An abandoned future stays in Dawn and takes some 100 bytes.
     """
 
     def __init__(self, ffi: Any, lib: Any, instance: Callable[[], Any]) -> None:

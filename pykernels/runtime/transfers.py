@@ -99,7 +99,7 @@ class Transfers:
 
     def _write_staged(self, block: Block, offset: int, data: memoryview) -> bool:
         """Write through a kept staging buffer; False if none is mapped. An interrupt drops the
-        buffer; before the submit nothing is written."""
+        staging buffer; if it comes before the submit, nothing is written."""
         staging = self._writer(data.nbytes)
         if staging is None or self._completion.destroyed():
             return False

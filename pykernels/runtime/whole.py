@@ -174,7 +174,7 @@ def _held(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, A
         return function(*args, **kwargs)
     found = [context for ref in [*budgeted] if (context := ref()) is not None]
     # A device on which the caller captures or records holds no launches: the block of the capture
-    # or the pass takes them at once, and it ends if a launch is refused.
+    # or the pass takes them at once, and the block ends if a launch is refused.
     held = {
         context: Held(context)
         for context in found
