@@ -121,7 +121,7 @@ def test_add_rows_rejects(dev: pk.Device) -> None:
         (lambda: pk.embedding_backward(src, index, 5, 5), pk.ArgumentError, r"in \[-5, 5\) but"),
         (lambda: pk.embedding_backward(src, index, -5), pk.ShapeError, "sizes must be"),
         (lambda: pk.embedding_backward(src, index, 5, out=src), pk.ShapeError, "out must have"),
-        (lambda: pk.embedding_backward(index, index, 5), pk.DTypeError, "dy must be float32, float16 or"),
+        (lambda: pk.embedding_backward(index, index, 5), pk.DTypeError, "dy must be float32, "),
     ]  # fmt: skip
     for call, error, text in calls:
         with pytest.raises(error, match=text):

@@ -52,7 +52,7 @@ def test_timestep_embedding_function(dev: pk.Device) -> None:
         (lambda: pk.timestep_embedding(dev.zeros((2, 2)), 4), pk.ShapeError, r"shape \(n,\)"),
         (lambda: pk.timestep_embedding(got[0], -4), pk.ShapeError, "sizes must be"),
         (lambda: pk.timestep_embedding(got[0], 4, 0.0), pk.ArgumentError, "max_period must be"),
-        (lambda: pk.timestep_embedding(dev.zeros(3, "int32"), 4), pk.DTypeError, "float32, float16 or"),
+        (lambda: pk.timestep_embedding(dev.zeros(3, "int32"), 4), pk.DTypeError, "float32, "),
         (lambda: kernels.timestep_embedding(got[0], got), pk.ShapeError, "x must have"),
     ]  # fmt: skip
     for call, error, text in calls:
