@@ -104,8 +104,8 @@ REASONS = {name: why for why, names in _WHY.items() for name in names}
 
 @dataclass(frozen=True)
 class Price:
-    """The price of one call: the least seconds of host time, dispatches, outputs, new buffers, and
-    the time of a dispatch relative to a `pk.softmax`."""
+    """The price of one call: its host seconds (the least of the rounds), its dispatches, outputs
+    and new buffers, and its host time for each dispatch relative to a `pk.softmax`."""
 
     name: str
     host: float
@@ -153,8 +153,8 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
 
 
 def _cost(call: Call, loop: int) -> float:
-    """The mean host seconds of a call in a loop. A loop has fewer launches than a batch, because
-    some drivers work inside of a submit."""
+    """The mean host seconds of a call in a loop. A loop has fewer launches than fill a batch, so
+    that it contains no submit: some drivers do their work inside of submits."""
     started = time.perf_counter()
     for _ in range(loop):
         call()

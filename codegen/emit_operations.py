@@ -50,7 +50,8 @@ def _kernel(name: str, const: str) -> str:
 
 
 def _renamed(f: Declared) -> bool:
-    """True if the kernel gets the function's name, so that its later errors contain this name."""
+    """True if the kernel gets the function's name, so that faults, which the device reports later,
+    are reported under this name."""
     return f.spec.faults and f.op != f.wrapper
 
 

@@ -98,7 +98,7 @@ def _told(text: str, folder: Path) -> str:
 
 @contextmanager
 def _staged(folder: Path, found: Sequence[Path]) -> Iterator[Path]:
-    """A temporary checkout whose only family is the sources."""
+    """A temporary checkout whose only family is made of the folder's sources."""
     with tempfile.TemporaryDirectory(prefix="pykernels-build-") as name:
         root, family = Path(name), _family(folder)
         shutil.copytree(library(), root / "kernels" / "lib")

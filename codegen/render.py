@@ -174,7 +174,7 @@ def _unmark(text: str, default: str) -> Rendered:
 
 
 def _without_debug(body: Rendered) -> Rendered:
-    """The body as if its source had no calls of debug, and the body with them."""
+    """The body without its calls of debug; its `debug` is the body with them."""
     try:
         plain = without_debug("debug", body.text)
         if plain == body.text:

@@ -123,8 +123,8 @@ def in_modes(spec: Spec, bodies: Bodies) -> Iterator[Variant]:
 
 
 def instrumented(v: Variant) -> Variant:
-    """The text of a variant with calls of debug, as a launch inside of `Device.debug` compiles it,
-    under a name of its own."""
+    """The variant, whose text has calls of debug, as a launch inside of `Device.debug` compiles it;
+    the result has a name of its own."""
     given = [p for p in v.spec.params if not p.arg]
     values = {name for p in given for name in p.fields}
     names = [name for name, _ in params(v.spec, v.axes)]
