@@ -183,7 +183,7 @@ def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> d
 
 def rope_factors(config: Config) -> Array | None:
     """The divisor of the frequency of each pair; None if all are 1. In Llama 3.1 it is
-    `rope_factor` for long waves, 1 for short waves, and between the two for waves in between."""
+    `rope_factor` for long waves, 1 for short waves, and a number in between for other waves."""
     if config.rope_factor == 1.0:
         return None
     w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)

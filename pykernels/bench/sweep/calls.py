@@ -20,7 +20,7 @@ Dims = tuple[int, ...]
 
 
 class Function(NamedTuple):
-    """A function of pykernels and of torch; `d` is the size of a call, `size` names the numbers of d.
+    """A function of pykernels and of torch. `d` is the size of a call; `size` names its numbers.
 
     shapes: (d) -> the shapes of the tensors that have the call's dtype; picks: (d) -> the shape of
         the second argument, an int32 tensor, and the upper bound of its values; () if there is no

@@ -220,9 +220,8 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions that plans ask for the problems whose times the model knows.
-
-    These are the problems in f32."""
+    """The questions that plans ask for the f32 problems, without the questions for which the model
+    has no times."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None and q.module in _MODELS]
 

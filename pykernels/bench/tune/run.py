@@ -155,8 +155,8 @@ def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) ->
 
 def limits_of(meter: Meter, small: bool) -> Limits:
     """The work that the device can do in a dispatch of SHORT seconds. For a software driver, which
-    does little work in a second, it is the work of EXPECTED seconds, but at most SMALL. The meter
-    gets the device's rate."""
+    does little work in a second, it is the work of EXPECTED seconds, but at most SMALL. Also
+    sets the meter's rate."""
     rate, side = 0.0, 32
     while side <= 2048:
         seconds = meter.seconds(Problem("mul_mat", (side, side, side)), GemmChoice(SLOWEST))
