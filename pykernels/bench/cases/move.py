@@ -13,7 +13,7 @@ from pykernels.bench.shapes import POWER, Shape, cut, pick
 from pykernels.dtypes import DTypeName
 
 Array = np.ndarray[Any, Any]
-# number of elements x their width x number of rows to add them to
+# number of rows x their width x number of rows that they are added to
 SUMS = [
     Shape("few-to-each", (1 << 20, 1, 1 << 16), POWER),
     Shape("16-to-each", (1 << 24, 1, 1 << 20), POWER),
