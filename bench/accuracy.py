@@ -4,7 +4,7 @@ python -m bench.accuracy NAME [--driver NAME] [--engine wgpu|dawn] [--only OP ..
 
 For each operation on floats it measures errors in units in the last place: in float32 on a sample
 of the domain (random bits, uniform random numbers, numbers near 0, all float16 numbers, the ends),
-in float16 on every number. An operation with two inputs gets random pairs of these numbers. An
+and in float16 on every number. An operation with two inputs gets random pairs of these numbers. An
 error of at most half a unit means correct rounding. Inputs and results below 2^-126 are left out,
 because devices may replace them by zero. Writes bench/results/accuracy/NAME.json, from which
 ci/docs.py makes docs/reference/accuracy.md; exit code 1 if an operation exceeds the bound of its

@@ -92,8 +92,8 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """The wall-clock time, divided by the larger one of the GPU time and the raw loop's
-        time."""
+        """The wall-clock time, divided by the GPU time or by the raw loop's time, whichever is
+        larger."""
         bound = max(median(self.gpu), median(self.raw))
         return median(self.wall) / bound if bound else 0.0
 

@@ -45,7 +45,7 @@ def summing(dev: pk.Device) -> Sums:
 
 
 def kept_below(sums: Sums) -> int:
-    """The number of bits below the last place of the largest term that a sum still keeps."""
+    """The number of bits that a sum keeps below the last place of its largest term."""
     depth = list(range(20, 40))
     found = sums([(1.0, {0: -(2.0**-e)}) for e in depth])
     return max(e for e, x in zip(depth, found, strict=True) if x != 1.0) - 23

@@ -91,8 +91,8 @@ class Decoder:
         """Logits (1, vocabulary) after the last token. `tokens` and `positions` have the shape
         (n,); the keys and values of the tokens are appended to the caches.
 
-        `lengths`, on the device, holds the number of keys with the tokens' own keys; if it is None,
-        the number is `self.length` + n.
+        `lengths`, on the device, holds the number of keys, including the keys of `tokens`; if it is
+        None, the number is `self.length` + n.
         """
         eps, gate = self.config.eps, self.config.row.gate
         h, y = self._begin(tokens, positions)  # y is the norm of h if it is known, else None

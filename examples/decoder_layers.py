@@ -118,7 +118,7 @@ class Layer(NamedTuple):
 
 
 class Loader:
-    """Makes layers on a device from weights by name, which are numpy arrays or blocks of a GGUF
+    """Makes layers on a device from named weights, which are numpy arrays or blocks of a GGUF
     file."""
 
     def __init__(
