@@ -64,7 +64,7 @@ def sample(op: Op, dtype: str, rng: np.random.Generator) -> list[Array]:
 
 def errors(got: Array, want: Array) -> Array:
     """The distance from the exact result, in units in the last place of got's dtype; infinity
-    counts as the number after the largest one."""
+    counts as the number after the largest finite number."""
     end = 2.0 ** int(np.finfo(got.dtype).maxexp)
     least = NORMAL if got.dtype == np.float32 else 0.0
     with np.errstate(invalid="ignore"):

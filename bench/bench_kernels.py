@@ -23,7 +23,7 @@ _clock = [0.0]
 
 
 def gpu_seconds() -> float:
-    """The timer: GPU seconds of all rounds so far."""
+    """The timer: the sum, over all rounds so far, of the GPU seconds of a call."""
     return _clock[0]
 
 

@@ -53,7 +53,7 @@ def kept_below(sums: Sums) -> int:
 
 def joint(sums: Sums) -> int:
     """The number of terms, each half a unit in the last place, that must be added in one step to
-    change the sum; 0 if no number up to 16 does."""
+    change the sum; 0 if even 16 terms do not change it."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 

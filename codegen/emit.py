@@ -146,7 +146,7 @@ def emit_package(specs: Sequence[Spec]) -> str:
 
 
 def seen(t: TensorSpec) -> str:
-    """The view of a tensor that the index space sees."""
+    """The expression of the view by which the index space sees a tensor."""
     return t.over or t.name
 
 

@@ -70,8 +70,8 @@ def matrix(name: int, row: int, column: int, side: int) -> Array:
 
 
 def product(task: Task, side: int) -> tuple[Array, str, int]:
-    """Returns part k of a tile, computed by this worker; the place of the part; and the number of
-    the worker's process."""
+    """Returns part k of a tile, computed by this worker; the names of the worker and its adapter;
+    and the number of the worker's process."""
     dev = get_worker().device
     row, column, k = task
     a = dev.tensor(matrix(0, row, k, side))

@@ -187,7 +187,7 @@ def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> f
     sets = [[dev.zeros(each, "uint8") for _ in range(tensors)] for _ in range(count)]
     seconds = min(time_of(make(dev, sets, 4)).rounds)
     del sets
-    dev.trim()  # because the pool would keep twice the bytes of the cache for each size
+    dev.trim()  # otherwise the pool keeps twice the bytes of the cache for each size
     return seconds
 
 

@@ -143,7 +143,7 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     size = np.where(finite, np.abs(want), 0.0)
     if bound is not None:
         allowed = np.asarray(bound, np.float64)
-        if got.dtype.name == "bfloat16":  # because results and errors below 2^-126 may become zero
+        if got.dtype.name == "bfloat16":  # results and errors below 2^-126 may become zero
             allowed = allowed + (size + allowed) * 2.0**-8 + 2.0**-126
         elif got.dtype != np.float32:
             # the error of rounding a normal number and of rounding a subnormal number

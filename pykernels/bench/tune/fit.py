@@ -1,4 +1,4 @@
-"""Finds the values of a table whose choices lose the least time, one key after the other.
+"""Finds the values of a table, one key after the other, so that its choices lose little time.
 
 `Times` gives the time of a choice, measured or modelled. The loss of a table is the mean over
 problems of the logarithm of (time of its choice / least time of any choice).
