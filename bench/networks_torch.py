@@ -143,7 +143,7 @@ class ResNet:
 def graphed(call: Any) -> Any:
     """The call as a CUDA graph."""
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # the calls create torch's caches; a graph may not
+    with torch.cuda.stream(stream):  # the calls create torch's caches; a graph may not do so
         for _ in range(3):
             call()
     torch.cuda.synchronize()

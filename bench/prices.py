@@ -2,9 +2,9 @@
 and compares it with a bound.
 
 Calls are warm, have small shapes (`bench.functions`), and take and return tensors. Host time is the
-time of a call inside `batch()`: the least of several rounds, because other programs disturb it
-least. In a round the calls alternate with calls of `pk.softmax`. The time of a dispatch relative to
-softmax is a median over rounds.
+time of a call inside `batch()`: the least of several rounds, because other programs disturb that
+round least. In a round the calls alternate with calls of `pk.softmax`. The time of a dispatch
+relative to softmax is a median over rounds.
 A call with one dispatch and one output may take CALL seconds; each further dispatch adds DISPATCH,
 each further output adds OUTPUT. These bounds hold on the machine of the bench; on another machine,
 compare the values relative to `softmax`.

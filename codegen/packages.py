@@ -169,7 +169,8 @@ def _parsed(name: str, text: str, folder: Path) -> None:
 
 
 def _placed(v: Variant, folder: Path) -> Variant:
-    """The variant with the paths of its files in the folder, for messages of validators."""
+    """The variant, whose files are named by their paths in the folder, for messages of
+    validators."""
     origin = tuple((_told(file, folder), line) for file, line in v.origin)
     debug = None if v.debug is None else _placed(v.debug, folder)
     return replace(v, origin=origin, debug=debug)

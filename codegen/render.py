@@ -74,7 +74,7 @@ class _Operation:
         return self.row.dtypes
 
     def scalars(self) -> str:
-        """The row's numbers, as the last arguments of its function."""
+        """The row's params, as the last arguments in a call of its function."""
         return "".join(f", p.c{i}" for i in range(len(self.row.params)))
 
     def value(self, dtype: str, vec: int) -> str:

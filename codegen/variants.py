@@ -72,7 +72,8 @@ Bodies = list[tuple[dict[str, Any], Rendered]]
 
 
 def render_bodies(spec: Spec, renderer: Renderer) -> tuple[Spec, Bodies]:
-    """The bodies of all variants, and the spec with the steps of the axes that the bodies read."""
+    """The bodies of all variants, and the spec, whose tensors have only the steps that the bodies
+    read."""
     full = replace(spec, tensors=tuple(replace(t, steps=t.axes) for t in spec.tensors))
     bodies: Bodies = []
     found: set[str] = set()

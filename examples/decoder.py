@@ -63,7 +63,7 @@ class Decoder:
         self.head = Product([(own, None)])
         self.layers = [load.layer(i) for i in range(config.layers)]
         self.last = load.norm("output_norm")
-        # The keys and then the values of all heads of a layer, so that one dispatch appends both.
+        # A cache has the keys, then the values of all heads of a layer: one dispatch appends both.
         shape = (2 * config.kv_heads, room, config.depth)
         self.caches: list[Any] = [
             dev.zeros(shape, dtype) if cache is None else pk.QTensor.zeros(shape, cache, dev)

@@ -59,7 +59,7 @@ class Patient(Nanny):
 
 
 def adapters() -> list[pk.AdapterInfo]:
-    """Only the adapters of one engine, because another engine lists the same GPUs again."""
+    """The adapters of one engine only, because another engine lists the same GPUs again."""
     return pk.list_adapters("wgpu")
 
 

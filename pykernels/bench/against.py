@@ -179,8 +179,8 @@ def against(
         threshold: the slowdown, as a share, from which a case counts as slower.
         seed: the seed of the random order in which the versions take turns.
         say: a function that gets a line about each process.
-        seconds: the time limit, up to which cases that are too noisy are measured further; None
-            means that they are not.
+        seconds: the time limit; until then, cases that are too noisy are measured further. With
+            None there are no further measurements.
 
     Raises:
         PyKernelsError: an interpreter cannot run the bench.

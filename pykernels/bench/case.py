@@ -131,7 +131,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one call: its work, and the dispatches, submits and bytes on the device."""
+    """The counts of one call: its work, its dispatches, the bytes of its bindings, its texts."""
 
     nbytes: int
     operations: int
@@ -366,8 +366,9 @@ class Loadable(Protocol):
 
 
 def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
-    """The tensors of a case, in as many sets as make up `rotate` bytes. With `apart`, the tensors
-    lie at other places in memory, behind gaps whose sizes are multiples of `apart` bytes."""
+    """A case on a device, with as many sets of tensors as make up `rotate` bytes. With `apart`, the
+    tensors lie at other places in memory, behind gaps whose sizes are multiples of `apart`
+    bytes."""
     least = 2 if rotate and case.footprint <= TWICE else 1
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
