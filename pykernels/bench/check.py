@@ -134,7 +134,7 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)
-    # `want` is exact, and the output is `want`, rounded once
+    # the output must be `want`, which is exact, rounded once
     if got.dtype.name == "bfloat16" and want.dtype == np.float32:
         return compared(want.astype(got.dtype), got, None)
     most = LARGEST if got.dtype.name == "bfloat16" else np.finfo(got.dtype).max

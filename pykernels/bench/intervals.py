@@ -43,7 +43,7 @@ class Interval:
 
     @classmethod
     def around(cls, log_ratio: float, half: float) -> Interval:
-        """The interval whose logarithms are from `log_ratio` - half to `log_ratio` + half."""
+        """The interval from exp(log_ratio - half) to exp(log_ratio + half)."""
         if math.isinf(half):
             return cls(math.exp(log_ratio), 0.0, math.inf)
         return cls(*[math.exp(log_ratio + d) for d in (0.0, -half, half)])
