@@ -163,7 +163,7 @@ def counting(kernel: str, shape: tuple[int, ...]) -> Case:
     tensors = {"src": Operand(shape, "bool", values=mask)}
     if kernel == "nonzero_offsets":
         return Case(kernel, tensors | {"offsets": Operand((chunks + 1,), "int32")}, {}, shape)
-    # `count` computes the offsets of the chunks, which are half full.
+    # `count` computes the offsets of the chunks; about half of the mask is True.
     tensors |= {
         "offsets": Operand((chunks + 1,), "int32"),
         "dst": Operand((len(shape), size // 2), "int32"),

@@ -4,8 +4,8 @@ generic tables and to test the search.
 Each multiprocessor has an equal share of the device's operations per second and of its bandwidth. A
 tile of BM x BN reaches the fraction I / (I + REUSE) of the operations per second, with I = BM BN /
 (BM + BN); loads take the rest of the time. A wave takes as long as its fullest multiprocessor, and
-a multiprocessor with few invocations is slow. The sums of splits are written, and read by one more
-dispatch. The numbers that describe devices are public and rounded.
+a multiprocessor with few invocations is slow. The partial results of splits are written, and one
+more dispatch reads them. The numbers that describe devices are public and rounded.
 """
 
 from __future__ import annotations
