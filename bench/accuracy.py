@@ -3,11 +3,12 @@
 python -m bench.accuracy NAME [--driver NAME] [--engine wgpu|dawn] [--only OP ...]
 
 For each operation on floats it measures errors in units in the last place: in float32 on a sample
-of the domain (random bits, evenly spread and small numbers, all float16 numbers, the ends), in
-float16 on every number, and for two inputs on random pairs. An error of at most half a unit means
-correct rounding. Inputs and results below 2^-126 are left out, because devices may replace them by
-zero. Writes bench/results/accuracy/NAME.json, from which ci/docs.py makes
-docs/reference/accuracy.md; exit code 1 if an operation exceeds the bound of its row.
+of the domain (random bits, uniform random numbers, numbers near 0, all float16 numbers, the ends),
+and in float16 on every number. An operation with two inputs gets random pairs of these numbers. An
+error of at most half a unit means correct rounding. Inputs and results below 2^-126 are left out,
+because devices may replace them by zero. Writes bench/results/accuracy/NAME.json, from which
+ci/docs.py makes docs/reference/accuracy.md; exit code 1 if an operation exceeds the bound of its
+row.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 RESULTS = Path(__file__).with_name("results") / "accuracy"
 SIZE = 1 << 20
 NORMAL = 2.0**-126
-# The smallest magnitude of an input, by the number of inputs: with two inputs, their product is
-# never below NORMAL either.
+# By the number of inputs, the smallest magnitude of an input. For two inputs it is larger, so that
+# their product is not below NORMAL either.
 SMALLEST = {1: NORMAL, 2: 2.0**-60}
 
 
@@ -63,7 +64,7 @@ def sample(op: Op, dtype: str, rng: np.random.Generator) -> list[Array]:
 
 def errors(got: Array, want: Array) -> Array:
     """The distance from the exact result, in units in the last place of got's dtype; infinity
-    counts as the number after the largest one."""
+    counts as the number after the largest finite number."""
     end = 2.0 ** int(np.finfo(got.dtype).maxexp)
     least = NORMAL if got.dtype == np.float32 else 0.0
     with np.errstate(invalid="ignore"):

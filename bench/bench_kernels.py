@@ -1,8 +1,8 @@
 """For `pytest bench`: the cases of `pykernels bench` under pytest-benchmark, on the GPU's clock.
 
 pytest-benchmark reads its timer before and after each pedantic round. The timer `gpu_seconds`
-advances by the GPU time of the round, divided by its calls, so that table and files show the GPU
-time of one call. PYKERNELS_BENCH_EDGE=32 reduces sizes for a software driver.
+advances by the GPU time of the round, divided by its number of calls, so the table and the files
+show the GPU time of one call. PYKERNELS_BENCH_EDGE=32 reduces sizes for a software driver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _clock = [0.0]
 
 
 def gpu_seconds() -> float:
-    """The timer: GPU seconds of all rounds so far."""
+    """The timer: the sum, over all rounds so far, of the GPU seconds of a call."""
     return _clock[0]
 
 

@@ -50,8 +50,8 @@ def check_softmax(x: Array, got: Array) -> None:
 
 
 def first_calls(dev: pk.Device, small: bool) -> dict[str, float]:
-    """The seconds of a process's first call, part by part; and the median of first calls with a new
-    shape, for which the shader is compiled already."""
+    """The seconds of a process's first call, part by part; and, as "shape", the median seconds of a
+    call with a new shape, whose shader is compiled already."""
     runs: list[dict[str, float]] = []
     for _ in range(1 if small else 3):
         started = time.perf_counter()
@@ -69,7 +69,7 @@ def first_calls(dev: pk.Device, small: bool) -> dict[str, float]:
         pk.kernels.softmax(x, y)
         times.append(time.perf_counter() - started)
         check_softmax(x.numpy(), y.numpy())
-    return found | {"shape": statistics.median(times[1:])}  # because the first call compiles
+    return found | {"shape": statistics.median(times[1:])}  # without the call that compiles
 
 
 def memory(dev: pk.Device, small: bool) -> dict[str, int]:

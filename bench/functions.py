@@ -57,7 +57,8 @@ def functions(dev: pk.Device) -> NamedCall:
 
 
 def arguments(dev: pk.Device) -> dict[str, Arguments]:
-    """What each call gives its function, by place and by name. No function is called."""
+    """The arguments that each call passes to its function: by position, and by name. No function
+    runs."""
     seen: list[Arguments] = []
     asked: list[bool] = []
 

@@ -6,7 +6,7 @@ here. They are the values with the least loss over modelled devices
 
 It prints the loss of the new table on each device, beside the loss of the H200's table. --write
 puts the values into pykernels/tuning/generic-*.toml, below the line that names this file, and the
-losses of both sets into docs/design/tuning.md.
+losses of both sets of devices into docs/design/tuning.md.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def times(devices: Sequence[Modelled]) -> list[ModelledTimes]:
 
 
 def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
-    """The table with the least loss on these devices. Each device gives a first table, which is
-    scaled and has the device's rates. The search begins with the first table that has the least
-    loss."""
+    """The table with the least loss on these devices. Each device gives a starting table: the
+    H200's table, scaled to the device and with the device's rates. The search begins with the
+    starting table of least loss."""
     each = times(devices)
     together, caps = Together(each), caps_of(devices[0])
     here = Where(caps, each[0].questions, together)
 
     def begun(d: Modelled) -> Tuning:
-        """The first table of the search: the values of one device, with its rates."""
+        """The starting table of a device: the H200's table, scaled and with the device's rates."""
         own = scaled(replace(named(BASE), name=start.name), d.units)
         own = replace(own, device=replace(own.device, copy=d.copy))
         never = replace(own.conv.winograd, gain=0.0)  # Winograd was not measured on these devices

@@ -8,10 +8,10 @@ Times are medians over rounds. A round measures all columns in turn, each as a l
 one sync at the end:
 
 GPU     timestamps around whole batches of calls
-raw     the same dispatches and number of submits by raw calls, with bind groups made beforehand;
-        for reads a path written by hand, for writes a copy into mapped memory, for numpy arrays an
-        upload, a call and a read
-wall    our calls
+raw     the same dispatches in as many submits, by raw calls, with bind groups made beforehand; for
+        a read, a path written by hand; for a write, a copy into mapped memory; for a call with
+        numpy arrays, an upload, a call and a read
+wall    our calls, by the host's clock
 torch   torch's eager calls, by the same clock (cudnn.benchmark on, TF32 off), if torch has a GPU
 record  host time of a call inside `batch()`, without and with the submit of the batch
 """
@@ -92,7 +92,8 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """The wall-clock time over the larger of GPU time and raw loop."""
+        """The wall-clock time, divided by the GPU time or by the raw loop's time, whichever is
+        larger."""
         bound = max(median(self.gpu), median(self.raw))
         return median(self.wall) / bound if bound else 0.0
 
@@ -168,7 +169,7 @@ class Bench:
         self._measure(row, lambda: pk.softmax(x), torch, None)
 
     def shared(self) -> None:
-        """A call of layer one on a shared buffer, which submits at every call."""
+        """A call of layer one on a shared buffer: each of these calls submits."""
         x, size = self.dev.rand((8, 128)), 4 * 8 * 128
         buffer = self.dev.wgpu_device.create_buffer(size=size, usage=USAGE)
         y = pk.Tensor.from_buffer(buffer, (8, 128), "float32", device=self.dev)

@@ -8,8 +8,8 @@ Outputs are checked first, against the same network in numpy's float64. The allo
 times the effect of rounding every result once. Times are milliseconds of a call: the median over
 rounds that measure all columns in turn, each as a loop of calls. The token of each step is read,
 because users need it. Both libraries read it while the device computes the next step. If torch has
-a GPU, it runs eagerly and as a CUDA graph (of a step at one position), with TF32 off. GPU time is
-by timestamps, of captured calls. Rows are written into FILE, by default
+a GPU, it runs eagerly and as a CUDA graph (for decoder steps, the graph of one position), with TF32
+off. GPU time is measured by timestamps, on captured calls. Rows are written into FILE, by default
 bench/results/networks/<adapter>.json (<adapter>-<engine>.json for other engines than wgpu); rows of
 that file that were not measured stay. Small networks (`--small`, software drivers) are saved only
 if --save names a file.
@@ -38,7 +38,8 @@ import gguf_models
 from decoder import Decoder
 
 Array = np.ndarray[Any, Any]
-# Calls that round more than once, because they compute sums of products, norms or attention.
+# A network may be off by this many times the effect of rounding each result once: sums of products,
+# norms and attention round more than once.
 ROUNDINGS = 8.0
 STEPS = 32  # number of decoder steps in a loop; each step adds a key
 COLUMNS = ("uncaptured", "captured", "GPU", "torch", "CUDA graph")
@@ -173,8 +174,8 @@ class Bench:
     # -- pictures ---------------------------------------------------------------------------------
 
     def _resnet(self, name: str, batch: int, fast: bool = False) -> Row:
-        """With `fast`, convolutions have precision="fast", and are Winograd's convolutions if the
-        table has them."""
+        """The row of ResNet-50. With `fast`, convolutions have precision="fast"; they are then
+        Winograd's convolutions if the device's table allows these."""
         size = resnet.Size((1, 1), 8, 10, 32) if self.small else resnet.Size()
         weights = resnet.random_weights(size)
         x = np.random.default_rng(2).standard_normal((batch, 3, size.side, size.side), np.float32)

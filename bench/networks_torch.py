@@ -57,7 +57,8 @@ class Decoder:
         self.cosine, self.sine = tensor(np.cos(both), dtype), tensor(np.sin(both), dtype)
 
     def logits(self, tokens: Any, positions: Any, end: int) -> Any:
-        """Logits (1, vocabulary), with the keys of `end` tokens."""
+        """Logits (1, vocabulary) after the last of `tokens`; attention reads the keys of the
+        first `end` tokens."""
         if self.llama:
             h = F.embedding(tokens, self.w["model.embed_tokens.weight"])
         else:
@@ -142,7 +143,7 @@ class ResNet:
 def graphed(call: Any) -> Any:
     """The call as a CUDA graph."""
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # this call creates torch's caches, which a graph must not do
+    with torch.cuda.stream(stream):  # the calls create torch's caches; a graph may not do so
         for _ in range(3):
             call()
     torch.cuda.synchronize()

@@ -55,8 +55,8 @@ TABLE = Table("python -m bench.onnx_files", COLUMNS, WEBGPU, 48)
 
 def page(shape: Shape, rng: np.random.Generator) -> Array:
     """A light image with dark bars, like lines of text. (For noise, text detection returns
-    probabilities below 1e-7, and so small results of onnxruntime's sigmoid have no exact
-    digits.)"""
+    probabilities below 1e-7. In results of that size, no digit of onnxruntime's sigmoid is
+    exact.)"""
     x = 0.9 + 0.05 * rng.standard_normal(shape)
     for row in range(8, shape[2] - 12, 24):
         x[:, :, row : row + 10, 12:-12] -= 1.5 * (rng.random(shape[3] - 24) < 0.6)

@@ -8,9 +8,9 @@ pairs in which a body of the new version does 30 % more work.
                                              none with 0
 
 Run it on a quiet machine. A pair ends with the exit code of its comparison; the script's own exit
-code is 1 if these conditions are not met. Options of `pykernels bench --against` may follow
-(--processes, --rounds, --device). It prints the exit code and the load of each pair. On a virtual
-machine whose cores are shared, LP_NUM_THREADS=1 keeps lavapipe on one core.
+code is 1 if the condition of its line above is not met. Options of `pykernels bench --against` may
+follow (--processes, --rounds, --device). It prints the exit code and the load of each pair. On a
+virtual machine whose cores are shared, LP_NUM_THREADS=1 keeps lavapipe on one core.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ the weighted values), in units of 2^-24. The script prints their root mean squar
 for results of float16. Operands are normal, of one sign, or of a wide range, at several depths: K
 of a product, taps times channels of a 3 x 3 convolution, keys of attention. Columns are `precision`
 None, "high" and "fast", and torch with its default settings, if torch has a GPU. The ratios are our
-errors over torch's. The last lines print for each family whether sums in one piece ("fast") may be
-the default for results of float16: they may be if no ratio of either error is above 1.1.
+errors divided by torch's. The last lines print for each family whether sums in one piece ("fast")
+may be the default for results of float16: they may be, if no ratio of either error is above 1.1.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 and compares it with a bound.
 
 Calls are warm, have small shapes (`bench.functions`), and take and return tensors. Host time is the
-time of a call inside `batch()`: the least of several rounds, because other programs disturb it
-least. In a round the calls alternate with calls of `pk.softmax`. The time of a dispatch relative to
-softmax is a median over rounds.
+time of a call inside `batch()`: the least of several rounds, because other programs disturb that
+round least. In a round the calls alternate with calls of `pk.softmax`. The time of a dispatch
+relative to softmax is a median over rounds.
 A call with one dispatch and one output may take CALL seconds; each further dispatch adds DISPATCH,
 each further output adds OUTPUT. These bounds hold on the machine of the bench; on another machine,
 compare the values relative to `softmax`.
@@ -104,8 +104,8 @@ REASONS = {name: why for why, names in _WHY.items() for name in names}
 
 @dataclass(frozen=True)
 class Price:
-    """The price of one call: the least seconds of host time, dispatches, outputs, new buffers, and
-    the time of a dispatch relative to a `pk.softmax`."""
+    """The price of one call: its host seconds (the least of the rounds), its dispatches, outputs
+    and new buffers, and its host time for each dispatch relative to a `pk.softmax`."""
 
     name: str
     host: float
@@ -153,8 +153,8 @@ def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUN
 
 
 def _cost(call: Call, loop: int) -> float:
-    """The mean host seconds of a call in a loop. A loop has fewer launches than a batch, because
-    some drivers work inside of a submit."""
+    """The mean host seconds of a call in a loop. A loop has fewer launches than fill a batch, so
+    that it contains no submit: some drivers do their work inside of submits."""
     started = time.perf_counter()
     for _ in range(loop):
         call()

@@ -45,7 +45,7 @@ def summing(dev: pk.Device) -> Sums:
 
 
 def kept_below(sums: Sums) -> int:
-    """How many bits of a smaller term still count below the last place of the largest term."""
+    """The number of bits that a sum keeps below the last place of its largest term."""
     depth = list(range(20, 40))
     found = sums([(1.0, {0: -(2.0**-e)}) for e in depth])
     return max(e for e, x in zip(depth, found, strict=True) if x != 1.0) - 23
@@ -53,7 +53,7 @@ def kept_below(sums: Sums) -> int:
 
 def joint(sums: Sums) -> int:
     """The number of terms, each half a unit in the last place, that must be added in one step to
-    change the sum; 0 if no number up to 16 does."""
+    change the sum; 0 if even 16 terms do not change it."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 

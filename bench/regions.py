@@ -2,8 +2,8 @@
 
     python -m bench.regions [--table NAME] [--write]
 
-It computes the plan's choice for float32 with that table, without a GPU. --write puts the picture
-for the H200's table into the page.
+It computes the plan's choice for float32 with the tuning table NAME, without a GPU. --write puts
+the picture for the H200's table into the page.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def logits(ops: Operations, size: Size, x: Any) -> Any:
 
 
 def random_weights(size: Size, seed: int = 0) -> dict[str, Array]:
-    """He's normal weights, a quarter of them in the last layer of each block, and small biases."""
+    """He's normal weights, a quarter as large in the last layer of each block; and small biases."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
 

@@ -82,7 +82,7 @@ class Table(NamedTuple):
 
 
 def timed(call: Callable[[], object]) -> Loop:
-    """A function of n: the seconds of n calls until their results are on the host, by its clock."""
+    """A function of n: the host's seconds for n calls, until their results are on the host."""
 
     def loop(n: int) -> float:
         started = time.perf_counter()

@@ -223,8 +223,8 @@ def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
 
 
 def least_budget(dev: pk.Device, step: Callable[[], pk.Tensor]) -> int:
-    """The smallest budget, in bytes and to 1 %, in which steps run; it is the most memory in use at
-    a time."""
+    """The smallest memory budget in which steps run, in bytes, exact to 1 %: the most memory that a
+    step uses at a time."""
     stats = dev.memory_stats()
     low, high = stats.current, stats.peak
     while high - low > high // 100:

@@ -214,8 +214,8 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def _fresh(command: Any) -> Any:
-    """A copy of a command without the option --help that click stores at the first call, because
-    the stored option depends on that call."""
+    """A copy of a command that has no stored option --help: click stores this option at the first
+    use of the command, and it depends on that use."""
     found = copy.copy(command)
     vars(found)["_help_option"] = None
     return found

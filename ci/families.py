@@ -82,7 +82,7 @@ def aliases() -> dict[str, str]:
 
 
 def function_page(name: str) -> str:
-    """The page of a function of layer two, from docs/reference."""
+    """The link to the entry of a function of layer two, relative to docs/reference."""
     name = aliases().get(name, name)
     room = next(room for room, names in function_families().items() if name in names)
     return f"functions/{room}.md#{name.lower()}"

@@ -37,8 +37,8 @@ BENCH = "bench mul_mat"
 
 @dataclass
 class Outcome:
-    """The result of one piece: the hash of the files that it tested, and the number of cases by
-    outcome."""
+    """The result of one piece: the hash of its test file and of the texts that it tested, and the
+    number of cases by outcome."""
 
     of: str
     passed: int = 0

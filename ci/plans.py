@@ -1,6 +1,6 @@
 """Fails, with file and line, if a line of a plan cannot be translated to JavaScript. An export of
-that kernel would record single layouts, and could not launch any layout. The build itself fails for
-expressions of specs.
+that kernel could launch only the layouts that it records, instead of all layouts. If an expression
+of a spec cannot be translated, the build itself fails.
 
 python ci/plans.py
 """

@@ -55,7 +55,7 @@ from pykernels.wgsl import texts
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
 NETWORKS = "bench/results/networks/nvidia-h200.json"
-# names of .json files, each with an .svg that is made of it
+# the name of a .json file, and of the .svg that is drawn from it
 SWEEP = "bench/results/sweeps/nvidia-h200"
 STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
 
@@ -115,8 +115,8 @@ def kernels() -> str:
 
 def networks() -> str:
     """The table of networks, with a row for each: the captured time and the times of peers. It is
-    empty before the first run. Networks of bench.onnx_files are in a second table, because
-    onnxruntime always computes them."""
+    empty before the first run. Networks of bench.onnx_files are in a second table, because their
+    peer is onnxruntime."""
     if not (ROOT / NETWORKS).is_file():
         return ""
     rows = json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"]

@@ -1,7 +1,7 @@
 """Writes the source of the site into build/site: docs/, and mkdocs.yml with a navigation.
 
 The table of contents of docs/README.md is the navigation. A file outside docs/ that a page links to
-becomes a page (Markdown) or a file of the site.
+becomes a page of the site if it is Markdown, else a file of the site.
 
 python ci/site_source.py
 """

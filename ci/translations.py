@@ -1,6 +1,7 @@
 """Runs checks that a build leaves out: lints on control flow, and naga's translation of each text
 to SPIR-V, MSL, HLSL and GLSL. It checks the bodies that `python -m codegen --validate` found
-changed since codegen/validated.txt was written; after `--full` it checks all bodies.
+changed since codegen/validated.txt was written. If that command ran with `--full`, it checks all
+bodies.
 
     python ci/translations.py
 """

@@ -54,8 +54,8 @@ _IMPORTS = {
     "pykernels.runtime.whole": ("whole",),
     "pykernels.call.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
 }  # fmt: skip
-# Generated bodies and kernels import names of these modules only, so an axis may have any other
-# name.
+# Generated bodies and kernels import names of these modules only, so an axis may have any name that
+# is not one of these.
 _DATA = (
     "dataclasses",
     "typing",
@@ -146,7 +146,7 @@ def emit_package(specs: Sequence[Spec]) -> str:
 
 
 def seen(t: TensorSpec) -> str:
-    """The view of a tensor that the index space sees."""
+    """The expression of the view by which the index space sees a tensor."""
     return t.over or t.name
 
 
@@ -254,8 +254,8 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
     out.append(f"    name={spec.name!r},")
     out.append(f"    family={spec.family!r},")
     out.append("    args=(")
-    # If the kernel has a plan, axes are named after axes of the plan's views; otherwise after axes
-    # of the caller's tensors.
+    # If the kernel has a plan, the spec's `axes` are axes of the plan's views, so they say nothing
+    # about the caller's tensors.
     named = not (spec.plan or has_plan)
     out += [f"        {_arg(t, named)}," for t in spec.tensors]
     out.append("    ),")

@@ -50,7 +50,8 @@ def _kernel(name: str, const: str) -> str:
 
 
 def _renamed(f: Declared) -> bool:
-    """True if the kernel gets the function's name, so that its later errors contain this name."""
+    """True if the kernel gets the function's name, so that faults, which the device reports later,
+    contain this name."""
     return f.spec.faults and f.op != f.wrapper
 
 
@@ -97,9 +98,9 @@ def _signature(f: Function) -> Iterator[str]:
         signature += ["*", *map(_parameter, [a for a in keyword if not a.rest]), *others]
     signature += [f"**{a.name}: Unpack[{a.type}]" for a in f.arguments if a.rest]
     if isinstance(f, Declared) and any(a.converts for a in f.arrays):
-        yield "@whole"  # because the conversions that checks make are part of the call
+        yield "@whole"  # conversions by checks are part of the call
     if not isinstance(f, Declared):
-        yield "@again"  # because its rule calls other functions, so there is no kernel to cache
+        yield "@again"  # its rule calls other functions, so there is no kernel to cache
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"

@@ -68,7 +68,7 @@ def homes_of(specs: Sequence[Spec], elsewhere: Mapping[str, str]) -> dict[str, s
 
 
 def _generated(specs: Sequence[Spec], elsewhere: Collection[str]) -> list[str]:
-    """The functions that only allocate."""
+    """The names of the functions that only allocate their output and run a kernel."""
     made = [s for s in specs if s.name not in elsewhere and _allocated(s) is not None]
     return [
         name for spec in made for name in (*spec.names, *(spec.row.aliases if spec.row else ()))

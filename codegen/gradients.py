@@ -47,5 +47,5 @@ class _Translator(ast.NodeTransformer):
 
 
 def _constant(node: ast.AST) -> bool:
-    """True if the expression is a constant, which has no name but `np`."""
+    """True if the expression is a constant: its only name, if any, is `np`."""
     return all(not isinstance(n, ast.Name) or n.id == "np" for n in ast.walk(node))

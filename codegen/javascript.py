@@ -79,7 +79,7 @@ def _body(spec: Spec) -> str:
 
 
 def _seen(t: TensorSpec) -> str:
-    """The view of a tensor that the index space sees."""
+    """The expression of the view by which the index space sees a tensor."""
     return expression(seen(t)) if seen(t) != t.name else safe(t.name)
 
 

@@ -48,7 +48,8 @@ class Argument:
     """One argument of a function: an array, a number that the kernel takes, or an option."""
 
     name: str
-    kind: str  # "array", "number", "option", "out", or "other" (read only by checks of others)
+    # "array", "number", "option", "out", or "other" if only checks of other arguments read it
+    kind: str
     type: str = ""
     default: str = ""  # a Python literal
     check: str = ""
@@ -86,7 +87,7 @@ class Function:
     file: str
     line: int
     rule: str
-    takes: tuple[str, ...]  # arguments that the rule gets after the first
+    takes: tuple[str, ...]  # arguments of the rule, without the first
     given: Mapping[str, Any]  # constants that the rule gets
     arguments: tuple[Argument, ...]
     result: str  # the annotation of the result
@@ -98,7 +99,7 @@ class Function:
 
     @property
     def is_public(self) -> bool:
-        """True for a function of the package."""
+        """True for a function that users call."""
         return not self.name.startswith("_")
 
     @cached_property
@@ -124,8 +125,9 @@ class Declared(Function):
 
     spec: Spec  # the kernel
     wrapper: str  # the name of the kernel's wrapper
-    results: Mapping[str, str]  # for outputs of the kernel, the argument that asks for the output
-    tape: bool  # True if there are more outputs while a tape records
+    # for each output of the kernel, the argument that asks for it; "" if it is always made
+    results: Mapping[str, str]
+    tape: bool  # True if the kernel has more outputs while a tape records
     # tests of arguments; if a call passes a test, the function beside the test handles the call
     special: Sequence[Mapping[str, str]]
 

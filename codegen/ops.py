@@ -281,8 +281,8 @@ def _row(t: _Table, name: str) -> Row:
 
 
 def _check_numpy(t: _Table, name: str, values: set[str], named: set[str]) -> None:
-    """numpy and grad are expressions of inputs and params; grad may also read the output y, and
-    dy."""
+    """Fail unless numpy and grad are expressions of inputs and params; grad may also read the
+    output y and its gradient dy."""
     data = t.rows[name]
     if data["output"] == "bool" or not {"float", "gate"} & {*data.get("wgsl", data)}:
         values = set()  # the result is not a float, so it has no gradient

@@ -98,7 +98,7 @@ def _told(text: str, folder: Path) -> str:
 
 @contextmanager
 def _staged(folder: Path, found: Sequence[Path]) -> Iterator[Path]:
-    """A temporary checkout whose only family is the sources."""
+    """A temporary checkout whose only family is made of the folder's sources."""
     with tempfile.TemporaryDirectory(prefix="pykernels-build-") as name:
         root, family = Path(name), _family(folder)
         shutil.copytree(library(), root / "kernels" / "lib")
@@ -169,7 +169,8 @@ def _parsed(name: str, text: str, folder: Path) -> None:
 
 
 def _placed(v: Variant, folder: Path) -> Variant:
-    """The variant with the paths of its files in the folder, for messages of validators."""
+    """The variant, whose files are named by their paths in the folder, for messages of
+    validators."""
     origin = tuple((_told(file, folder), line) for file, line in v.origin)
     debug = None if v.debug is None else _placed(v.debug, folder)
     return replace(v, origin=origin, debug=debug)

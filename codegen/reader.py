@@ -24,7 +24,7 @@ __all__ = ["BLOCKS", "Reader"]
 
 BLOCKS = "blocks.toml"  # a file of a family, or of lib, with lines that several specs include
 INCLUDE = re.compile(r"// include (\w+)")
-# tables in which one key may have several names
+# tables in which one key may list several names
 _NAMED = ("axes", "inputs", "outputs", "params", "options")
 
 
@@ -64,7 +64,7 @@ class Reader:
         self._pick_of_axes()
 
     def _each(self, table: str, given: dict[str, Any]) -> dict[str, Any]:
-        """The table with one key for each name; in a source file, a key may be several names."""
+        """The table with one key for each name; in a source file, a key may list several names."""
         found: dict[str, Any] = {}
         for key, value in given.items():
             for name in key.split() or [key]:

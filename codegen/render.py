@@ -74,7 +74,7 @@ class _Operation:
         return self.row.dtypes
 
     def scalars(self) -> str:
-        """The row's numbers, as the last arguments of its function."""
+        """The row's params, as the last arguments in a call of its function."""
         return "".join(f", p.c{i}" for i in range(len(self.row.params)))
 
     def value(self, dtype: str, vec: int) -> str:
@@ -174,7 +174,7 @@ def _unmark(text: str, default: str) -> Rendered:
 
 
 def _without_debug(body: Rendered) -> Rendered:
-    """The body as if its source had no calls of debug, and the body with them."""
+    """The body without its calls of debug; its `debug` is the body with them."""
     try:
         plain = without_debug("debug", body.text)
         if plain == body.text:

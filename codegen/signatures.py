@@ -107,8 +107,8 @@ class File:
                 self.imported |= {a.asname or a.name: home for a in node.names}
 
     def spelled(self, annotation: ast.expr) -> ast.expr:
-        """An annotation in which aliases of layer two are written out, so that every file can
-        import its names."""
+        """An annotation in which aliases of layer two are written out: it then has only names that
+        every file can import."""
         return _Spelled(self).visit(copy.deepcopy(annotation))  # type: ignore[no-any-return]
 
     def meaning(self, node: ast.Name) -> ast.expr:
@@ -201,16 +201,16 @@ def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
         none = dict.fromkeys(tensors, "None")
         yield from _one(d, plain, {**told, **numpy, **none}, _with(returned, "NDArray"))
     either = ast.unparse(result)
-    # because a list of tensors is not a list of "tensors or arrays" to a type checker
+    # For a type checker, a list of tensors is not a list of "tensors or arrays".
     if "list" in _names(result):
         either = f"{_with(result, 'Tensor')} | {_with(result, 'NDArray')}"
     yield from _one(d, plain, {}, either)
 
 
 def _by_flag(flags: list[str], result: ast.expr) -> Iterator[tuple[dict[str, str], ast.expr]]:
-    """For each value of a flag such as `return_indices`, the type of the result: of the union
-    `result`, the left type for False and the right type for True. Without such a flag, the whole
-    type."""
+    """The type of the result for each value of a flag such as `return_indices`: `result` is a
+    union, whose left type is for False and whose right type is for True. Without such a flag,
+    `result` itself."""
     if len(flags) != 1 or not isinstance(result, ast.BinOp):
         yield {}, result
         return
@@ -235,8 +235,8 @@ def _one(
 def _params(
     args: ast.arguments, plain: Mapping[str, str], narrower: Mapping[str, str]
 ) -> Iterator[str]:
-    """The parameters as text. After a parameter whose default is excluded, parameters are
-    keyword-only."""
+    """The parameters as text. If the default of a parameter does not have its narrower type, this
+    parameter and all parameters after it are keyword-only."""
     kinds = {**plain, **narrower}
     usual = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(usual) - len(args.defaults)) + [*args.defaults, *args.kw_defaults]
@@ -259,7 +259,7 @@ def _params(
 
 
 def _fits(default: ast.expr, kind: str) -> bool:
-    """True if the default (None or a flag) is of this kind."""
+    """True if the default, which is None or a flag, has the type `kind`."""
     text = ast.unparse(default)
     if text == "None":
         return "None" in kind.split(" | ")

@@ -72,7 +72,8 @@ Bodies = list[tuple[dict[str, Any], Rendered]]
 
 
 def render_bodies(spec: Spec, renderer: Renderer) -> tuple[Spec, Bodies]:
-    """The bodies of all variants, and the spec with the steps of the axes that the bodies read."""
+    """The bodies of all variants, and the spec, whose tensors have only the steps that the bodies
+    read."""
     full = replace(spec, tensors=tuple(replace(t, steps=t.axes) for t in spec.tensors))
     bodies: Bodies = []
     found: set[str] = set()
@@ -123,8 +124,8 @@ def in_modes(spec: Spec, bodies: Bodies) -> Iterator[Variant]:
 
 
 def instrumented(v: Variant) -> Variant:
-    """The text of a variant with calls of debug, as a launch inside of `Device.debug` compiles it,
-    under a name of its own."""
+    """The variant, whose text has calls of debug, as a launch inside of `Device.debug` compiles it;
+    the result has a name of its own."""
     given = [p for p in v.spec.params if not p.arg]
     values = {name for p in given for name in p.fields}
     names = [name for name, _ in params(v.spec, v.axes)]

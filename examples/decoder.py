@@ -63,7 +63,7 @@ class Decoder:
         self.head = Product([(own, None)])
         self.layers = [load.layer(i) for i in range(config.layers)]
         self.last = load.norm("output_norm")
-        # The keys and then the values of all heads of a layer, so that one dispatch appends both.
+        # A cache has the keys, then the values of all heads of a layer: one dispatch appends both.
         shape = (2 * config.kv_heads, room, config.depth)
         self.caches: list[Any] = [
             dev.zeros(shape, dtype) if cache is None else pk.QTensor.zeros(shape, cache, dev)
@@ -88,10 +88,11 @@ class Decoder:
     def forward(
         self, tokens: pk.Tensor, positions: pk.Tensor, lengths: pk.Tensor | None = None
     ) -> pk.Tensor:
-        """Logits (1, vocabulary) after the last token. The keys and values of the tokens, (n,), are
-        appended to the caches.
+        """Logits (1, vocabulary) after the last token. `tokens` and `positions` have the shape
+        (n,); the keys and values of the tokens are appended to the caches.
 
-        `lengths`, on the device, has the number of keys; if it is None, `self.length` has it.
+        `lengths`, on the device, holds the number of keys, including the keys of `tokens`; if it is
+        None, the number is `self.length` + n.
         """
         eps, gate = self.config.eps, self.config.row.gate
         h, y = self._begin(tokens, positions)  # y is the norm of h if it is known, else None
@@ -151,7 +152,7 @@ class Decoder:
         else:
             q = own[:, : c.heads]
             pk.set_rows(own[:, c.heads :].swapaxes(0, 1), positions, cache)
-        # quantised caches have no views of some rows
+        # a quantised cache has no view of its first rows, so attention needs the number of keys
         if isinstance(cache, pk.QTensor) and lengths is None:
             lengths = self.dev.tensor(np.int32([self.length + n]))
         kept = cache if lengths is not None else cache[:, : self.length + n]
@@ -293,7 +294,7 @@ def arguments() -> argparse.Namespace:
 def compare(decoder: Decoder, tokens: Sequence[int], args: argparse.Namespace) -> None:
     """Exit if the last step and one pass over all tokens differ by more than rounding explains."""
     found = difference(decoder, tokens)
-    # A rounding error may move a number of the cache to the next step of its block.
+    # In a quantised cache, a rounding error may move a number to the next step of quantisation.
     allowed = {"q8_0": 2.0**-4, "q4_0": 0.5, None: 2.0 ** (-5 if args.half else -17)}[args.cache]
     print(f"steps and one pass over all tokens differ by {found:.1e} of the logits")
     if found > allowed:

@@ -29,7 +29,7 @@ class Family(NamedTuple):
     # True if there are norms of the outputs of attention and of feed-forward layers
     post_norms: bool = False
     scaled: bool = False  # True if embeddings are multiplied by sqrt(width)
-    every: int = 1  # if there is a window, the first of every group of this many layers has it
+    every: int = 1  # if there is a window, the layers 0, every, 2 every, ... have it
 
 
 FAMILIES = {
@@ -44,8 +44,9 @@ FAMILIES = {
 
 
 class Config(NamedTuple):
-    """A network. `rope_factor` is the context divided by `trained` positions (from Llama 3.1 on).
-    `style` is the style of rotary pairs; "" means the style of the family's GGUF files."""
+    """A network. `rope_factor` lengthens the waves of rotary positions for contexts beyond
+    `trained` positions (from Llama 3.1 on; see `rope_factors`). `style` is the style of rotary
+    pairs; "" means the style of the family's GGUF files."""
 
     family: str
     layers: int
@@ -181,12 +182,12 @@ def drawn(shapes: Mapping[str, tuple[tuple[int, ...], int]], seed: int = 0) -> d
 
 
 def rope_factors(config: Config) -> Array | None:
-    """The divisor of the frequency of each pair; None if all are 1. Llama 3.1 divides the frequency
-    of long waves by the factor, and of waves in between by a number between 1 and the factor."""
+    """The divisor of the frequency of each pair; None if all are 1. In Llama 3.1 it is
+    `rope_factor` for long waves, 1 for short waves, and a number in between for other waves."""
     if config.rope_factor == 1.0:
         return None
     w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
-    # turns of each pair within the positions with which the model was trained
+    # number of rotations of each pair over the positions with which the model was trained
     turns = config.trained * w / (2 * math.pi)
     kept = np.clip((turns - 1) / (4 - 1), 0, 1)
     found: Array = 1 / ((1 - kept) / config.rope_factor + kept)

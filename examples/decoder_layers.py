@@ -54,9 +54,9 @@ class Product:
         self, h: pk.Tensor, norm: Norm, eps: float, y: pk.Tensor | None = None,
         activation: Any = None, gated: bool = False,
     ) -> pk.Tensor:  # fmt: skip
-        """The same for the norm of h, or for y if the norm is known already. One row takes one
-        dispatch. If gated, the result is the activation of the first half of the columns, times the
-        second half."""
+        """The products of the norm of h; `y` is this norm if it is known already. With one row, an
+        RMS norm and a product are one dispatch where possible. If gated, the result is the
+        activation of the first half of the columns, times the second half."""
         one = y is None and norm.bias is None and h.shape[0] == 1
         if one and len(self.parts) == 1:
             (w, bias) = self.parts[0]
@@ -82,8 +82,8 @@ class Product:
 
 
 class Experts(NamedTuple):
-    """The product for the scores of experts, and the weights of all experts: gate and up, joined if
-    they have one type, and down."""
+    """The product that computes the scores of experts, and the weights of all experts: `up` has
+    gate and up (joined if they have the same type), `down` has down."""
 
     scores: Product
     up: list[Weight]
@@ -118,8 +118,8 @@ class Layer(NamedTuple):
 
 
 class Loader:
-    """Makes layers on a device from weights, which are numpy arrays or blocks of a GGUF file, by
-    name."""
+    """Makes layers on a device from named weights, which are numpy arrays or blocks of a GGUF
+    file."""
 
     def __init__(
         self, dev: pk.Device, config: Config, weights: Mapping[str, Any],

@@ -49,7 +49,7 @@ def draw(fonts: tuple[str, ...], count: int, seed: int) -> tuple[Array, Array]:
     def random(low: float, high: float) -> Array:
         return rng.uniform(low, high, (count, 1, 1))
 
-    # rotation in radians, and shear in widths for each height
+    # rotation in radians, and shear: the shift to the side for each unit of height
     angle, shear = random(-0.2, 0.2), random(-0.2, 0.2)
     height, width = random(16, 22), random(0.75, 1.25)  # scale: pixels for the height of a digit
     stroke = random(-0.012, 0.03)  # thickness added on either side, relative to the height

@@ -86,8 +86,8 @@ def config_of(metadata: Mapping[str, Any], vocabulary: int) -> Config:
 
 
 def write(path: Path, config: Config, weights: Mapping[str, Array], kind: str = "q8_0") -> None:
-    """Write weights as a GGUF file: matrices as blocks of this type ("f32", "f16": as floats), and
-    matrices whose rows are not a multiple of 32 as float32."""
+    """Write weights as a GGUF file. Matrices are blocks of the type `kind` (floats for "f32" and
+    "f16"); if their rows are not a multiple of 32, they are float32 in place of blocks."""
     package = _gguf()
     arch, row = config.row.arch, config.row
     writer = package.GGUFWriter(path, arch)
@@ -153,8 +153,8 @@ def random_blocks(
 
 
 def random_model(config: Config, mix: str, seed: int = 0) -> dict[str, Array | Blocks]:
-    """Random weights of a network. Matrices are in blocks of one type; for "q4_k_m" they are in the
-    same mix of q4_k and q6_k as in such files."""
+    """Random weights of a network. Matrices are in blocks of one type; for "q4_k_m" they have
+    the mix of q4_k and q6_k that such files have."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array | Blocks] = {}
     shapes = shapes_of(config) | {"output.weight": (config.vocabulary, config.width)}

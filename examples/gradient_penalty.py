@@ -5,7 +5,7 @@
 
 The points lie around eight places on a circle. The critic's slope is held near 1 between real and
 generated points (Gulrajani et al., 2017): its loss contains its own gradient, so training needs
-second derivatives. All points are drawn on the device, new ones in each replay.
+second derivatives. All points are drawn on the device; each replay draws new points.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 # number of places on a circle of radius 1, and the spread of points around each place
 MODES, SPREAD = 8, 0.05
 NOISE, WIDTH = 4, 64
-BATCH, CRITICS = 256, 5  # number of critic steps for each step of the generator
+BATCH, CRITICS = 256, 5  # points in a batch; critic steps for each step of the generator
 PENALTY = 1.0
 RATE, BETAS = 1e-3, (0.0, 0.9)
 

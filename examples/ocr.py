@@ -80,8 +80,8 @@ def as_input(pictures: list[Image.Image], width: int = 0) -> Array:
 
 
 def boxes_of(chances: Array) -> list[Box]:
-    """The boxes of lines, from the probability that a pixel is in a line: connected areas, and a
-    margin, because the network was trained on smaller areas."""
+    """The boxes of lines, from the probability of each pixel to be in a line. A box is a connected
+    area with a margin, because the network was trained on smaller areas."""
     left = chances > 0.3
     found = []
     while left.any():

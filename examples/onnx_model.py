@@ -38,7 +38,7 @@ def main() -> None:
     proto = onnx.load(args.file)
     inputs = made_up(proto, input_shapes(proto, shapes))
     model = pk.onnx.load(args.file)
-    for title in ("first call", "next call"):  # because the first call compiles
+    for title in ("first call", "next call"):  # the first call compiles
         start = time.perf_counter()
         outputs = model(inputs)
         print(f"{title}: {1e3 * (time.perf_counter() - start):.1f} ms")

@@ -104,7 +104,7 @@ def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Arr
 
 
 def logits(w: Weights, x: pk.Tensor, size: Size = SIZE) -> pk.Tensor:
-    """Logits of the next character after each of the characters (N, T): (N, T, all characters)."""
+    """Logits (N, T, all characters) of the next character after each character of x (N, T)."""
     n, context = x.shape
     places = pk.arange(context, dtype="int32", device=x.device)
     h = pk.embedding(w["characters"], x)

@@ -3,9 +3,9 @@
     PYTHONPATH=. python examples/curves/from_torch.py    # needs torch; pykernels does not
 
 `losses` are torch's losses in float64. `spread` shows the effect of rounding alone. For each step,
-it is the largest difference so far between these losses and eight runs in float32, whose initial
-weights are changed by up to one part in 2^23. The transformer's text is a copy from docs/, stored
-with its losses because docs/ changes.
+it is the largest difference so far between these losses and the losses of eight runs in float32,
+whose initial weights are changed by up to one part in 2^23. The transformer's text is a copy from
+docs/, stored with its losses because docs/ changes.
 """
 
 from __future__ import annotations

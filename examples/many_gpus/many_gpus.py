@@ -59,7 +59,7 @@ class Patient(Nanny):
 
 
 def adapters() -> list[pk.AdapterInfo]:
-    """Only the adapters of one engine, because another engine lists the same GPUs again."""
+    """The adapters of one engine only, because another engine lists the same GPUs again."""
     return pk.list_adapters("wgpu")
 
 
@@ -70,8 +70,8 @@ def matrix(name: int, row: int, column: int, side: int) -> Array:
 
 
 def product(task: Task, side: int) -> tuple[Array, str, int]:
-    """Returns part k of a tile, computed by this worker; the place of the part; and the number of
-    the worker's process."""
+    """Returns part k of a tile, computed by this worker; the names of the worker and its adapter;
+    and the number of the worker's process."""
     dev = get_worker().device
     row, column, k = task
     a = dev.tensor(matrix(0, row, k, side))

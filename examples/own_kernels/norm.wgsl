@@ -10,7 +10,7 @@ struct Params { x_offset: u32, out_offset: u32, n: u32 }
 const T = 256u;
 var<workgroup> sums: array<f32, T>;
 
-// The sum of one value of each invocation, for invocation 0.
+// Adds the values of all invocations of a workgroup; only invocation 0 gets the sum.
 fn added(t: u32, value: f32) -> f32 {
   sums[t] = value;
   for (var half = T / 2u; half > 0u; half /= 2u) {

@@ -48,7 +48,7 @@ def groups(n: int, size: int, most: int = 64) -> int:
 
 
 def norm(x: pk.Tensor, sums: pk.Tensor, out: pk.Tensor) -> Any:
-    """Two launches: the sum of each workgroup, then the root of the total."""
+    """Two launches: the sum of squares of each workgroup, then the root of the total."""
     partial_squares(x, sums, n=x.size, grid=sums.size)
     return finish_norm(sums, out, n=sums.size, grid=1)
 

@@ -119,7 +119,8 @@ def discs(positions: Array, radius: float) -> Array:
 
 
 def check(positions: Array, picture: Array, steps: int) -> int:
-    """Compare the kernel's positions and pygfx's picture with numpy. Returns the lit pixels."""
+    """Compare the kernel's positions and pygfx's picture with numpy. Returns the number of
+    lit pixels."""
     start, ink = threads()
     want = stirred(start, steps)
     np.testing.assert_allclose(positions, want, rtol=0, atol=0.01 / SCALE)

@@ -8,9 +8,9 @@ decide. The chance that equal code is called slower or faster is the product of 
 stages.
 
 With a time limit, undecided cases are measured further, and each case is looked at several times.
-The first stage of a look uses all readings so far, and the second stage only the next batch of as
-many processes. The sizes of the batches are fixed beforehand, and the looks share FALSE_ALARMS, so
-the chances of all looks together do not exceed it.
+The first stage of a look uses all readings so far. The second stage uses only the next batch, which
+has as many processes as all batches before it. The sizes of the batches are fixed beforehand, and
+the looks share FALSE_ALARMS, so the chances of all looks together do not exceed it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ __all__ = [
 ]  # fmt: skip
 
 POWER = 0.95
-# The environment of the processes. They measure no ceilings: on a software driver the device's
-# clock is not watched, and ceilings would take most of the time without showing a change.
+# The environment variable that tells the processes to measure no ceilings: on a software driver the
+# device's clock is not watched, and ceilings would take most of the time without showing a change.
 CEILINGS = "PYKERNELS_BENCH_CEILINGS"
 
 Side = Literal["old", "new"]
@@ -111,7 +111,7 @@ def paired(
             processes. Its arguments are the cases (None means all) and a factor on the usual number
             of processes. It is called once, and once more for cases that look different.
         threshold: the slowdown, as a share, from which a case counts as slower.
-        more: a function that returns True if there is time for a batch with this factor. If given,
+        more: a function of the factor of a batch: True if there is time for this batch. If given,
             cases that are too noisy are measured until they are decided or the time is over.
     """
     pool = measure(None, 1)
@@ -179,7 +179,8 @@ def against(
         threshold: the slowdown, as a share, from which a case counts as slower.
         seed: the seed of the random order in which the versions take turns.
         say: a function that gets a line about each process.
-        seconds: the time for measuring cases that are too noisy again.
+        seconds: the time limit; until then, cases that are too noisy are measured further. With
+            None there are no further measurements.
 
     Raises:
         PyKernelsError: an interpreter cannot run the bench.
@@ -216,7 +217,7 @@ class _Processes:
         self._clock: dict[str, Clock] = {}
         self._batches, self._last = 0, 0.0  # seconds that the last process took
         self.total = 0  # number of processes of each version
-        self._named: dict[str, str] = {}  # for each case that failed, the name of the failure
+        self._named: dict[str, str] = {}  # the name of each case in `Report.failed`
         self._cold: dict[str, str] = {}
         self._timed: dict[Side, set[str]] = {"old": set(), "new": set()}
         self._failed: dict[Side, dict[str, str]] = {"old": {}, "new": {}}

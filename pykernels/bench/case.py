@@ -43,7 +43,8 @@ Part = Callable[[dict[str, Any]], dict[str, Any]]
 
 WHOLE = 1 << 19  # outputs of up to this many elements are checked completely
 MOST_SETS = 4096
-TWICE = 1 << 30  # if calls use sets in turn, there are two or more sets of up to this many bytes
+# if calls use sets in turn and a set has up to this many bytes, there are at least two sets
+TWICE = 1 << 30
 UNKNOWN_CACHE = 64 << 20  # assumed bytes of the last cache if the system does not report its size
 
 
@@ -56,9 +57,9 @@ class Function:
     """A function that a case measures instead of a kernel of the package.
 
     call: takes the tensors of the case by name.
-    meaning, budget: functions of the arrays by name: the expected output, and the error that f32
-        may have. `shape` is the shape of the output. operations: the number of operations of one
-        call.
+    meaning, budget: functions that take the arrays by name, and `shape`, the shape of the output.
+        They return the expected output, and the error that f32 may have.
+    operations: the number of operations of one call.
     """
 
     call: Callable[..., object]
@@ -130,7 +131,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one call: its work, and the dispatches, submits and bytes on the device."""
+    """The counts of one call: its work, its dispatches, the bytes of its bindings, its texts."""
 
     nbytes: int
     operations: int
@@ -278,8 +279,8 @@ class Loaded:
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
         """Fill the output of the first set with poison (unless it is updated in place), call the
-        kernel (or another function that writes there) once, and compare with the reference. Raises
-        CheckFailed."""
+        kernel (or `call`, which writes to the same output) once, and compare with the reference.
+        Raises CheckFailed."""
         tensors, outputs = self.sets[0], self.outputs
         for name in outputs:
             if name not in self.in_place:
@@ -328,7 +329,7 @@ class Loaded:
         options = [self.case.args.get(o, known[o].default) for o in forward.options]
         given = [views.get(a.name) for a in forward.args]
         steps = forward.plan(self.dev._context.caps, Scratch(), *given, *options)
-        # the weights between two products are rounded on matrix units
+        # these bodies round the weights between the two products to halves
         halves = ("attention_softmax", "f16")
         return any(
             s.body.name == "attention_mma" or (s.body.name, *s.axes[:1]) == halves for s in steps
@@ -365,8 +366,9 @@ class Loadable(Protocol):
 
 
 def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
-    """The tensors of a case, in as many sets as make up `rotate` bytes. With `apart`, the tensors
-    lie at other places in memory, behind gaps that are a multiple of this number of bytes."""
+    """A case on a device, with as many sets of tensors as make up `rotate` bytes. With `apart`, the
+    tensors lie at other places in memory, behind gaps whose sizes are multiples of `apart`
+    bytes."""
     least = 2 if rotate and case.footprint <= TWICE else 1
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
@@ -376,7 +378,7 @@ def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int 
         try:
             return Loaded(dev, case, sets, seed, apart)
         except OutOfMemoryError:
-            # because the cache of a server may be as large as a driver's buffers
+            # Fewer sets must do: the cache of a server may be as large as a driver's buffers.
             if sets == 1:
                 raise
             sets //= 2

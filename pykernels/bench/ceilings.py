@@ -80,9 +80,9 @@ class Ceilings:
     launch_gpu: float  # GPU seconds of a nearly empty dispatch that follows another
     launch_host: float  # the host's seconds for recording and submitting one dispatch
     ways: dict[str, float]  # bytes per second of each way to fill or copy
-    # On a software driver: bytes per second of fill and copy, cold and hot ("copy cold"), by the
-    # number of bytes of a call; and operations per second, by the number of operations of a
-    # dispatch ("fma32").
+    # On a software driver, rates by size: "fill cold", "fill hot", "copy cold" and "copy hot" are
+    # bytes per second, by the number of bytes of a call; "fma32" is operations per second, by the
+    # number of operations of a dispatch.
     sizes: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
@@ -97,10 +97,10 @@ class Ceilings:
     def limit(
         self, nbytes: int, operations: int, writes_only: bool, state: str = "cold", around: int = 0
     ) -> float:
-        """The least seconds of a call: its bytes at the speed of a copy (or fill), or its
-        operations at the speed of f32 multiply-adds. If there are rates by size, a cold call has
-        the rate for its own bytes. Other calls have the rate for the bytes of all sets that calls
-        use in turn (`around`)."""
+        """The least seconds of a call: the time of its bytes at the speed of a copy (or fill), or
+        the time of its operations at the speed of f32 multiply-adds if that is longer. If there
+        are rates by size, a cold call has the rate for its own bytes. Other calls have the rate for
+        the bytes of all sets that calls use in turn (`around`)."""
         kind = "fill" if writes_only else "copy"
         rate: float = getattr(self, kind)
         found = self.sizes.get(f"{kind} {'cold' if state == 'cold' else 'hot'}")
@@ -187,7 +187,7 @@ def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> f
     sets = [[dev.zeros(each, "uint8") for _ in range(tensors)] for _ in range(count)]
     seconds = min(time_of(make(dev, sets, 4)).rounds)
     del sets
-    dev.trim()  # because the pool would keep twice the bytes of the cache for each size
+    dev.trim()  # otherwise the pool keeps twice the bytes of the cache for each size
     return seconds
 
 
@@ -218,7 +218,8 @@ def _copy_sets(dev: Device, sets: Sequence[Sequence[Tensor]], vecs: int) -> Prog
 
 
 def _driver_copy(dev: Device, src: Tensor, dst: Tensor) -> Sample:
-    """The driver's copy, timed by the host's clock as the difference of chains of two lengths."""
+    """The driver's copy, by the host's clock: the difference between the times of a long and a
+    short chain of copies."""
     raw, nbytes = dev.wgpu_device, dst.nbytes
     a, b = src._block.buffer, dst._block.buffer
     dev.flush()

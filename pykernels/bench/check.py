@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 # The allowed error: a share of each element, and a share of the largest element.
 TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-2, 1e-6)}
-LARGEST = 3.3895313892515355e38  # bfloat16 as a number, in the code of conversions
+LARGEST = 3.3895313892515355e38  # the largest finite bfloat16
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,16 @@ def verdict(
     """Compare outputs with `pykernels.reference`: bit for bit if the reference has the output's
     dtype, else within its budget (absolute, per element) if it has one, else within TOLERANCES.
 
-    `rounded`: matrix units rounded numbers between two products to halves; some budgets allow for
-    this rounding. A bfloat16 that the launcher converts is judged as the float32 that is computed,
-    rounded once more.
+    `rounded` is True if matrix units rounded numbers between two products to halves; some budgets
+    allow for this rounding. If the launcher converts bfloat16 tensors, the kernel computes float32:
+    the output is then judged as a float32 that was rounded once more.
     """
     last, given = got[-1], arrays
     if not has_bfloat16(kernel):
         arrays = {name: _as_computed(array) for name, array in arrays.items()}
         last = _as_computed(last)
     want = expected(kernel, arrays, args, last)
-    if "o" in arrays:  # the reference returns a result that is rounded to its dtype
+    if "o" in arrays:  # the budget depends on the dtype in which "o" is stored
         arrays = {**arrays, "o": given["o"]}
     allowed = _budget(kernel, arrays, args, last, rounded)
     bounds = allowed if isinstance(allowed, tuple) else (allowed,) * len(want)
@@ -134,7 +134,7 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)
-    # the results are exact, and rounded once
+    # the output must be `want`, which is exact, rounded once
     if got.dtype.name == "bfloat16" and want.dtype == np.float32:
         return compared(want.astype(got.dtype), got, None)
     most = LARGEST if got.dtype.name == "bfloat16" else np.finfo(got.dtype).max
@@ -143,7 +143,7 @@ def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     size = np.where(finite, np.abs(want), 0.0)
     if bound is not None:
         allowed = np.asarray(bound, np.float64)
-        if got.dtype.name == "bfloat16":  # because results and errors below 2^-126 may become zero
+        if got.dtype.name == "bfloat16":  # results and errors below 2^-126 may become zero
             allowed = allowed + (size + allowed) * 2.0**-8 + 2.0**-126
         elif got.dtype != np.float32:
             # the error of rounding a normal number and of rounding a subnormal number

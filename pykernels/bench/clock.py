@@ -42,8 +42,8 @@ Sample = Callable[[int], float]
 # times are steady if the medians of two windows of the warm-up differ by less than this share
 STEADY = 0.01
 WINDOW = 6
-# If each block is faster than the block before it, and the difference is more than this, the device
-# is not warm.
+# The device is not warm if each block is faster than the block before it, and the first block takes
+# longer than the last block by more than this share (beyond the spread of the readings).
 DRIFT = 0.03
 SLOW_CLOCK = 1.25  # the clock is low if a probe takes this many times its time on a warm device
 LONGEST_CHAIN = 4096
@@ -87,9 +87,9 @@ class Effort:
 
     @classmethod
     def of(cls, dev: Device) -> Effort:
-        """The effort for a device. A software driver has no clock to warm up, so it gets fewer
-        readings. On a software driver, and by the host's clock, readings are longer, because host
-        threads begin and end a batch."""
+        """The effort for a device. A software driver has no clock to warm up, so it gets a short
+        warm-up and fewer readings. On a software driver, and by the host's clock, readings are
+        longer, because host threads begin and end a batch."""
         if dev.info["type"] == "CPU":
             return cls(warm=0.02, most=0.2, rounds=6, reading=1e-2, loop=10)
         return cls() if "timestamp-query" in dev.features else cls(reading=2e-3, loop=10)
@@ -137,7 +137,8 @@ class Timing:
     @property
     def trusted(self) -> bool:
         """True if the GPU's time can be trusted: it must be at most the call's time by the host's
-        clock. With fewer than PASSES passes, the effect of places in memory is unknown."""
+        clock, within the noise of both. With fewer than PASSES passes, the effect of places in
+        memory is unknown, so the noise of the call's time is at least SINGLE."""
         if self.clock == "wall" or len(self.loops) < 2:
             return True
         floor = SINGLE if len(self.loops) < PASSES * LOOPS else 0.0
@@ -147,8 +148,8 @@ class Timing:
     @property
     def noise(self) -> float:
         """The expected difference of a repetition, relative to the time: half the 95 % interval of
-        the mean over the passes. For one pass, half the interquartile range of the readings if that
-        is more, because the place in memory did not change."""
+        the mean over the passes. For one pass, it is at least half the interquartile range of the
+        readings, because the place in memory did not change."""
         if self.places > 1:
             return self.error * _half(self.places)
         if len(self.rounds) < 4:
@@ -289,7 +290,7 @@ class HostSample:
 
 @dataclass
 class Tracker:
-    """Watches the device's clock by a kernel whose time is known when it is warm."""
+    """Watches the device's clock by a kernel whose time on the warm device is known."""
 
     probe: Callable[[], float]
     warm: float
@@ -351,7 +352,8 @@ def measure(
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
             tracker.poll()
-        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0 if below a tick
+        # A sample that takes less than a tick of the clock returns 0.
+        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))
         if tracker:
             tracker.poll()
         rounds = tuple(t for block in blocks for t in block)
@@ -404,8 +406,8 @@ def _chain(wanted: float, seconds: float) -> int:
 
 
 def _trend(blocks: list[list[float]]) -> str:
-    """A text about the gain, if each block was faster than the block before it by more than the
-    spread of the readings; else ""."""
+    """A text about the gain if each block was faster than the block before it, and the whole gain
+    is more than DRIFT and the spread of the readings; else ""."""
     medians = [statistics.median(b) for b in blocks]
     falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
     spread = (max(blocks[-1]) - min(blocks[-1])) / medians[-1]

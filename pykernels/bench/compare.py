@@ -35,7 +35,7 @@ Kind = Literal[
     "failed", "interrupted", "missing", "cold", "no common clock", "slower", "too noisy",
     "unsteady", "slightly slower", "faster", "the same", "new",
 ]  # fmt: skip
-# Exit codes of a comparison, in order: the first that applies to any case is used.
+# Kinds of changes that decide the exit code of a comparison: see `Comparison.exit_code`.
 UNMEASURED: tuple[Kind, ...] = ("failed", "interrupted", "missing", "cold", "no common clock")
 UNDECIDED: tuple[Kind, ...] = ("too noisy", "unsteady")
 
@@ -149,7 +149,8 @@ def compare(
         threshold: the slowdown, as a share, from which a case counts as slower.
         baseline: two or more other runs of the code of `old` on this machine. They show how much
             times differ from run to run.
-        wanted: a function of the kernel and the name of a case that selects the cases of both runs.
+        wanted: a function that gets the kernel and the name of a case, and returns True if the case
+            is compared.
 
     Raises:
         PyKernelsError: `baseline` has only one run.

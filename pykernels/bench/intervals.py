@@ -1,4 +1,4 @@
-"""Intervals for the ratio of two times: Student's factor, unequal scatter, many cases at once.
+"""Intervals for the ratio of two times, by Student's distribution and by Welch's method.
 
 Times are compared by their logarithms, so that the interval of a ratio is symmetric: twice as fast
 and half as fast are equally far from equal.
@@ -21,7 +21,8 @@ __all__ = [
 # number of cases.
 FALSE_ALARMS = 0.01
 THRESHOLD = 0.1  # the slowdown, as a share, from which a case fails a comparison
-# processes of each version, enough to show THRESHOLD at a spread of 3 %, for 100 cases
+# number of processes of each version: enough to show a slowdown of THRESHOLD in any of 100 cases,
+# if times spread by 3 %
 PROCESSES = 9
 
 
@@ -42,7 +43,7 @@ class Interval:
 
     @classmethod
     def around(cls, log_ratio: float, half: float) -> Interval:
-        """The interval, from the logarithm of the ratio and half of the interval's width."""
+        """The interval from exp(log_ratio - half) to exp(log_ratio + half)."""
         if math.isinf(half):
             return cls(math.exp(log_ratio), 0.0, math.inf)
         return cls(*[math.exp(log_ratio + d) for d in (0.0, -half, half)])
@@ -84,22 +85,23 @@ def welch(
     half = math.log1p(floor)
     if square > 0:
         freedom = square**2 / sum(s**2 / df for s, df in parts if s > 0)
-        # Degrees of freedom are rounded down to one digit. This never makes intervals narrower, and
-        # the cache then has most quantiles.
+        # Degrees of freedom are rounded down to one decimal. This never makes intervals narrower,
+        # and the cache then has most quantiles.
         half += student(1 - level / 2, math.floor(10 * freedom) / 10) * math.sqrt(square)
     return Interval.around(difference, half)
 
 
 def variance(values: Sequence[float]) -> float:
-    """The variance of two or more values. The function of the module `statistics` adds fractions,
-    which takes 100 times as long."""
+    """The variance of two or more values. The function of the module `statistics` computes with
+    exact fractions, which takes 100 times as long."""
     mean = statistics.fmean(values)
     return math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
 
 
 @functools.lru_cache(maxsize=4096)
 def student(p: float, freedom: float) -> float:
-    """The quantile of Student's distribution: P(T <= student(p, n)) = p, for p of 0.5 or more."""
+    """The quantile of Student's distribution: P(T <= student(p, freedom)) = p, for p of 0.5 or
+    more."""
     low, high = 0.0, 1.0
     while _below(high, freedom) < p:
         low, high = high, 2 * high

@@ -133,7 +133,7 @@ def modules() -> tuple[Any, Any]:
 
 
 def start(onnx: Any, ort: Any, graph: Any) -> Any:
-    """A session that runs the graph without optimizations, after its first run."""
+    """A session that has run the graph once, without optimizations."""
     sets = [onnx.helper.make_opsetid(d, v) for d, v in (("", 17), ("com.microsoft", 1))]
     model = onnx.helper.make_model(graph, opset_imports=sets)
     model.ir_version = min(model.ir_version, 10)
@@ -141,7 +141,7 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
 
 
 def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
-    """A session after its first run. If `optimized`, ONNX Runtime may also run nodes on the CPU, as
+    """A session that has run once. If `optimized`, ONNX Runtime may also run nodes on the CPU, as
     it does by default. Raises Skipped with the reason if the model does not run."""
     options = ort.SessionOptions()
     options.log_severity_level = 3

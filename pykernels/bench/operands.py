@@ -27,8 +27,7 @@ class Operand:
     """One tensor of a case.
 
     order: the axes, from the outermost to the innermost in memory; () means C order.
-    gap, phase: the number of unused elements after each run of the innermost axis, and before the
-        first.
+    gap, phase: the numbers of unused elements after and before each run of the innermost axis.
     values: a function (rng, shape) -> array that makes the values; None means numbers in [-1, 1),
         or small integers.
     """
@@ -46,7 +45,7 @@ class Operand:
 
     @property
     def base(self) -> tuple[int, ...]:
-        """The shape that lies in memory in C order."""
+        """The shape in memory, in C order, with the unused elements."""
         shape = [self.shape[a] for a in self.axes]
         if shape:
             shape[-1] += self.phase + self.gap

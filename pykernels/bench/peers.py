@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # operations of the largest call for numpy
+MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # bytes and operations of the largest call for numpy
 GRAPH = 1024  # number of calls in one CUDA graph
 # seconds; shorter calls run in a CUDA graph, because otherwise the host's time is measured
 SHORT = 5e-5

@@ -101,7 +101,7 @@ class Runner:
         found = meta(devices, command) | {"passes": passes, "rounds": self.effort.rounds}
         self.report = Report(found, {}, [])
         self.trackers: dict[str, Tracker] = {}
-        self.left_out = 0  # the cases that were left out
+        self.left_out = 0  # number of cases that were left out
         self._keep, self.alternate, self.parts = keep, alternate, parts
         self._ends: list[float] = []  # the times at which the passes of cases ended
         self._to_time = 0

@@ -13,8 +13,8 @@
 // operations = "2 * x.size"
 // ///
 
-// A workgroup for each row: its invocations take every WG-th element, and workgroup memory adds
-// their sums. The row is read twice and written once.
+// A workgroup for each row: each invocation adds every WG-th element, and these sums are added
+// through workgroup memory. The row is read twice and written once.
 var<workgroup> sums: array<f32, WG>;
 
 @compute @workgroup_size(WG)

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "A sum of squares of each workgroup."
+// doc = "Each workgroup writes a sum of squares."
 // part_of = "norm"
 // axes.T = ["f32", "f16"]
 // axes.WG = [256]
@@ -12,7 +12,7 @@
 // grid = "sums.shape[0]"
 // ///
 
-// The elements that an invocation takes are as far apart as there are invocations in all.
+// An invocation takes elements at a distance of the number of all invocations.
 ${sums.memory("WG")}
 
 @compute @workgroup_size(WG)

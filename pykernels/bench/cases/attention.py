@@ -40,10 +40,11 @@ HALVES = (
     "llama-2-7b-4096", "gpt-2-1024", "llama-3-8b-decode", "llama-3-8b-long", "llama-3-8b-4-tokens",
     "llama-3-8b-chunk", "ragged-heads",
 )  # fmt: skip
-# Checking the gradient of a key needs all queries, so with four query heads for each KV head, at
-# most 2048 queries are used.
+# Shapes whose gradients are measured. Checking the gradient of a key needs all queries, so the
+# shape with four query heads for each KV head has only 2048 queries.
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
-# Decoding with a cache whose filled length only the device knows: the whole cache, or a quarter.
+# Decoding with a cache whose filled length only the device knows: the length of the cache divided
+# by each of these numbers.
 FILLED = {"llama-3-8b-decode": (1, 4)}
 ROWS = 64  # number of rows of the output that are checked
 LONG = 512  # with at least this many queries, torch's backward takes longer than its launch

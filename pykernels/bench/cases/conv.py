@@ -220,7 +220,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    """Only layers whose output has the shape of their input, so that nodes can form a chain."""
+    """The layer as a node. The output must have the shape of the input, so that nodes can form a
+    chain; other layers are skipped."""
     op = {"conv2d": "Conv", "conv_transpose2d": "ConvTranspose"}.get(case.kernel)
     if op is None:
         raise Skipped("ONNX has no gradients")

@@ -74,8 +74,8 @@ def operation(
     out: str = "",
 ) -> Case:
     """A case in which all tensors have one shape. Inputs are from [-1, 1), or from the operation's
-    domain if that does not contain [-1, 1), or integers. Without a dtype, the first dtype that the
-    operation takes."""
+    domain if that does not contain [-1, 1), or integers. Without a dtype, the case has the first
+    dtype that the operation takes."""
     op = OPS[kernel]
     given = dtype if dtype in op.dtypes else op.dtypes[0]
     case = plain(kernel, shape, given, "bool" if op.output == "bool" else out or given)

@@ -30,8 +30,8 @@ def fft(
     shape: tuple[int, ...] = (16384, 1024), dtype: str = "complex64", out: str = "",
     order: tuple[int, ...] = (), inverse: bool = False,
 ) -> Case:  # fmt: skip
-    """A case: rows of float32 give half a spectrum, and with out="float32", half a spectrum gives
-    rows of float32."""
+    """A case: the transform of complex rows. Rows of float32 give half a spectrum, and with
+    out="float32", half a spectrum gives rows of float32."""
     length = shape[-1]
     given, made = (*shape[:-1], length), (*shape[:-1], length)
     if dtype == "float32":

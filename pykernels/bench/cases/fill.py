@@ -34,7 +34,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def arange(shape: tuple[int, ...] = (1 << 28,), dtype: str = "int32", out: str = "") -> Case:
-    """Evenly spaced numbers; the first numbers are a small problem of the same kind."""
+    """A case: evenly spaced numbers. The check takes the first numbers, which are a small problem
+    of the same kind."""
     dst = Operand(shape, cast(DTypeName, dtype))
     return Case("arange", {"dst": dst}, {"start": 3, "step": 2}, shape, part=beginning)
 

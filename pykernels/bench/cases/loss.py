@@ -195,8 +195,9 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    """The gradients that autograd computes from the forward call's logarithms of probabilities;
-    their values do not change the time."""
+    """torch's losses, or their gradients as autograd computes them from logarithms of
+    probabilities. Other numbers stand for the logarithms, because values do not change the
+    time."""
     aten, kernel = torch.ops.aten, case.kernel
     if case.function is not None:
         t["dst"].copy_(getattr(torch.nn.functional, kernel)(t["input"], t["target"]))

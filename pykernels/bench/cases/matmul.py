@@ -46,7 +46,7 @@ MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
 BYTES = ("4096", "2048", "1024", "4095", "llama-3-8b-down", "64-tokens", "decode-4096",
          "decode-16384", "decode-8")  # fmt: skip
-# For products with quantised weights, the types that each shape is measured with.
+# Shapes of products with quantised weights; MIXED are the types of the weights.
 QUANTISED = [
     Shape("4096", (4096, 4096, 4096), POWER),
     Shape("decode-16384", (1, 16384, 16384), POWER),
@@ -155,8 +155,8 @@ def mul_mat_id(
     shape: tuple[int, ...] = (8, 512, 2, 4096, 4096), dtype: str = "float16", out: str = "",
     quant: str = "",
 ) -> Case:  # fmt: skip
-    """A case of the shape (experts, tokens, slots, m, k); all slots of a token have the same
-    row."""
+    """A case of the shape (experts, tokens, slots, m, k); all slots of a token have the same row
+    of b."""
     experts, tokens, slots, m, k = shape
     block = type_of("bench", quant).block if quant else 16
     k = -(-k // block) * block
@@ -291,8 +291,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")
     yield replace(mixed, tensors=tensors)
-    # The cases of mul_mat: a @ b of two arrays, with k as the last axis or as the axis of rows; and
-    # f16 times f32.
+    # precision="split" for the usual product of two arrays, where k is the axis of rows of the
+    # second array, and for f16 times f32.
     yield split(transposed(mul_mat((cut(4096, edge),) * 3), "a"))
     yield split(replace(mixed, tensors=tensors))
     yield from of_bytes(edge)
@@ -390,7 +390,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @onnx_peer
 def ort(case: Case) -> Node:
     """dst = b @ a^T. In the chain, dst is b of the next product, so a must be square. ONNX Runtime
-    gets a^T in either layout of a."""
+    gets a^T, whatever the layout of a in memory."""
     if case.kernel in ("mul_mat_id", "rms_norm_linear"):
         raise Skipped("ONNX has no such function")
     if case.kernel == "mul_mat_quant":

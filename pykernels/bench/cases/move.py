@@ -13,7 +13,7 @@ from pykernels.bench.shapes import POWER, Shape, cut, pick
 from pykernels.dtypes import DTypeName
 
 Array = np.ndarray[Any, Any]
-# number of elements x their width x number of rows to add them to
+# number of rows x their width x number of rows that they are added to
 SUMS = [
     Shape("few-to-each", (1 << 20, 1, 1 << 16), POWER),
     Shape("16-to-each", (1 << 24, 1, 1 << 20), POWER),
@@ -163,7 +163,7 @@ def counting(kernel: str, shape: tuple[int, ...]) -> Case:
     tensors = {"src": Operand(shape, "bool", values=mask)}
     if kernel == "nonzero_offsets":
         return Case(kernel, tensors | {"offsets": Operand((chunks + 1,), "int32")}, {}, shape)
-    # `count` computes the offsets of the chunks, which are half full.
+    # `count` computes the offsets of the chunks; about half of the mask is True.
     tensors |= {
         "offsets": Operand((chunks + 1,), "int32"),
         "dst": Operand((len(shape), size // 2), "int32"),

@@ -95,7 +95,7 @@ def optimizer_count(shape: tuple[int, ...] = (15,), dtype: str = "float32", out:
 
 
 def schedule_step(shape: tuple[int, ...] = (1, 6), dtype: str = "float32", out: str = "") -> Case:
-    """A case: a number along half a cosine."""
+    """A case: the value of a schedule that follows half a cosine."""
     rows = Operand((1, 6), "float32", values=lambda rng, s: np.array([[0, 1, 1, 0, 1000, 0.0]]))
     count = Operand((1,), "int32", values=lambda rng, s: np.full(s, 3))
     tensors = {"table": rows, "count": count, "value": Operand((1,), "float32")}

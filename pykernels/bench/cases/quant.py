@@ -27,7 +27,7 @@ MAIN = {
     "rope_append_quant": ("f16xi32xf32xu32>f16-48x16x1x512x64-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
-# The planes of a type, each with the axis of its blocks or groups.
+# The names of the planes of a type.
 _PLANES = ("low", "scales", "high")
 
 

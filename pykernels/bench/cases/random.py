@@ -1,4 +1,4 @@
-"""Random numbers: arithmetic makes them slower than a fill."""
+"""Random numbers, which are slower than a fill because of their arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear recurrences: the sizes of networks."""
+"""Linear recurrences, with sizes of known networks."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.reference import reduce as reference
 
-# the dtypes of outputs that differ from the input's dtype
+# for an output of another dtype than the input: the end of the dtypes in the case's name
 SHORT = {"int32": ">i32", "bool": ">bool"}
 SHAPES = {
     "all": [Shape("1GiB", (1 << 28,), POWER)],
@@ -39,7 +39,7 @@ SHAPES = {
     ],
 }
 AXES = {"all": None, "rows": -1, "columns": 0}
-# kernels that are measured on all shapes; other kernels get one shape of each note
+# kernels that are measured on all shapes; other kernels get the first shape of each list
 EVERYWHERE = ("sum", "argmax")
 # kernels that are also measured on all elements at once, and on halves
 LARGE = (*EVERYWHERE, "var")

@@ -90,7 +90,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 def timestep_embedding(
     shape: tuple[int, ...] = (4096, 320), dtype: str = "float32", out: str = "float32"
 ) -> Case:
-    """A case: embeddings of timesteps, with this number of timesteps and this width."""
+    """A case of the shape (number of timesteps, width): embeddings of random timesteps."""
 
     def timesteps(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
         return rng.uniform(0, 1000, size)

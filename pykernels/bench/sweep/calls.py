@@ -20,7 +20,7 @@ Dims = tuple[int, ...]
 
 
 class Function(NamedTuple):
-    """A function of pykernels and of torch; `d` is the size of a call, `size` names its numbers.
+    """A function of pykernels and of torch. `d` is the size of a call; `size` names its numbers.
 
     shapes: (d) -> the shapes of the tensors that have the call's dtype; picks: (d) -> the shape of
         the second argument, an int32 tensor, and the upper bound of its values; () if there is no
@@ -38,7 +38,7 @@ class Function(NamedTuple):
     meaning: Callable[..., Any]
     picks: Callable[[Dims], tuple[Dims, int] | tuple[()]] = lambda d: ()
     operations: Callable[[Dims], int] = lambda d: 0
-    sparse: bool = False  # a mask that sets half of the elements to zero
+    sparse: bool = False  # True if half of the elements are zero
 
     def operands(self, d: Dims, dtype: str) -> list[Operand]:
         kind = cast(DTypeName, dtype)

@@ -26,7 +26,7 @@ from .grid import Call, calls
 __all__ = ["OtherEngine", "SweepCase", "chosen", "peers"]
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # operations of the largest call that numpy checks
+MOST_BYTES, MOST_OPERATIONS = 1 << 26, 4e9  # of the largest call that numpy checks
 
 # The allowed error: a share of each element and of the largest element. The tests of the kernels
 # check accuracy; this check only finds a body that computes a different function.
@@ -140,7 +140,8 @@ def _compared(want: Array, got: Array) -> Verdict:
 
 
 def chosen(family: str, only: str = "", limit: int | None = None) -> list[SweepCase]:
-    """The cases of a family, or of "all": those whose tensors have at most `limit` bytes."""
+    """The cases of a family, or of all families ("all"), whose names contain `only` and whose
+    tensors have at most `limit` bytes."""
     found = [SweepCase(c) for c in calls() if family in ("all", c.family)]
     return [
         c for c in found

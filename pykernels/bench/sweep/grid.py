@@ -63,8 +63,8 @@ RESNET_50: list[Dims] = [
     (512, 14, 14, 512, 3, 2, 1), (512, 7, 7, 2048, 1, 1, 0), (2048, 7, 7, 512, 1, 1, 0),
     (512, 7, 7, 512, 3, 1, 1), (1024, 14, 14, 2048, 1, 2, 0),
 ]  # fmt: skip
-# The same with N in front; then layers of Stable Diffusion's U-Net and of AlexNet, few channels,
-# few outputs, odd sizes
+# N (the batch) x the numbers above: ResNet-50's layers, then layers of Stable Diffusion's U-Net and
+# of AlexNet, few channels, few outputs, odd sizes
 CONV: list[Dims] = [(n, *layer) for n, layer in product((1, 8, 32), RESNET_50)] + [
     (1, 320, 64, 64, 320, 3, 1, 1), (1, 640, 32, 32, 640, 3, 1, 1),
     (1, 1280, 16, 16, 1280, 3, 1, 1), (1, 320, 64, 64, 320, 3, 2, 1),

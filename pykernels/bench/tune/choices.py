@@ -23,7 +23,7 @@ from .problems import Problem
 __all__ = ["Question", "choices", "chosen", "question", "text_of"]
 
 SPLITS = (1, 2, 3, 4, 8, 16)
-LEAST_SPLIT = 32  # smallest number of elements of a sum in a split
+LEAST_SPLIT = 32  # smallest number of elements that a split adds up
 EVERY = "nvidia-h200"  # this table names all bodies
 
 

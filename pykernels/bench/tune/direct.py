@@ -26,7 +26,8 @@ from .problems import Limits, Problem
 
 __all__ = ["KEYS", "Change", "Key", "Turned", "checked", "measured"]
 
-# The share by which a value must be faster; other programs disturb the times of a software driver.
+# The share by which a value must be faster: on a GPU, and on a software driver, whose times other
+# programs disturb.
 GAIN, SLOW_GAIN = 0.02, 0.1
 
 Path = tuple[str, ...]

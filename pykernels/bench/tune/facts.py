@@ -195,8 +195,7 @@ def _tiles(meter: Meter, body: str, units: int, each: int, depth: int) -> float 
 
 
 def grid(groups: int) -> tuple[int, int]:
-    """Two factors, as nearly equal as possible, of a number or of a number that is up to 3 %
-    smaller."""
+    """Two factors, as nearly equal as possible, whose product is `groups` or up to 3 % less."""
     found = [
         (n // a, a) for n in range(groups, groups - groups // 33 - 1, -1)
         for a in range(1, math.isqrt(n) + 1) if n % a == 0

@@ -1,4 +1,4 @@
-"""Finds the values of a table whose choices lose the least time, one key after the other.
+"""Finds the values of a table, one key after the other, so that its choices lose little time.
 
 `Times` gives the time of a choice, measured or modelled. The loss of a table is the mean over
 problems of the logarithm of (time of its choice / least time of any choice).
@@ -29,7 +29,7 @@ FAMILIES: dict[str, tuple[Any, ...]] = {
     "matmul": (matmul, select_i8, select_quant), "conv": (conv, select_weight),
     "attention": (attention,),
 }  # fmt: skip
-GAIN = 2e-3  # smallest gain for which a value is changed, relative to the loss
+GAIN = 2e-3  # a value is changed only if the loss falls by more than this
 SWEEPS = 3
 DESCENTS = 2  # number of the best starts from which the search descends
 
@@ -199,8 +199,8 @@ def fit(
     fixed: Sequence[str] = (),
 ) -> Fit:  # fmt: skip
     """The table with the least loss on these devices. For each family the search starts from the
-    best of `start` and the other tables. `gain`: the smallest improvement for which a value
-    changes. Keys in `fixed` do not change."""
+    DESCENTS best of `start` and the other tables. A value changes only if the loss falls by more
+    than `gain`. Keys in `fixed` do not change."""
 
     def lost(t: Tuning, family: str = "") -> float:
         return sum(loss(w.caps, t, w.questions, w.times, family) for w in where) / len(where)

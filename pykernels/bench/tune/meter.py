@@ -70,7 +70,7 @@ class Meter:
     """Times calls on one device.
 
     No dispatch should take more than LONGEST, whatever the device and the body. So a problem is
-    timed only if calls like it, of less work, were so short that it is expected to be short too.
+    timed only if similar calls with less work were so short that it is expected to be short too.
 
     Attributes:
         longest: seconds of the longest dispatch so far.

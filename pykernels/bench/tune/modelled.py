@@ -4,8 +4,8 @@ generic tables and to test the search.
 Each multiprocessor has an equal share of the device's operations per second and of its bandwidth. A
 tile of BM x BN reaches the fraction I / (I + REUSE) of the operations per second, with I = BM BN /
 (BM + BN); loads take the rest of the time. A wave takes as long as its fullest multiprocessor, and
-a multiprocessor with few invocations is slow. The sums of splits are written, and read by one more
-dispatch. The numbers that describe devices are public and rounded.
+a multiprocessor with few invocations is slow. The partial results of splits are written, and one
+more dispatch reads them. The numbers that describe devices are public and rounded.
 """
 
 from __future__ import annotations
@@ -220,9 +220,8 @@ def views(p: Problem) -> list[View | None]:
 
 
 def questions(caps: Caps) -> list[Question]:
-    """The questions that plans ask for the problems whose times the model knows.
-
-    These are the problems in f32."""
+    """The questions that plans ask for the f32 problems, without the questions for which the model
+    has no times."""
     asked = (question(caps, p, views(p)) for p in problems())
     return [q for q in asked if q is not None and q.module in _MODELS]
 

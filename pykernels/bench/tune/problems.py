@@ -54,7 +54,7 @@ class Problem:
         """This problem with shorter axes: at most this number of operations, if that is possible.
 
         The first axes of `_CUTS` are made shorter first, so that the others, on which a body's
-        limits depend, stay as they are. Axes of 16 and more stay multiples of 16.
+        limits depend, stay as they are. A shorter axis above 16 becomes a multiple of 16.
         """
         found = self
         for axis in _CUTS.get(self.kernel, (0, 1)):

@@ -42,7 +42,7 @@ Told = Callable[[str, float], None]
 
 
 class Choice(NamedTuple):
-    """A table's choice for a problem, its time over the best time, and the best choice."""
+    """A table's choice for a problem, its time divided by the best time, and the best choice."""
 
     problem: Problem
     choice: str
@@ -85,7 +85,8 @@ def adapter_of(dev: Device) -> Adapter:
 
 
 def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
-    """Make the table of a device. `told` is called with the next task and the finished share."""
+    """Make the table of a device. `told` gets the next task and the finished share of all
+    work."""
     told("warming up", 0.0)
     meter = _meter(dev, kept)
     base = _shipped(dev)
@@ -155,8 +156,8 @@ def check(dev: Device, count: int, *, small: bool, told: Told, seed: int = 0) ->
 
 def limits_of(meter: Meter, small: bool) -> Limits:
     """The work that the device can do in a dispatch of SHORT seconds. For a software driver, which
-    does little work in a second, it is the work of EXPECTED seconds, but at most SMALL. The meter
-    gets the device's rate."""
+    does little work in a second, it is the work of EXPECTED seconds, but at most SMALL. Also
+    sets the meter's rate."""
     rate, side = 0.0, 32
     while side <= 2048:
         seconds = meter.seconds(Problem("mul_mat", (side, side, side)), GemmChoice(SLOWEST))

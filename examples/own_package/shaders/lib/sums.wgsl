@@ -1,10 +1,11 @@
-// The sum of one number of each invocation, through workgroup memory. Both bodies of norm use it.
+// Adds one number from each invocation of a workgroup, through workgroup memory. Both bodies of
+// norm use it.
 
 //% macro memory(WG)
 var<workgroup> shared_sums: array<f32, ${WG}>;
 //% endmacro
 
-// `value` becomes the sum over the workgroup in invocation 0.
+// In invocation 0, `value` becomes the sum over the workgroup.
 //% macro added(value, WG)
   shared_sums[li] = ${value};
   for (var apart = ${WG} / 2u; apart > 0u; apart /= 2u) {

@@ -12,7 +12,7 @@ from ..tuning import tuning
 
 __all__ = ["plan"]
 
-EACH = 1024  # number of elements for which one more workgroup is faster
+EACH = 1024  # number of elements that are worth one more workgroup
 
 
 def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
