@@ -40,8 +40,8 @@ BUILTINS = {
     "tuple", "zip", "bool", "id", "divmod", "frozenset", "filter",
 }  # fmt: skip
 _GENERIC = {"dict", "frozenset", "list", "set", "tuple"}
-# Functions, besides built-ins, that spec expressions may call in `step`; other functions only count
-# work.
+# Functions, besides built-ins, that the `step` expressions of a spec may call. The other functions
+# of `wgsl.expr` are for expressions that count bytes and operations.
 OF_STEPS = {"cdiv", "dtype"}
 # The parts of Python's modules that the runtimes of the other languages define.
 MODULES = {

@@ -27,7 +27,7 @@ _FLAGS = {"aligned", "columns_apart", "repeats", "vec", "vectorizable"}
 _OF_VIEWS = {*_FLAGS, "as_rank", "broadcast_to", "with_layout"}
 # Functions of JavaScript, which take their arguments by position.
 _DIRECT = {f"py.{name}" for name in BUILTINS | OF_STEPS}
-# replace these calls if there are no keyword arguments
+# calls without keyword arguments: Python's function, and the function that replaces it
 _OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}
 # Names that Python allows but JavaScript reserves, and names that the module itself uses.
 _RESERVED = {

@@ -100,9 +100,12 @@ def opened(
 
 
 def gathered(names: Iterable[str], lists: Lists, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of these names. As `lists` says, an output is a list of its elements, None, a
-    list of dicts by label, an array of strings, or the value in `found`. The tensors of maps and
-    strings stay tensors."""
+    """The outputs of these names.
+
+    The entry in `lists` decides what an output becomes: a list of its elements, None, a list of
+    dicts by label, or an array of strings. Without an entry it is the value in `found`. Maps and
+    strings for which `found` has a tensor stay this tensor.
+    """
     results: dict[str, Any] = {}
     for name in names:
         told = lists.get(name)

@@ -93,8 +93,8 @@ class Model:
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """The outputs by name: tensors if any input is a tensor, else numpy arrays. A sequence is a
         list of them. An optional value that is absent is None. Maps by class are lists of dicts,
-        and strings are numpy arrays; if any input is a tensor, the dict has tensors of the scores
-        and of the places of the strings instead.
+        and strings are numpy arrays. But if any input is a tensor, maps by class are a tensor of
+        the scores, and strings are a tensor of their positions in the list of possible strings.
 
         Args:
             inputs: Inputs by name, for names that are not Python identifiers. An input that is a
@@ -192,7 +192,7 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # it now includes the inputs whose values the reader needed
+            key = self._key(values)  # the key now includes the values that the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, {n: v for n, v in values.items() if n not in self._absent}

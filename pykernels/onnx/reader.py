@@ -52,7 +52,7 @@ def load(
             (sizes, axes, the condition of a branch) become constants; the graph's `pinned` names
             them.
         constants: A dict that keeps the arrays of the file for the next call.
-        left: Operators that get no inputs as constants.
+        left: Operators for which the values of inputs do not become constants.
 
     Raises:
         ModelError: The file cannot be run.
@@ -114,7 +114,7 @@ class _Reader(Unroller):
         )  # fmt: skip
 
     def _output(self, name: str) -> Iterator[tuple[str, str]]:
-        """The tensors of an output, each with its value."""
+        """The names of the tensors of an output, each with the name of its value in the graph."""
         values = self.values
         value = values.same.get(name, name)
         if value in values.absent:
@@ -218,8 +218,8 @@ class _Reader(Unroller):
         self.values.maps[node.output[0]] = copy.output[0], told
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
-        """True for a node that computes nothing itself: it gives another name, reads a shape,
-        branches or loops."""
+        """Handle a node that computes nothing itself: it renames a value, reads a shape, or is a
+        branch or a loop. False for other nodes."""
         values = self.values
         if node.op_type == "Identity" or (node.op_type == "Dropout" and not self._trains(given)):
             values.rename(given[0], node.output[0])

@@ -68,7 +68,7 @@ def _dtype(name: str, number: int) -> str:
 
 
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a run needs: older files list their constants among them."""
+    """The inputs that a run needs, without the constants that older files list as inputs."""
     known = {t.name for t in proto.graph.initializer}
     known |= {t.values.name for t in proto.graph.sparse_initializer}
     return [v for v in proto.graph.input if v.name not in known]

@@ -165,7 +165,7 @@ def _folder(given: str | os.PathLike[str]) -> Path:
 
 
 def _made(source: Path, validate: str, report: Callable[[str], None]) -> Any:
-    """The package in memory."""
+    """The package as it was built, in memory."""
     packages, errors = part("packages"), part("errors")
     try:
         return packages.build_package(source, validate=validate, report=report)

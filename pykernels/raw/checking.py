@@ -33,7 +33,7 @@ _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
 class _Told(NamedTuple):
-    """The facts about a text with checks, for its errors."""
+    """The facts about a text with checks that its error messages need."""
 
     body: str
     key: str
@@ -93,8 +93,8 @@ def _checked_kernel(kernel: Kernel) -> Kernel:
 
 
 def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
-    """A text of the build with checks, a binding for the buffer and a member of Params for the
-    buffer's offset; and the sites that are checked."""
+    """Add checks to a text of the build, and also a binding for the buffer and a member of Params
+    for the buffer's offset. Returns the new text and the sites that are checked."""
     sites = Rewriting(text)
     accessors = {f.name: f for f in sites.functions() if _ACCESSOR.fullmatch(f.name)}
     found: list[Site] = []

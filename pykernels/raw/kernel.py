@@ -92,7 +92,7 @@ class RawKernel:
         args = [
             Arg(b.name, "out" if b.written else "in", b.dtypes, in_place=b.written)
             for b in found.bindings
-        ] or [Arg("device", "in", ("uint32",))]  # tells the device; nothing binds it
+        ] or [Arg("device", "in", ("uint32",))]  # only shows the device; it is not bound
         options = ("grid", "textures") if found.shown else ("grid",)
         self._kernel = Kernel(
             name=name, family="raw", args=tuple(args), scalars=self._body.args, plan=self._plan,
@@ -236,7 +236,7 @@ class RawKernel:
             uneven = value.nbytes % b.stride or value.nbytes < max(b.count, 1) * b.stride
             if (
                 uneven and value._layout.dtype.name in b.dtypes
-            ):  # otherwise the launch raises the error
+            ):  # for another dtype the launch raises the error
                 least = f"{b.count} elements" if b.count else "at least one element"
                 raise ShapeError(
                     f"[{self.name}] {b.name}: {b.type} needs whole elements of {b.stride} bytes, "
@@ -377,7 +377,8 @@ def _parts(m: Member) -> list[str]:
 
 
 def _packed(interface: Interface) -> Iterator[tuple[str, str]]:
-    """The numbers behind the offsets, in order, with the gaps between members as zeros."""
+    """The name and the format letter of each number behind the offsets, in order. A gap between
+    members counts as numbers that are zero."""
     at = 4 * len(interface.offsets)
     for m in interface.members[len(interface.offsets) :]:
         gap = m.offset - at

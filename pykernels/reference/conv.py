@@ -108,9 +108,9 @@ def conv2d_budget(
     """The largest error of a convolution with a result of `dtype`, before the result is rounded:
     `window_budget` for the sum of |x w|.
 
-    With precision "fast", and with None if the result is float16, matrix units may add all products
-    of halves in one sum. With "fast", float32 windows of 3 x 3 with stride 1 may take Winograd's
-    transforms, with tiles of 2 x 2 or 4 x 4 pixels (`winograd_size`).
+    With precision "fast", and with precision None if the result is float16, matrix units may add
+    all products of float16 in one sum. With "fast", float32 windows of 3 x 3 with stride 1 may take
+    Winograd's transforms, with tiles of 2 x 2 or 4 x 4 pixels (`winograd_size`).
     """
     size = conv2d(
         np.abs(x), np.abs(w), stride=stride, padding=padding, dilation=dilation, groups=groups,
@@ -214,7 +214,7 @@ def conv_transpose2d(
             x.shape[2:], a.stride, paddings, a.dilation, w.shape[2:], extra, strict=True
         )
     ]
-    # The extra rows of the output read the rows of x that a larger padding would cut off.
+    # The extra rows of the output get terms that a larger padding would cut off.
     out = conv2d_backward_input(
         x, w, (len(x), w.shape[1] * groups, *size), stride=a.stride,
         padding=a.padding, dilation=a.dilation, groups=groups,

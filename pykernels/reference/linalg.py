@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 
 
 def cholesky(a: Array) -> Array:
-    """The lower triangle l with l @ l^T = a, from the lower triangle of a; NaN from the first
-    column without a positive pivot on."""
+    """The lower triangle l with l @ l^T = a, from the lower triangle of a. If a column has no
+    positive pivot, this column and all columns after it are NaN."""
     lower = np.tril(a.astype(np.float64))
     with np.errstate(all="ignore"):
         for k in range(lower.shape[-1]):
@@ -31,9 +31,9 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
     """For the computed factor l: |a - l @ l^T| on and below the diagonal, and the largest value
     that it may have.
 
-    A sum of n products takes n roundings; the reciprocal root and its product take six more, which
-    count twice. Each rounding counts relative to |l| |l|^T (Higham, Accuracy and Stability of
-    Numerical Algorithms, theorem 10.3).
+    A sum of n products takes n roundings. The reciprocal root and the product with it take six
+    more; these six are counted twice. Each rounding counts relative to |l| |l|^T (Higham, Accuracy
+    and Stability of Numerical Algorithms, theorem 10.3).
     """
     wide = lower.astype(np.float64)
     turned = wide.swapaxes(-1, -2)
@@ -84,7 +84,8 @@ def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
-    """The LU factors with partial pivoting, in one matrix, and the pivots. NaN is the largest."""
+    """The LU factors with partial pivoting, in one matrix, and the pivots. The search for a pivot
+    takes NaN as the largest number."""
     n = a.shape[-1]
     lu = a.astype(np.float64).reshape(-1, n, n)
     pivots, each = np.zeros((len(lu), n), np.int32), np.arange(len(lu))
@@ -130,8 +131,8 @@ def solve(a: Array, b: Array) -> Array:
 
 
 def solve_budget(a: Array, b: Array) -> Array:
-    """The largest error of x: factors and two substitutions take 3 n + 12 roundings, relative to
-    |a^-1| |l| |u| |x| (Higham, theorem 9.4).
+    """The largest error of x. The factors and two substitutions take 3 n + 12 roundings, each
+    relative to |a^-1| |l| |u| |x| (Higham, theorem 9.4).
 
     |l| |u| comes from the factors of the reference, with rows in the order of a.
     """

@@ -42,7 +42,7 @@ def philox(counter: Array, key: Array) -> Array:
 
 
 def words(size: int, state: Array | None, seed: int) -> Array:
-    """The first `size` words of a call."""
+    """The first `size` random words that a call gets."""
     blocks = np.arange(-(-size // 4), dtype=U64)
     s = np.zeros(6, U32) if state is None else np.asarray(state, U32)
     if state is None:
@@ -156,8 +156,8 @@ def categorical(
     logits: Array, tokens: Array | None = None, state: Array | None = None,
     temperature: float = 1.0, top_p: float = 1.0, seed: int = 0,
 ) -> Array:  # fmt: skip
-    """For each row, draws a piece by the sums of weights, and then a column of the piece, in
-    float64."""
+    """The column that is drawn in each row, or its token. First a piece of the row is drawn by the
+    sums of weights, and then a column of this piece. All is computed in float64."""
     rows = logits.reshape(-1, logits.shape[-1]).astype(np.float64)
     u = (words(4 * len(rows), state, seed).reshape(-1, 4) >> U32(8)) * 2.0**-24
     found = [_drawn(x, float(F32(temperature)), float(F32(top_p)), *u[i, :2])
@@ -184,7 +184,7 @@ def _drawn(x: Array, temperature: float, top_p: float, first: float, second: flo
 
 
 def dropout(x: Array, p: float, seed: int = 0) -> Array:
-    """x times 0 with probability p, else 1 / (1 - p); factor and result have the dtype of x."""
+    """x times a factor: 0 with probability p, else 1 / (1 - p); both have the dtype of x."""
     keep = 1.0 - p
     mask = bernoulli(x.shape, x.dtype, keep, 1.0 / keep if keep else 0.0, seed=seed)
     found: Array = (x.astype(F32) * mask.astype(F32)).astype(x.dtype)

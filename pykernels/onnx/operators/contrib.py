@@ -76,8 +76,8 @@ def quick_gelu(node: Node, x: Any) -> Any:
 
 
 def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
-    """The outputs: the norm, its mean and variance (both not supported), and the sum that it
-    reads."""
+    """The outputs: the norm, its mean and variance (both not supported), and the sum that is
+    normalised."""
     return [kinds[0], None, None, kinds[0]]
 
 

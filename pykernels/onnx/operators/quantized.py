@@ -72,7 +72,7 @@ def dequantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
     if x.dtype not in ("int8", "uint8", "int16", "uint16", "int32", "float32"):
         raise refuse(node, f"dtype {x.dtype}")
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
-    if x.dtype == "float32":  # a float of few bits
+    if x.dtype == "float32":  # stands for a float of few bits
         x = x if zero is None else pk.elementwise("x - z", x=x, z=zero)
         return pk.elementwise("x * float32(s)", x=x, s=scale)
     if zero is None:
@@ -170,7 +170,7 @@ def _columns(node: Node, x: Any, zero: Any, kernel: tuple[int, int]) -> Any:
 
 
 def integer_conv(node: Node, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    """A convolution of bytes in int32, by windows as columns."""
+    """A convolution of bytes, summed in int32, as a product with the windows as columns."""
     rank = x.ndim
     if rank != 4:
         raise refuse(node, f"{rank - 2} axes of space")

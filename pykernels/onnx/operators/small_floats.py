@@ -1,7 +1,7 @@
 """Floats of 4 to 8 bits: the device stores them as float32, which holds all of their values.
 
-A conversion finds the place of a number among the numbers at which the result changes. A zero loses
-its sign.
+A conversion searches a sorted list of the numbers at which the result changes. A zero loses its
+sign.
 """
 
 from __future__ import annotations
