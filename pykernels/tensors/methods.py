@@ -43,7 +43,7 @@ class TensorMethods(FunctionMethods, TensorBase):
     if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            """Raise with the spelling here, since most operations are functions."""
+            """Raise an error that names our spelling, since most operations are functions here."""
             hint = ""
             if name in _OTHERWISE:
                 hint = f": use {_OTHERWISE[name]}"

@@ -357,12 +357,12 @@ class TensorBase(Operators, Interop):
 
     @property
     def _first(self) -> int:
-        """The word of the buffer in which the elements begin."""
+        """The byte at which the buffer's word with the first element begins."""
         return self._window.start // 4 * 4
 
     def _to_read(self, target: NDArray) -> tuple[Self, int, Take]:
-        """The tensor to read, the number of bytes to read from its first word on, and the function
-        that takes these bytes."""
+        """The tensor to read, the number of bytes to read (from its first word on), and the
+        function that gets these bytes."""
         lay, first = self._layout, self._first
         if not lay.size:
             return self, 0, _nothing

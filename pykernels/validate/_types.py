@@ -73,8 +73,8 @@ class Finding:
         return printable(f"{where}: {self.severity}: {self.message} [{label}]")
 
 
-# For each validator, the other compiler's name for the feature of matrix units. The validator
-# cannot check texts that use this name.
+# For each compiler, the name that only the other compiler has for the feature of matrix units. The
+# compiler cannot check texts with this name.
 _UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 
