@@ -236,8 +236,8 @@ def _assign(target: Node, value: str) -> str:
 
 
 def _pattern(target: Node) -> str:
-    """A target as an array pattern; `_shape` says how nested targets are taken apart before
-    that."""
+    """A target as an array pattern, for a value that `py.unpack` has already taken apart by the
+    target's `_shape`."""
     if target[0] == "to":
         return _value(target[1])
     if target[0] == "star":

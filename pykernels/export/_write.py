@@ -75,8 +75,8 @@ def collect(
 
     With `joined`, the module itself contains the manifest and the texts, so it reads no files.
 
-    A kernel with `requests` launches only the layouts in them. It uses recorded plans and gets the
-    variants that these plans use. Without requests, or with `everything`, a kernel launches any
+    A kernel that occurs in `requests` launches only their layouts. It uses recorded plans and gets
+    the variants that these plans use. Without requests, or with `everything`, a kernel launches any
     layout if its plan can be translated into JavaScript. It then gets all variants, or the variants
     of `dtypes` (short names). All plans use the tuning table `tuning`, given as a name or a file.
 

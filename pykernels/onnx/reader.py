@@ -48,9 +48,9 @@ def load(
         model: The path, or the model that onnx read.
         shapes: The shapes of inputs whose dimensions the file leaves open; other open dimensions
             get defaults.
-        values: The values of inputs, which also give their shapes. Values that decide the graph
+        values: The values of inputs, whose shapes count as given, too. Values that decide the graph
             (sizes, axes, the condition of a branch) become constants; the graph's `pinned` names
-            them.
+            the inputs that did.
         constants: A dict that keeps the arrays of the file for the next call.
         left: Operators for which the values of inputs do not become constants.
 
@@ -77,7 +77,7 @@ def load(
 
 
 class _Reader(Unroller):
-    """Reads the nodes of a file once: it folds each node, or infers its shapes."""
+    """Reads the nodes of a file once: it folds each node, or infers the shapes of its results."""
 
     def __init__(
         self, proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]],
@@ -192,7 +192,7 @@ class _Reader(Unroller):
         if body is not None:
             self._expand(copy, body)
             return
-        if not copy.output[0]:  # nodes are recognised by their first output, so it needs a name
+        if not copy.output[0]:  # nodes are found by their first output
             copy.output[0] = f"{first_output(copy)}/first"
         values.infer(copy)
         self._check_host(copy)

@@ -24,7 +24,7 @@ LONGEST_BRANCHES = 512
 
 
 class Unroller:
-    """Reads nodes that contain graphs. A subclass says how a node and how constants are read."""
+    """Reads nodes that contain graphs. A subclass defines how it reads a node and constants."""
 
     values: Values
 

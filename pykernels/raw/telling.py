@@ -15,9 +15,8 @@ from pykernels.validate._instrument import MEMORY
 __all__ = ["NAME", "BodyOf", "telling"]
 
 NAME = MEMORY.removesuffix("_mem")
-# Gets a step, the number of the members of its Params that come before the members of its values,
-# and True if Params have room for more members. Returns the body that tells; None if the step runs
-# as it is.
+# Gets a step, the number of members of its Params before the values, and True if Params have room
+# for one more member. Returns the body that tells; None if the step runs as it is.
 BodyOf: TypeAlias = Callable[[Step, int, bool], Body | None]
 
 

@@ -38,8 +38,8 @@ Array = np.ndarray[Any, Any]
 U = 2.0**-24  # half a unit in the last place of f32, as a relative error
 TINY = 2.0**-126  # results below this may become 0
 # Errors in units of U; a unit in the last place is 2 U. The error of a quotient is up to 2.5 units
-# in the last place, and that of an inverse square root up to 2. A square root is a quotient by an
-# inverse square root, so it has both errors. The error of expm1 is up to 2.5 units in the last
+# in the last place; the error of an inverse square root is up to 2. A square root is a quotient by
+# an inverse square root, so it has both errors. The error of expm1 is up to 2.5 units in the last
 # place, and the error of its argument up to 2 U.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 

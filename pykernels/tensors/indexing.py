@@ -130,7 +130,7 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
         items.append(Ellipsis)
     basic: list[Any] = []
     picks: list[_Pick] = []
-    numbers = []  # positions of items that are arrays, or integers, which count as arrays
+    numbers = []  # places of the items that are arrays or integers: integers count as arrays
     axis = at = 0  # `axis` counts the axes of x, `at` the axes of its view
     for number, item in enumerate(items):
         count = _width(item)

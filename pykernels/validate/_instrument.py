@@ -147,7 +147,7 @@ def _labels(text: str) -> tuple[str, dict[int, str]]:
         return m[1] + "0" + " " * (len(m[2]) + 1)
 
     found = _LABEL.sub(blank, text)
-    # An argument begins directly behind the bracket, blanks included.
+    # The span of an argument begins directly behind the bracket, so it includes blanks.
     return found, {found.rfind("(", 0, at) + 1: label for at, label in labels.items()}
 
 

@@ -85,7 +85,7 @@ def dynamic_quantize(node: Node, x: Any) -> Any:
     low = pk.elementwise("minimum(x, 0.0)", x=pk.min(x))
     high = pk.elementwise("maximum(x, 0.0)", x=pk.max(x))
     scale = pk.elementwise("(b - a) / 255.0", a=low, b=high)
-    # The scale of an input of zeros is 0.
+    # An input of zeros has the scale 0, by which nothing is divided.
     text = "minimum(maximum(round(-a / s if s > 0 else 0.0), 0.0), 255.0)"
     zero = pk.elementwise(text, a=low, s=scale).astype("uint8")
     text = "minimum(maximum(round(x / s if s > 0 else 0.0) + float32(z), 0.0), 255.0)"
