@@ -64,8 +64,8 @@ def opened(
     proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[onnx.ModelProto, set[str]]:
     """The file with one input for each element of a sequence or an optional value, and with nodes
-    that make the sequences and optional values of these inputs. Also the names that stand for
-    absent optional values."""
+    that make the sequences and optional values of these inputs. Also returns the names that stand
+    for absent optional values."""
     kinds = ("sequence_type", "optional_type")
     lists = {v.name: v for v in graph_inputs(proto) if v.type.WhichOneof("value") in kinds}
     none = set[str]()

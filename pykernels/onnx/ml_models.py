@@ -148,7 +148,7 @@ def _compared(p: Parts, mode: str, x: str, number: str) -> str:
 
 
 def _sums(p: Parts, forest: Forest, kind: str, base: Array) -> str:
-    """For each row, the sum, mean, minimum or maximum of its leaves in all trees: (rows, targets)."""
+    """The sum, mean, minimum or maximum of each row's leaves in all trees: (rows, targets)."""
     targets = forest.weights.shape[1]
     if base.size not in (0, 1, targets):
         raise ModelError(f"{base.size} base values for {targets} targets")

@@ -63,7 +63,8 @@ class Model:
     """A network. A call of the model returns a dict of outputs by their names.
 
     Attributes:
-        inputs: Names, shapes and dtypes of the inputs. An open dimension is its name, or None.
+        inputs: Names, shapes and dtypes of the inputs. For an open dimension, the shape has its
+            name, or None.
         outputs: Names, shapes and dtypes of the outputs.
         metadata: The metadata of the file, such as its producer.
     """
@@ -126,8 +127,8 @@ class Model:
 
     def save_plan(self, path: str | Path) -> None:
         """Write the programs for the shapes of all calls so far, with their weights, into one file
-        for `load_plan`. Their graphs are folded and fused, so loading takes less time than the
-        network's file.
+        for `load_plan`. Their graphs are folded and fused, so loading this file takes less time
+        than loading the network's file.
 
         Raises:
             ModelError: There was no call yet, or the host reads values inside the network.

@@ -14,8 +14,8 @@ __all__ = ["Value", "described", "graph_inputs", "input_shapes"]
 
 
 class Value(NamedTuple):
-    """An input or output of a file. A dimension that the file leaves open is its name, or None. A
-    value that is no tensor has no shape, and its dtype is "sequence(float32)",
+    """An input or output of a file. For a dimension that the file leaves open, the shape has its
+    name, or None. A value that is no tensor has no shape, and its dtype is "sequence(float32)",
     "optional(float32)", "optional(sequence(float32))" or "sequence(map(int64, float32))"."""
 
     name: str

@@ -388,8 +388,8 @@ def _made_iq4_nl(x: Array, top: Array) -> tuple[Array, Array]:
     inverse = np.where(np.abs(top) < 1e-15, 0, one / (top / np.float32(-127)))
     table = np.array(IQ4, np.float32)
     y = (x * inverse)[..., None]
-    # The index of the nearest number of the table; half-way between two numbers, it is the upper
-    # one.
+    # The index of the nearest number of the table; halfway between two numbers, the index of the
+    # larger number.
     up = (y >= table[:-1]) & ~(y - table[:-1] < table[1:] - y)
     place = np.where(up, np.arange(1, 16), 0).max(-1)
     q, weight = table[place], x * x

@@ -86,7 +86,7 @@ class Tape:
         self._missed: WeakKeyDictionary[Record, dict[Window, str]]
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # set while the tape records
-        self._ref: weakref.ref[Tape] | None = None  # in `live`
+        self._ref: weakref.ref[Tape] | None = None  # in `live` while it records or has entries
         # The blocks of the tapes that were open during all calls of this tape, and recorded them.
         self._around: frozenset[Scope] = frozenset()
 
@@ -207,17 +207,18 @@ class Tape:
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32, float16 or bfloat16.
-            sources: One tensor, or a tree of dicts, lists, tuples and dataclasses with tensors in
-                it, leaves or results; another iterable counts as a list. A gradient refers to the
-                value that the tensor had when the recording ended.
+            sources: One tensor, or a tree of dicts, lists, tuples and dataclasses that contains
+                tensors; another iterable counts as a list. The tensors may also be results of
+                recorded calls. A gradient refers to the value that the tensor had when the
+                recording ended.
             seed: The gradient of the loss, a Tensor, array or number that repeats to its shape;
                 None means 1, for a loss of one element.
             unused: What to do for a source on which the loss does not depend: "error" raises an
                 error, "zeros" gives zeros, "none" gives None.
             release: True forgets each call once its rule has run. Its memory is then free for the
                 rest of the backward pass, so a step needs less memory. The tape is empty
-                afterwards, even after an error. Under a byte budget, the call is not checked as a
-                whole before it runs.
+                afterwards, even after an error. Under a byte budget, this call of `gradient` is
+                not checked as a whole before it runs.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.

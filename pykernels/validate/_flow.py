@@ -181,8 +181,8 @@ class _Divergence:
             self.changes.append(name)
 
     def changed(self, start: int) -> tuple[set[str], set[str]]:
-        """Compares the names of now with the names at the time when `changes` had length `start`:
-        those that differ only now, and those that differed only then."""
+        """The names that differ now but did not differ when `changes` had length `start`; and the
+        names that differed then but do not differ now."""
         odd = {name for name, n in Counter(self.changes[start:]).items() if n % 2}
         return odd & self.different, odd - self.different
 
