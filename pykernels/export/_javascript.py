@@ -1,7 +1,8 @@
 """Writes the trees of `_translate.py` as JavaScript.
 
-Python's meaning is kept by small functions of module/called.js and module/5_python.js: `call` binds
-positional and keyword arguments, `truth`, `same`, `add` and others work as in Python on arrays.
+Small functions of module/called.js and module/5_python.js keep Python's meaning: `call` binds
+positional and keyword arguments; `truth`, `same`, `add` and others treat arrays as Python treats
+lists and tuples.
 """
 
 from __future__ import annotations

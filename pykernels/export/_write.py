@@ -321,9 +321,9 @@ def _bodies_type(bodies: Sequence[str]) -> str:
 def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
     """Write the files; other files in the folder are kept.
 
-    Raises ArgumentError before anything is written if a file to replace was not written by an
-    export or was changed since, or if a link is at its place or on the path to it. With `force`
-    such a file is replaced, and so is a link in its place.
+    Raises ArgumentError, before anything is written, if a file to replace was not written by an
+    export, or was changed after the export. A link at the place of a file, or on the path to it, is
+    also an error. With `force`, such a file is replaced, and so is a link in its place.
     """
     if not force:
         ours = _hashes(folder)

@@ -47,8 +47,8 @@ def load(
         file: A path, or a model that onnx has read. External data must lie in the folder of the
             file.
         device: The device that runs the network; None is the default device.
-        shapes: The shapes of inputs whose dimensions the file leaves open. If all are known, the
-            file is checked now, else by the first call.
+        shapes: The shapes of inputs whose dimensions the file leaves open. If the shapes of all
+            inputs are known, the file is checked now, else at the first call.
         budget: The bytes of device memory that programs may take. Each combination of input shapes
             has a program; the least recently used programs are dropped.
 

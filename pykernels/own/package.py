@@ -103,7 +103,7 @@ def load_kernels(
         kernels = pk.load_kernels("shaders/")
         kernels.scale(x, out, factor=2.0)
 
-    The module is kept in the user's cache folder by the hash of its sources: loading it again
+    The module is kept in the user's cache folder under a hash of its sources, so loading it again
     builds nothing. A change of a source makes another module; the old one keeps working.
 
     Args:

@@ -67,7 +67,7 @@ class RawKernel:
             numbers.
         outputs: Names of the bindings and the storage textures that it may write.
         samplers: Names of the samplers.
-        numbers: Names of the members of its uniform struct, without those that hold offsets.
+        numbers: Names of the members of its uniform struct, without the members that hold offsets.
     """
 
     def __init__(self, wgsl: str, entry: str, constants: Mapping[str, str], name: str) -> None:
@@ -318,9 +318,10 @@ def raw_kernel(
     submitted at once, except in a `batch` of the device.
 
     A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
-    begins between two multiples is bound from the lower one, so the index of its first element is
-    not 0. A text supports such views if the first members of its struct take that index: `x_offset:
-    u32` for the binding x. For such a view, `arrayLength` also counts from the lower multiple.
+    begins between two multiples is bound from the lower multiple, so the index of its first element
+    is not 0. A text supports such views if the first members of its struct take that index:
+    `x_offset: u32` for the binding x. For such a view, `arrayLength` also counts from the lower
+    multiple.
 
     A call needs only the bindings that its entry point uses. So a text may have one entry point
     that uses an optional input, and another one that does not. The offset of a binding that is not

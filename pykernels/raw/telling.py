@@ -16,7 +16,7 @@ __all__ = ["NAME", "BodyOf", "telling"]
 
 NAME = MEMORY.removesuffix("_mem")
 # Gets a step, the number of members of its Params before the values, and True if Params have room
-# for one more member. Returns the body that tells; None if the step runs as it is.
+# for one more member. Returns the body that tells; None if the step runs unchanged.
 BodyOf: TypeAlias = Callable[[Step, int, bool], Body | None]
 
 

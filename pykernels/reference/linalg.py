@@ -71,9 +71,9 @@ def solve_tri(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
-    """Substitution takes n + 4 roundings, which bound the error of x relative to |a^-1| |a| |x|
-    (Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5); a quotient may be off by
-    2.5 units."""
+    """Substitution takes n + 4 roundings, because a quotient may be off by 2.5 units in the last
+    place. They bound the error of x relative to |a^-1| |a| |x| (Higham, Accuracy and Stability of
+    Numerical Algorithms, theorem 8.5)."""
     triangle = np.abs(_triangle(a, unit))
     n = a.shape[-1]
     ones = np.broadcast_to(np.eye(n), a.shape)
@@ -111,8 +111,9 @@ def exchanged(a: Array, pivots: Array) -> Array:
 def lu_residual(a: Array, lu: Array, pivots: Array) -> tuple[Array, Array]:
     """For the computed factors l and u: |p a - l @ u|, and the largest value that it may have.
 
-    A sum of n products takes n roundings, and a quotient may be off by 2.5 units; each counts
-    relative to |l| |u| (Higham, Accuracy and Stability of Numerical Algorithms, theorem 9.3).
+    A sum of n products takes n roundings, and a quotient may be off by 2.5 units in the last place;
+    these errors are relative to |l| |u| (Higham, Accuracy and Stability of Numerical Algorithms,
+    theorem 9.3).
     """
     wide = lu.astype(np.float64)
     n = a.shape[-1]

@@ -65,13 +65,13 @@ def mul_mat_budget(
     error of the epilogue.
 
     `dtype` is the dtype of the result. For float16 results without a precision, matrix units may
-    add all products of halves in one sum, so 0.16 K 2^-23 sum|a||b| is added.
+    add all products of float16 in one sum; this adds 0.16 K 2^-23 sum|a||b|.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
     1.13. Their own error is |x| times 1.5e-7 (erf), or some units in the last place of exp.
 
     Precision "fast" adds 2^-8 sum|a||b|. Precision "split" adds 2^-38 (max|a| sum|b| + max|b|
-    sum|a|): planes of halves lose this much of numbers that are small in their row.
+    sum|a|): planes of float16 lose this much of numbers that are small in their row.
     """
     repeated = np.abs(_repeat(a, b).astype(np.float64))
     size = np.matmul(np.abs(b.astype(np.float64)), np.swapaxes(repeated, -1, -2))

@@ -20,8 +20,8 @@ FACTORS = U64(0xD2511F53), U64(0xCD9E8D57)
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits of a number of `rand`
 # The polynomials of `randn`, with the constant term first, each interpolated at Chebyshev points of
-# its range: (ln(1 + r) - r + r^2 / 2) / r^3 as a polynomial in r; sin(pi t / 2) / t and (cos(pi t /
-# 2) - 1) / t^2 as polynomials in t^2.
+# its range. LOGARITHM is (ln(1 + r) - r + r^2 / 2) / r^3, a polynomial in r. SINE is
+# sin(pi t / 2) / t and COSINE is (cos(pi t / 2) - 1) / t^2, both polynomials in t^2.
 LOGARITHM = [0.3333333134651184, -0.25000306963920593, 0.20001044869422913, -0.166412815451622,
              0.14214496314525604, -0.12998183071613312, 0.12622319161891937,
              -0.0790274366736412]  # fmt: skip

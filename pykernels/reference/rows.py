@@ -36,8 +36,9 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
 def get_rows(src: Array, index: Array, dst: Array) -> Array:
     """`dst` after dst[..., i, :] = src[..., index[..., i], :].
 
-    src (..., m, k), index (..., n) with leading axes that repeat to those of dst (..., n, k).
-    Conversions as in `reference.copy`. Indices outside [0, m) leave their row of dst as it was.
+    Shapes: src (..., m, k), index (..., n) with leading axes that repeat to the axes of dst, dst
+    (..., n, k). Conversions as in `reference.copy`. Indices outside [0, m) leave their row of dst
+    as it was.
     """
     out = np.array(dst, order="C")
     places = repeated(index, dst.shape[:-1])

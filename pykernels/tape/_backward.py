@@ -310,9 +310,9 @@ def _settle(
 
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
-    """The rooms for this backward pass: an output may have one if the caller does not ask for its
-    gradient. There are no rooms while a tape records, because that tape would see the same memory
-    written twice."""
+    """The rooms for this backward pass: an output may have a room if the caller does not ask for
+    its gradient. There are no rooms while a tape records, because that tape would see the same
+    memory written twice."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}

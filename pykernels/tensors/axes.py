@@ -1,5 +1,5 @@
 """Views that rearrange axes of Tensors and numpy arrays, by `shape`, `transpose`, `reshape` and
-basic slicing. Arguments are checked here, so both raise the same errors.
+basic slicing. Arguments are checked here, so Tensors and arrays raise the same errors.
 """
 
 from __future__ import annotations

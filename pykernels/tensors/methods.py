@@ -78,8 +78,9 @@ class TensorMethods(FunctionMethods, TensorBase):
         converted to the tensor's dtype: arrays by numpy's rules, tensors by the rules of `cpy`.
 
         Indices are as in `__getitem__`; if several values go to one element, the last value stays.
-        For a mask on the device, the host reads the number of elements, so captures refuse it,
-        unless the mask is the only index and the value is a number.
+        If a mask on the device is the only index and the value is a number, the host reads nothing.
+        For any other mask on the device, the host reads the number of elements, so captures refuse
+        it.
         """
         if has_arrays(index):
             self._assign(index, value)

@@ -107,7 +107,7 @@ def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
 
 
 def _joined(lay: Layout, axis: int) -> Layout | None:
-    """The layout with the axes behind `axis` merged into one, if that needs no copy."""
+    """The layout with the axes behind `axis` merged into one; None if that needs a copy."""
     shape = (*lay.shape[: axis + 1], math.prod(lay.shape[axis + 1 :]))
     strides = reshaped_strides(lay, shape)
     return None if strides is None else layout(shape, strides, lay.dtype)

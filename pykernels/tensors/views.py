@@ -91,8 +91,9 @@ class TensorBase(Operators, Interop):
         """The GPUBuffer that holds the tensor. It is larger than the tensor, because sizes are
         rounded up and tensors share buffers.
 
-        Recorded launches that use it are submitted first, and later launches at once, so that the
-        caller's queue calls come after them. Each submit checks the buffer, because other code may
+        Recorded launches that use the buffer are submitted before it is returned, and later
+        launches that use it are submitted at once, so that the caller's queue calls come after
+        them. Each submit checks the buffer, because other code may
         destroy or map it. The pool does not reuse it.
         """
         return self._context.expose(self._storage)
