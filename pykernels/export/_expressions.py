@@ -69,7 +69,7 @@ class NotTranslated(Exception):
 
 
 def spec_expression(text: str) -> Node:
-    """The tree of a spec's expression, whose names are known (`wgsl.expr.check`)."""
+    """The tree of a spec's expression; `wgsl.expr.check` has already checked its names."""
     tree = ast.parse(text, mode="eval").body
     values = Expressions("a spec")
     values.globals = {name: ["py", name] for name in OF_STEPS}
@@ -79,7 +79,7 @@ def spec_expression(text: str) -> Node:
 
 
 class Expressions:
-    """Values and targets of one module."""
+    """Reads the values and the targets of one module."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -26,7 +26,7 @@ _COMPARE = {
 # Methods of views and index spaces; module/1_views.js defines methods of the same names.
 _FLAGS = {"aligned", "columns_apart", "repeats", "vec", "vectorizable"}
 _OF_VIEWS = {*_FLAGS, "as_rank", "broadcast_to", "with_layout"}
-# Functions of JavaScript, which take their arguments by position.
+# Plain functions of JavaScript, which take their arguments only by position.
 _DIRECT = {f"py.{name}" for name in BUILTINS | OF_STEPS}
 # calls without keyword arguments: Python's function, and the function that replaces it
 _OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}

@@ -206,7 +206,7 @@ class _Reader(Unroller):
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
 
     def _move_names(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Move the places of strings instead of the strings."""
+        """Read a node that moves strings: it moves the tensor of their positions instead."""
         place, told = self.values.maps[given[0]]
         if not isinstance(told, dict):
             raise ModelError(f"its input {given[0]} is no tensor: not supported", *label(node))

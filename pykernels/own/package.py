@@ -69,9 +69,9 @@ def build_package(
     Only files that an earlier build made are replaced.
 
     Args:
-        folder: The folder of sources: NAME.wgsl with a spec block for each kernel, and the files
-            that kernels need: `lib/`, `blocks.toml`, `plans/NAME.py`, `reference.py`,
-            `tuning/NAME.toml`.
+        folder: The folder of sources. It has a file NAME.wgsl with a spec block for each kernel,
+            and the files that kernels need (`lib/`, `blocks.toml`, `plans/NAME.py`,
+            `reference.py`, `tuning/NAME.toml`).
         into: The folder of the package, such as "mypkg/_kernels".
         validate: "auto" validates the texts with naga and Tint, if they are installed; "require"
             needs both.

@@ -1,5 +1,5 @@
-"""Kernels of the build and of packages with one more output, a buffer in which their texts tell
-what happens: the first index out of range, or what their calls of `debug` record."""
+"""Kernels of the build and of packages with one more output: a buffer to which their texts write
+the first index out of range, or the records of their calls of `debug`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["NAME", "BodyOf", "telling"]
 
 NAME = MEMORY.removesuffix("_mem")
 # Gets a step, the number of members of its Params before the values, and True if Params have room
-# for one more member. Returns the body that tells; None if the step runs unchanged.
+# for one more member. Returns the body that writes to the buffer; None if the step
+# runs unchanged.
 BodyOf: TypeAlias = Callable[[Step, int, bool], Body | None]
 
 

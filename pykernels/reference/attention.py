@@ -246,7 +246,7 @@ def flash_attn_backward_budget(
     The exponential adds u (8 + 2 |logit - lse|), and the rounding of logit and lse adds u (|logit|
     + |lse|). A weight P is off by P times the sum of these errors, `weight`. dP is off by u
     (sqrt(Dv) + 4) sum|do||v|. delta = sum(do o) is off by u (sqrt(Dv) + 4) sum|do||o|, plus the
-    rounding of o: u, 2^-11 or 2^-8. The derivative of the soft cap is off by 8 u plus twice the
+    rounding of o (u, 2^-11 or 2^-8). The derivative of the soft cap is off by 8 u plus twice the
     error of score / softcap. For dS = P cap' (dP - delta) all these errors add up; in the sums of
     dq and dk they are multiplied by |K| and |Q|. `rounded`: matrix units have computed o from
     rounded weights, so this error of o, times |do|, adds to the error of delta.
@@ -350,7 +350,7 @@ def _weights(logits: Array, sinks: Array | None) -> tuple[Array, Array]:
 
 
 def _product(weights: Array, rows: Array, allowed: Array) -> Array:
-    """weights @ rows, without the terms that are not allowed, whose rows may hold any values."""
+    """weights @ rows, without the terms that are not allowed: their rows may even hold NaN."""
     if np.isfinite(rows).all():
         return np.asarray(weights @ rows)
     weights = np.where(allowed, weights, 0.0)

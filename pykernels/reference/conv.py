@@ -239,7 +239,7 @@ def window_budget(
     size: Array, depth: int, bias: Array | None = None, residual: Array | None = None, *,
     layout: str = "NCHW", activation: str | None = None, in_one_piece: bool = False,
 ) -> Array:  # fmt: skip
-    """The largest error of f32 sums of `depth` products and of epilogues.
+    """The largest error of f32 sums of `depth` products, with an epilogue.
 
     The error of the sums is 2^-23 (sqrt(depth) + 4) size. `size` is the same convolution of
     absolute values, without bias and residual. Matrix units that add all products in one sum

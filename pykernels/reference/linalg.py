@@ -43,7 +43,7 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
 
 
 def definite(dst: Array) -> Array:
-    """Positive definite matrices of this shape, made of any numbers, for cases of export."""
+    """Positive definite matrices, made from the numbers of dst, for cases of export."""
     square = dst @ dst.swapaxes(-1, -2)
     found: Array = square + dst.shape[-1] * np.eye(dst.shape[-1], dtype=dst.dtype)
     return found

@@ -256,7 +256,7 @@ def _of_rows(
     shape: tuple[int, ...], activation: str | None, gated: bool,
 ) -> list[tuple[tuple[Any, ...], str | None]]:  # fmt: skip
     """The arguments of mul_mat, with each row as a batch, and the activation. A gated product gives
-    two such pairs: first for the columns of gates, then for the other columns."""
+    two such pairs, one for the columns of gates, then one for the other columns."""
     experts = np.clip(ids, 0, len(w) - 1).ravel()
     rows = np.broadcast_to(b, (*shape[:2], b.shape[2])).reshape(-1, 1, b.shape[2])
     added, more = (

@@ -29,9 +29,9 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
     """Compare the gradients of a function with central differences, to test your own rules.
 
     The gradient of sum(dy * f(x)) along a random direction u, for a random dy, must equal the
-    difference quotient (f(x + h u) - f(x - h u)) / 2h. Quotients for two sizes of h show how exact
-    they are: the largest accepted error is three times the difference of the two quotients, plus
-    the rounding of float32. So an error of one percent in a rule is found if f is smooth and its
+    difference quotient (f(x + h u) - f(x - h u)) / 2h. The quotients for two sizes of h show how
+    exact the quotient is, so the largest accepted error is three times their difference, plus the
+    rounding of float32. So an error of one percent in a rule is found if f is smooth and its
     values are about as large as its slopes.
 
     Args:

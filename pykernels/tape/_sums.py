@@ -254,7 +254,7 @@ class Sums:
 
     def _moved_in(self, place: Place, grad: Tensor) -> bool:
         """True if this gradient lies in its room already. Then nothing is added, because the part
-        of the room stands for the gradients of all windows: they are in the room's memory, or will
+        of the room stands for the gradients of all windows, which are in the room's memory or will
         be written there."""
         record = place.record
         room = self._rooms.open[record]

@@ -56,8 +56,9 @@ class TensorMethods(FunctionMethods, TensorBase):
             )
 
     def __getitem__(self, index: Index | ArrayIndex | tuple[Any, ...]) -> Self:
-        """numpy's indexing: integers, slices with any step, None and Ellipsis make a view; arrays,
-        lists and tensors of integers or bools, alone or beside these, pick elements: a copy.
+        """numpy's indexing. Integers, slices with any step, None and Ellipsis make a view. Arrays,
+        lists and tensors of integers or bools, alone or beside these, make a copy of the elements
+        that they pick.
 
         Integers may count from the end. A mask on the device reads the number of elements, so
         captures refuse it.

@@ -4,8 +4,8 @@ is written.
 The lints read statements, not types. A value counts as different between the invocations of a
 workgroup if its expression names a built-in that differs (``local_invocation_id`` and the like), or
 a variable that depends on such a built-in. Values that come through a function's parameters or a
-pointer count as equal. So each finding is a mistake, but a text may have mistakes without a
-finding: only Tint's analysis finds all.
+pointer count as equal. So each finding is a mistake, but the lints do not find all mistakes. Only
+Tint's analysis does.
 """
 
 from __future__ import annotations

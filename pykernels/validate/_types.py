@@ -41,8 +41,8 @@ class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
     Without ``limits``, a use beyond the guaranteed limits is reported as a note. ``features`` are
-    features that the compiler must enable: with ``subgroups``, Tint gets ``enable subgroups;`` in
-    front.
+    features that the compiler must enable. With ``subgroups``, for example, Tint gets a text that
+    begins with ``enable subgroups;``.
     ``overrides`` are pairs of a name, or the number of an ``@id``, and a value ("64", "true"), for
     pipelines and translations; names that do not occur in the text are ignored.
     """

@@ -17,7 +17,7 @@ SHORT = 64
 
 
 def _transformed(node: Node, x: Any, length: int, inverse: bool, onesided: bool) -> Any:
-    """The transform of x (..., n, 1 or 2) along n, which is first cut or filled up to `length`."""
+    """The transform of x (..., n, 1 or 2) along n, first cut or filled with zeros to `length`."""
     if length <= SHORT:
         return _multiplied(node, x, length, inverse, onesided)
     x = x.astype("float32")  # a contiguous copy
