@@ -151,7 +151,7 @@ def table(kernel: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Fill]:
-    """The fill of each tensor of a call; outputs have one because a call may write only a part."""
+    """The fill of each tensor of a call, also of outputs: a call may write only a part of them."""
     out: dict[str, Fill] = {}
     for seed, t in enumerate(facts["tensors"], 1):
         name = t["name"]

@@ -44,7 +44,7 @@ def results(
 
 
 def tolerance(dtype: np.dtype[Any], exact: bool) -> tuple[float, float]:
-    """The allowed error, relative to each element and to the largest, as in `run --check`."""
+    """The errors allowed relative to each element and to the largest one, as in `run --check`."""
     return (0.0, 0.0) if exact else _TOLERANCES[dtype.name]
 
 

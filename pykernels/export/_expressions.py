@@ -204,7 +204,7 @@ class Expressions:
         self, a: ast.arguments, assigned: Iterable[str], body: Callable[[], list[Node]],
         generator: bool = False,
     ) -> Node:  # fmt: skip
-        """A function; `body` returns its statements and is called when its names are known."""
+        """A function. `body` returns its statements; it is called when the names are known."""
         if a.posonlyargs:
             raise NotTranslated(f"{self.name}: positional-only arguments")
         plain = [x.arg for x in (*a.args, *a.kwonlyargs)]

@@ -70,7 +70,7 @@ def attention(
     S, T). Query i stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind
     i), and `window` (left, right) hides the keys outside p - left .. p + right. cap(s) is softcap *
     tanh(s / softcap). `sinks` (H,) is one more logit per head, without a value. `lengths` (B,):
-    batch b has lengths[b] keys, clamped to 0 .. T, instead of T; the keys behind them are hidden.
+    batch b has only lengths[b] keys (clamped to the range from 0 to T); later keys are hidden.
 
     A key is masked if it is hidden, or if its logit is -inf. The contents of a masked key and of
     its value have no effect. A row without a key is 0 and its lse is -inf, with or without a sink.

@@ -104,8 +104,8 @@ def nll_loss_backward(
     shape: tuple[int, ...],
     ignore_index: int = -100,
 ) -> Array:
-    """The gradient of x, which has this shape, from the gradient of the loss and, for a mean, its
-    divisor."""
+    """The gradient of x, which has the shape `shape`, from the gradient of the loss and, if the
+    loss is a mean, its divisor."""
     t, counted, _ = _targets(np.zeros(shape), target, weight, ignore_index, 0.0)
     with np.errstate(all="ignore"):
         return np.where(counted[..., None], -_factor(dy, total) * t, 0.0)

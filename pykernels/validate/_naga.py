@@ -228,7 +228,7 @@ class Naga:
 
     def _write(self, folder: str, stem: str, files: Sequence[str], *more: str) -> str | None:
         done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS, *more)
-        # When naga skips an output it still exits with 0, so this looks for the files.
+        # When naga skips an output, it still exits with 0, so this looks for the files.
         written = [Path(folder, file) for file in files if Path(folder, file).is_file()]
         if done.returncode == 0 and len(written) == len(files):
             return None

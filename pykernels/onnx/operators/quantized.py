@@ -151,7 +151,7 @@ def qlinear_matmul(
 
 def _columns(node: Node, x: Any, zero: Any, kernel: tuple[int, int]) -> Any:
     """The windows of images of bytes, (N, C KH KW, places), and the sizes of the result; the
-    border is the zero point."""
+    border has the value of the zero point."""
     rank = 2 + len(node.attributes.get("strides", kernel))
     steps, gaps = (doubled(v, rank, 1) for v in spaced(node, 2))
     top, bottom, left, right = edges(pads(node, x.shape[2:], kernel), 4)
