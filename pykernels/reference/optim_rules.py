@@ -137,7 +137,7 @@ def advance(rule: str, t: int, s: Sequence[Near]) -> list[Near]:
 
 
 def _corrected(log: Near, t: int, of: Any, units: float) -> Near:
-    """`of` of 1 - e^(t log), the correction of a bias; `units` is the error of `of` in U."""
+    """of(1 - e^(t log)), which corrects a bias; `units` is the error of the function `of` in U."""
     value = of(-math.expm1(t * float(log.value)))
     # the argument log is already rounded
     off = abs(of(-math.expm1(t * float(log.value) * (1 + U))) - value)

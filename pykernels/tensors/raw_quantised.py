@@ -37,7 +37,7 @@ class RawQTensor(QTensor):
     _table: Tensor | None
 
     def __getattr__(self, name: str) -> Any:
-        """Called for missing attributes: the planes, which other types have and functions read."""
+        """Called for missing attributes, such as planes, which functions for other types read."""
         if name in ("low", "scales", "high", "_kind"):
             raise DTypeError(
                 f"[QTensor] {self.type} weights are only dequantised: pk.dequantize(q) gives their "

@@ -272,7 +272,8 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
             if n is not None and n > limit:
                 message = f"{n} invocations along {axis}, {_DECLARED} {limit}"
                 found.append(("PK012", "error", item.line, item.column, message))
-        # a workgroup that is too long along an axis often has too many invocations: reported once
+        # A workgroup that is too long along an axis often has too many invocations, too: this is
+        # reported only once.
         if len(found) == before:
             what = f"invocations in a workgroup of {item.name}"
             found += _sum("PK004", what, [item], limits.max_invocations)

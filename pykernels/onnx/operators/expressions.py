@@ -140,7 +140,7 @@ RULES: dict[str, Rule] = {
     "Tanh": _call("tanh"), "ThresholdedRelu": _thresholded_relu, "Where": _call("where"),
     "Xor": _call("logical_xor"),
 }  # fmt: skip
-# For each kind of dtype, as numpy's letter, the function of expressions that converts to it.
+# For each kind of dtype (numpy's letter), the function that converts to it in an expression.
 _CONVERSIONS = {"f": "float32", "i": "int32", "u": "uint32", "b": "bool"}
 
 

@@ -354,7 +354,7 @@ def _known(a: Any) -> Any:
 
 
 def _array(a: Any) -> Any:
-    """Lists become arrays. A number stays a number, which as an array would promote the dtype."""
+    """Lists become arrays. A number stays a number, because an array would promote the dtype."""
     return _known(a) if isinstance(a, (list, tuple)) else a
 
 
