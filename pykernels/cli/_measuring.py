@@ -75,8 +75,8 @@ def own_cases(names: Collection[str], options: dict[str, Any]) -> list[Loadable]
         return []
     from pykernels.bench.own import suites
 
-    # The file may import modules beside it. Their folder comes last, because --against compares
-    # installed packages.
+    # The file may import modules beside it. Its folder comes last on the path, because a process
+    # of --against must import the installed packages.
     sys.path.append(str(path.resolve().parent))
     found = suites(runpy.run_path(str(path)))
     if not found:

@@ -41,8 +41,8 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
 
 
 def _is_elementwise(call: Callable[..., None]) -> bool:
-    """True if, by the spec, the one required output is like an input or has the shape to which
-    inputs repeat. An output whose old elements matter must be given by the caller."""
+    """True if the spec says that the one required output has the shape of an input, or the shape to
+    which inputs repeat. An output whose old elements matter must be given by the caller."""
     module = importlib.import_module(call.__module__)
     kernel: Kernel = getattr(module, call.__name__.upper(), module.KERNEL)
     inputs = [a for a in kernel.args if a.role == "in"]
@@ -178,7 +178,7 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "categorical": lambda t, o: {"dst": t["logits"][:-1]},
     "cholesky": lambda t, o: {"dst": t["a"]},
     "cpy": lambda t, o: {"dst": t["src"]},
-    "fill_where": lambda t, o: {},  # it writes a part of dst
+    "fill_where": lambda t, o: {},  # writes only a part of dst
     "solve_tri": lambda t, o: {"dst": t["b"]},
     "lu_factor": lambda t, o: {"dst": t["a"], "pivots": t["a"][:-1]},
     "tri": lambda t, o: {"dst": t["src"]},

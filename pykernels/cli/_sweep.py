@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cases", "check", "set_defaults"]
 
-SOFTWARE = 1 << 20  # on a software driver, calls with more bytes of tensors are left out
+SOFTWARE = 1 << 20  # on a software driver, calls with more bytes are left out
 OTHERS = {
     "module": "--module", "families": "--family", "shapes": "--shape", "dtypes": "--dtype",
     "configs": "--config", "against": "--against",
@@ -22,7 +22,7 @@ OTHERS = {
 
 
 def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Refuse options that choose cases, because a sweep has its own."""
+    """Refuse options that choose cases, because a sweep has its own cases."""
     if not options["sweep"]:
         if options["limit_bytes"]:
             raise click.UsageError("--limit-bytes needs --sweep")
@@ -38,8 +38,8 @@ def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def set_defaults(options: dict[str, Any], slow: bool) -> None:
-    """Each call uses the same tensors, there is one pass, and a software driver gets no large
-    tensors."""
+    """Set the defaults of a sweep: all calls of a case use the same tensors, there is one pass, and
+    a software driver gets no large tensors."""
     context = click.get_current_context()
     if context.get_parameter_source("cache") is not ParameterSource.COMMANDLINE:
         options["cache"] = "hot"

@@ -174,7 +174,8 @@ def _default_device() -> dict[str, Any]:
         from pykernels.device import default_device
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SoftwareDeviceWarning)  # the report says it, too
+            # the report shows the type of the device, so the warning is not needed
+            warnings.simplefilter("ignore", SoftwareDeviceWarning)
             device = default_device()
         adapter = device._context.engine.features(device._context.raw.adapter)
         asked = (f.name for f in FEATURES if f.asked)

@@ -95,7 +95,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _matching(
     built: dict[str, Any], body: str, dtype: str | None, wanted: dict[str, str]
 ) -> list[str]:
-    """The variants of a body that match, sorted by the order of modes and of values of the axes."""
+    """The matching variants of a body, sorted by mode, then by the value of each axis."""
     info = built["bodies"][body]
     if dtype is not None:
         if not info["dtype_axes"]:

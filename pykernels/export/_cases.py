@@ -36,8 +36,8 @@ from ._layouts import Request, parse
 __all__ = ["Cases", "Fill", "arrays", "cases", "fills", "where"]
 
 Array = np.ndarray[Any, Any]
-# Steps for choosing distinct rows: for any number of rows, at least one step has no common factor
-# with it.
+# Steps for choosing distinct rows. For any number of rows, at least one of the steps has no common
+# factor with this number.
 _STEPS = (7919, 104729, 611953)
 
 
@@ -50,8 +50,8 @@ class Cases:
 
 @dataclass(frozen=True)
 class Fill:
-    """How the elements of a tensor are made: `seed` is for random numbers, `below` for integers,
-    `step` for distinct numbers."""
+    """How the elements of a tensor are made: random numbers from `seed`; if `below` is given,
+    integers below it; if `step` is given, too, distinct integers."""
 
     seed: int
     below: int = 0
@@ -151,7 +151,7 @@ def table(kernel: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Fill]:
-    """The fill of each tensor of a call; outputs have one because a call may write only a part."""
+    """The fill of each tensor of a call, also of outputs: a call may write only a part of them."""
     out: dict[str, Fill] = {}
     for seed, t in enumerate(facts["tensors"], 1):
         name = t["name"]

@@ -22,8 +22,8 @@ _TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e
 def results(
     request: Request, facts: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Each output, computed by `pykernels.reference`: in its own dtype if it is exact, else in
-    float64."""
+    """Each output, computed by `pykernels.reference`: in the output's dtype if the kernel is exact,
+    else in float64."""
     written = [t for t in facts["tensors"] if t["role"] == "out" and t["name"] in arrays]
     outputs = [t["name"] for t in sorted(written, key=lambda t: bool(t["optional"]))]
     inputs = [
@@ -44,7 +44,7 @@ def results(
 
 
 def tolerance(dtype: np.dtype[Any], exact: bool) -> tuple[float, float]:
-    """The allowed error, relative to each element and to the largest, as in `run --check`."""
+    """The errors allowed relative to each element and to the largest one, as in `run --check`."""
     return (0.0, 0.0) if exact else _TOLERANCES[dtype.name]
 
 

@@ -40,8 +40,8 @@ BUILTINS = {
     "tuple", "zip", "bool", "id", "divmod", "frozenset", "filter",
 }  # fmt: skip
 _GENERIC = {"dict", "frozenset", "list", "set", "tuple"}
-# Functions, besides built-ins, that spec expressions may call in `step`; other functions only count
-# work.
+# Functions, besides built-ins, that the `step` expressions of a spec may call. The other functions
+# of `wgsl.expr` are for expressions that count bytes and operations.
 OF_STEPS = {"cdiv", "dtype"}
 # The parts of Python's modules that the runtimes of the other languages define.
 MODULES = {
@@ -69,7 +69,7 @@ class NotTranslated(Exception):
 
 
 def spec_expression(text: str) -> Node:
-    """The tree of a spec's expression, whose names are known (`wgsl.expr.check`)."""
+    """The tree of a spec's expression; `wgsl.expr.check` has already checked its names."""
     tree = ast.parse(text, mode="eval").body
     values = Expressions("a spec")
     values.globals = {name: ["py", name] for name in OF_STEPS}
@@ -79,7 +79,7 @@ def spec_expression(text: str) -> Node:
 
 
 class Expressions:
-    """Values and targets of one module."""
+    """Reads the values and the targets of one module."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -204,7 +204,7 @@ class Expressions:
         self, a: ast.arguments, assigned: Iterable[str], body: Callable[[], list[Node]],
         generator: bool = False,
     ) -> Node:  # fmt: skip
-        """A function; `body` returns its statements and is called when its names are known."""
+        """A function. `body` returns its statements; it is called when the names are known."""
         if a.posonlyargs:
             raise NotTranslated(f"{self.name}: positional-only arguments")
         plain = [x.arg for x in (*a.args, *a.kwonlyargs)]

@@ -1,7 +1,8 @@
 """Writes the trees of `_translate.py` as JavaScript.
 
-Python's meaning is kept by small functions of module/called.js and module/5_python.js: `call` binds
-positional and keyword arguments, `truth`, `same`, `add` and others work as in Python on arrays.
+Small functions of module/called.js and module/5_python.js keep Python's meaning: `call` binds
+positional and keyword arguments; `truth`, `same`, `add` and others treat arrays as Python treats
+lists and tuples.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _COMPARE = {
 # Methods of views and index spaces; module/1_views.js defines methods of the same names.
 _FLAGS = {"aligned", "columns_apart", "repeats", "vec", "vectorizable"}
 _OF_VIEWS = {*_FLAGS, "as_rank", "broadcast_to", "with_layout"}
-# Functions of JavaScript, which take their arguments by position.
+# Plain functions of JavaScript, which take their arguments only by position.
 _DIRECT = {f"py.{name}" for name in BUILTINS | OF_STEPS}
-# replace these calls if there are no keyword arguments
+# calls without keyword arguments: Python's function, and the function that replaces it
 _OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}
 # Names that Python allows but JavaScript reserves, and names that the module itself uses.
 _RESERVED = {
@@ -236,8 +237,8 @@ def _assign(target: Node, value: str) -> str:
 
 
 def _pattern(target: Node) -> str:
-    """A target as an array pattern; `_shape` says how nested targets are taken apart before
-    that."""
+    """A target as an array pattern, for a value that `py.unpack` has already taken apart by the
+    target's `_shape`."""
     if target[0] == "to":
         return _value(target[1])
     if target[0] == "star":

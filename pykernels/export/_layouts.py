@@ -3,7 +3,7 @@
     x=f32[8,1000] dst=f32[8,1000] scale=0.5
     a=f32[64,32]:1,64 b=f32[16,32] dst=f32[16,64] activation=relu     strides in elements behind :
 
-A tensor that must have the shape of another may be left out; `dst=x` is the memory of x.
+A tensor that must have the shape of another may be left out; `dst=x` gives dst the memory of x.
 """
 
 from __future__ import annotations

@@ -112,13 +112,13 @@ def _expected(want: Array, before: Array) -> dict[str, Any]:
         "share": share,
         "floor": allowed,
         "sum": float(finite.sum()),
-        # Both sides sum in float64, but in different orders.
+        # This module and the page sum in float64, but in different orders.
         "sum_allowed": float((share + 1e-9) * np.abs(finite).sum() + allowed * want.size**0.5),
     }
 
 
 def _number(value: float) -> str:
-    """A number for JSON; one that is not finite is a text, as JavaScript writes it."""
+    """The text of a number that is not finite, as JavaScript writes it."""
     return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 

@@ -24,8 +24,8 @@ __all__ = ["CAPS", "DEFAULT_TUNING", "caps_data", "plan_key", "record", "step_da
 
 # A page runs on any GPU.
 DEFAULT_TUNING = "generic-small"
-# The caps that every WebGPU device has, because a recorded plan must not need more. The dtypes
-# decide whether f16 is needed.
+# The caps that every WebGPU device has, because a recorded plan must not need more. Only f16 may
+# be missing on a device; a plan needs it if the call has float16 tensors.
 CAPS = Caps(
     f16=True,
     subgroups=False,
@@ -57,7 +57,7 @@ def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[s
         if lay is None:
             views.append(None)
             continue
-        # The lowest byte of a tensor counts as 0; a page may bind it at any multiple of 256.
+        # Offset 0 is the tensor's lowest byte, which a page may bind at any multiple of 256.
         views.append(View(slot, lay.dtype, lay.shape, lay.strides, 0))
         if lay.lo < 0:
             raise ArgumentError(
@@ -88,7 +88,7 @@ def plan_key(request: Request, facts: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    """Write numbers in the way of JSON.stringify."""
+    """Write numbers as JSON.stringify writes them."""
     if isinstance(value, (list, tuple)):
         return f"[{','.join(map(_json, value))}]"
     if isinstance(value, float) and math.isfinite(value):

@@ -173,7 +173,7 @@ def _contract(texts: Iterable[str]) -> str:
 
 
 def _functions(names: Iterable[str], source: Mapping[str, Any]) -> str:
-    """src/kernels.rs: a function for each kernel, whose result takes the optional arguments."""
+    """src/kernels.rs: a function for each kernel; its result has methods for optional arguments."""
     head = (
         "//! A function for each kernel: tensors first, optional arguments by the methods of its\n"
         "//! result, which [`crate::Gpu::prepare`] takes.\n\n"

@@ -61,8 +61,8 @@ class Module:
 
 
 def translate(name: str, folder: Path, done: dict[str, Module]) -> None:
-    """Add the module `name` ("matmul.select") of a folder of plans, after those that it imports,
-    to `done`."""
+    """Add the module `name` ("matmul.select") of a folder of plans to `done`, after the modules
+    that it imports."""
     if name in done:
         return
     text = _file(name, folder).read_text(encoding="utf-8")
@@ -287,7 +287,7 @@ class _Writer(Expressions):
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The nodes of a body, without those in inner functions, classes and comprehensions."""
+    """The nodes of a body, without the nodes in inner functions, classes and comprehensions."""
     queue: list[ast.AST] = list(body)
     while queue:
         node = queue.pop()

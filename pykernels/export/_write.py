@@ -75,8 +75,8 @@ def collect(
 
     With `joined`, the module itself contains the manifest and the texts, so it reads no files.
 
-    A kernel with `requests` launches only the layouts in them. It uses recorded plans and gets the
-    variants that these plans use. Without requests, or with `everything`, a kernel launches any
+    A kernel that occurs in `requests` launches only their layouts. It uses recorded plans and gets
+    the variants that these plans use. Without requests, or with `everything`, a kernel launches any
     layout if its plan can be translated into JavaScript. It then gets all variants, or the variants
     of `dtypes` (short names). All plans use the tuning table `tuning`, given as a name or a file.
 
@@ -321,9 +321,9 @@ def _bodies_type(bodies: Sequence[str]) -> str:
 def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
     """Write the files; other files in the folder are kept.
 
-    Raises ArgumentError before anything is written if a file to replace was not written by an
-    export or was changed since, or if a link is at its place or on the path to it. With `force`
-    such a file is replaced, and so is a link in its place.
+    Raises ArgumentError, before anything is written, if a file to replace was not written by an
+    export, or was changed after the export. A link at the place of a file, or on the path to it, is
+    also an error. With `force`, such a file is replaced, and so is a link in its place.
     """
     if not force:
         ours = _hashes(folder)

@@ -13,7 +13,7 @@ from .order import first_output, renamed, sorted_nodes
 
 __all__ = ["ALIVE", "LONGEST", "attribute_graph", "inlined", "with_all_rows"]
 
-# suffix of the last output's name in a loop that always runs its largest number of rounds
+# suffix of the output that `with_all_rows` adds to a loop: a truth value for each round
 ALIVE = "/alive"
 LONGEST = 1024  # most iterations of a loop, since loops are unrolled
 
@@ -28,9 +28,12 @@ def attribute_graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 
 
 def with_all_rows(proto: onnx.ModelProto, loop: onnx.NodeProto) -> onnx.ModelProto | None:
-    """The file, changed so that the loop always runs its largest number of rounds. A Compress then
-    drops the rows of the rounds after the loop's end, by a truth value for each round. None if no
-    output of the loop collects rows, or if the loop always runs all rounds already."""
+    """The file, changed so that the loop always runs its largest number of rounds.
+
+    A new output of the loop has a truth value for each round, which is False after the loop's end.
+    A Compress drops the rows of these rounds. None if no output of the loop collects rows, or if
+    the loop was changed already.
+    """
     states = max(len(loop.input) - 2, 0)
     rows = [n for n in loop.output[states:] if n]
     if not rows or loop.output[-1].endswith(ALIVE):

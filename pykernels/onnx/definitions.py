@@ -56,5 +56,5 @@ def _parsed(text: bytes) -> onnx.FunctionProto:
 
 
 def _newest(versions: Iterable[int], most: int) -> int:
-    """The newest version of a definition that a file supports, else the oldest."""
+    """The newest version that is not above `most`; if there is none, the oldest version."""
     return max((v for v in versions if v <= most), default=min(versions))

@@ -35,13 +35,13 @@ class _Parts:
         return result
 
     def floats(self, first: int) -> str:
-        """The input of number `first`, dequantised; its scale and zero point are the next two
-        inputs."""
+        """Input number `first`, dequantised with the next two inputs, its scale and its zero
+        point."""
         return self.add("DequantizeLinear", *filter(None, self.inputs[first : first + 3]))
 
     def bytes_of(self, x: str, first: int) -> None:
-        """Quantise x to the result; its scale is the input of number `first`, and its zero point
-        the next input."""
+        """Quantise x as the result of the node. Input number `first` is the scale, and the next
+        input is the zero point."""
         self.add("QuantizeLinear", x, *filter(None, self.inputs[first : first + 2]), last=True)
 
     def rest(self, *without: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class _Parts:
 
 
 def _product(parts: _Parts, op: str, count: int) -> None:
-    """The nodes of a product, a summand and an activation."""
+    """Add the nodes of a product, of the summand of a Conv, and of an activation."""
     y = parts.add(op, *parts.inputs[:count], **parts.rest(
         "activation", "activation_params", "activation_alpha", "activation_beta",
         "activation_gamma"))  # fmt: skip

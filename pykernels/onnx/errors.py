@@ -27,7 +27,7 @@ class ModelError(PyKernelsError, ValueError):
 
 class NeedsValues(ModelError):
     """A node needs the values of some inputs of the graph before anything runs: `inputs` has their
-    names. It is empty if the node needs values that are computed."""
+    names. `inputs` is empty if the node needs values that are computed."""
 
     def __init__(self, reason: str, operator: str, node: str, inputs: frozenset[str]) -> None:
         super().__init__(reason, operator, node)

@@ -74,7 +74,7 @@ class Graph:
     dtypes: dict[str, np.dtype[Any]]
     versions: dict[str, int]  # versions of the operator sets
     pinned: tuple[str, ...] = ()  # inputs whose values this graph contains as constants
-    lists: dict[str, Any] = field(default_factory=dict)  # outputs that are no tensors: lists.py
+    lists: dict[str, Any] = field(default_factory=dict)  # outputs that are no tensors; see lists.py
 
     def uses(self) -> dict[str, int]:
         """For each value, how often it is an input of a node or an output of the graph."""

@@ -64,8 +64,8 @@ def opened(
     proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[onnx.ModelProto, set[str]]:
     """The file with one input for each element of a sequence or an optional value, and with nodes
-    that make the sequences and optional values of these inputs. Also the names that stand for
-    absent optional values."""
+    that make the sequences and optional values of these inputs. Also returns the names that stand
+    for absent optional values."""
     kinds = ("sequence_type", "optional_type")
     lists = {v.name: v for v in graph_inputs(proto) if v.type.WhichOneof("value") in kinds}
     none = set[str]()
@@ -100,9 +100,12 @@ def opened(
 
 
 def gathered(names: Iterable[str], lists: Lists, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of these names. As `lists` says, an output is a list of its elements, None, a
-    list of dicts by label, an array of strings, or the value in `found`. The tensors of maps and
-    strings stay tensors."""
+    """The outputs of these names.
+
+    The entry in `lists` decides what an output becomes: a list of its elements, None, a list of
+    dicts by label, or an array of strings. Without an entry it is the value in `found`. Maps and
+    strings for which `found` has a tensor stay this tensor.
+    """
     results: dict[str, Any] = {}
     for name in names:
         told = lists.get(name)

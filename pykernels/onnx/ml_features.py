@@ -78,7 +78,7 @@ def _label_encoder(p: Parts) -> None:
     if p.values.versions.get(p.node.domain, 1) >= 4:  # the last of equal keys counts
         at = at[::-1]
     at = at if is_float else at[np.abs(keys[at]) <= np.iinfo(np.int32).max]
-    if not len(at):  # all keys are outside of int32, so no element equals one
+    if not len(at):  # all keys are outside of int32, so no element equals a key
         _all_usual(p, names, values)
         return
     keys, first = np.unique(keys[at] + keys.dtype.type(0), return_index=True)  # -0.0 becomes 0.0

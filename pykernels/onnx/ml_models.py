@@ -86,7 +86,7 @@ def _kernel(p: Parts, x: str, vectors: Array, kind: str) -> str:
     """The kernel function of each row with each support vector."""
     gamma, shift, degree = [*p.given.get("kernel_params", []), 0.0, 0.0, 0.0][:3]
     if kind == "RBF":
-        middle = vectors.mean(0)  # centred numbers lose less where squares are subtracted
+        middle = vectors.mean(0)  # centred numbers lose less precision
         x, vectors = p.add("Sub", x, p.constant(middle)), vectors - middle
         squares = p.along("ReduceSumSquare", x)
         both = p.add("Gemm", x, p.constant(vectors), p.constant((vectors**2).sum(1)), transB=1,
@@ -148,7 +148,7 @@ def _compared(p: Parts, mode: str, x: str, number: str) -> str:
 
 
 def _sums(p: Parts, forest: Forest, kind: str, base: Array) -> str:
-    """The sum, mean, minimum or maximum of the leaves of all trees: (rows, targets)."""
+    """The sum, mean, minimum or maximum of each row's leaves in all trees: (rows, targets)."""
     targets = forest.weights.shape[1]
     if base.size not in (0, 1, targets):
         raise ModelError(f"{base.size} base values for {targets} targets")
@@ -224,7 +224,7 @@ def _labels(p: Parts, name: str) -> list[Any]:
 
 
 def _named(p: Parts, place: str, labels: list[Any]) -> None:
-    """The first output: the label of each number of a class."""
+    """Add the first output: the labels of the classes whose numbers `place` contains."""
     if isinstance(labels[-1], str):
         p.names(place, labels)
     else:

@@ -47,8 +47,8 @@ def load(
         file: A path, or a model that onnx has read. External data must lie in the folder of the
             file.
         device: The device that runs the network; None is the default device.
-        shapes: The shapes of inputs whose dimensions the file leaves open. If all are known, the
-            file is checked now, else by the first call.
+        shapes: The shapes of inputs whose dimensions the file leaves open. If the shapes of all
+            inputs are known, the file is checked now, else at the first call.
         budget: The bytes of device memory that programs may take. Each combination of input shapes
             has a program; the least recently used programs are dropped.
 
@@ -63,7 +63,8 @@ class Model:
     """A network. A call of the model returns a dict of outputs by their names.
 
     Attributes:
-        inputs: Names, shapes and dtypes of the inputs. An open dimension is its name, or None.
+        inputs: Names, shapes and dtypes of the inputs. For an open dimension, the shape has its
+            name, or None.
         outputs: Names, shapes and dtypes of the outputs.
         metadata: The metadata of the file, such as its producer.
     """
@@ -93,8 +94,8 @@ class Model:
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """The outputs by name: tensors if any input is a tensor, else numpy arrays. A sequence is a
         list of them. An optional value that is absent is None. Maps by class are lists of dicts,
-        and strings are numpy arrays; if any input is a tensor, the dict has tensors of the scores
-        and of the places of the strings instead.
+        and strings are numpy arrays. But if any input is a tensor, maps by class are a tensor of
+        the scores, and strings are a tensor of their positions in the list of possible strings.
 
         Args:
             inputs: Inputs by name, for names that are not Python identifiers. An input that is a
@@ -126,8 +127,8 @@ class Model:
 
     def save_plan(self, path: str | Path) -> None:
         """Write the programs for the shapes of all calls so far, with their weights, into one file
-        for `load_plan`. Their graphs are folded and fused, so loading takes less time than the
-        network's file.
+        for `load_plan`. Their graphs are folded and fused, so loading this file takes less time
+        than loading the network's file.
 
         Raises:
             ModelError: There was no call yet, or the host reads values inside the network.
@@ -192,7 +193,7 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._made(values)
-            key = self._key(values)  # it now includes the inputs whose values the reader needed
+            key = self._key(values)  # the key now includes the values that the reader needed
             self._programs[key] = program
         self._programs.move_to_end(key)
         return program, {n: v for n, v in values.items() if n not in self._absent}

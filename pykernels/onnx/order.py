@@ -65,8 +65,8 @@ def renamed(
     names: Mapping[str, str],
     given: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> onnx.NodeProto:
-    """A copy of a node. Its values have other names, also in its branches, and the attributes
-    `given` replace references to attributes."""
+    """A copy of a node. Its values have other names, also in its branches, and the attributes in
+    `given` replace its references to attributes."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [names.get(n, n) for n in node.input]

@@ -36,7 +36,7 @@ class Constants:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        # tensors that entries computed from constants, by the names of these inputs
+        # tensors that entries computed from constants, by the names of these constants
         self.shared: dict[tuple[str, ...], Any] = {}
         self._found: dict[tuple[Any, ...], Tensor] = {}
         self._keys: dict[int, tuple[Array, tuple[Any, ...]]] = {}

@@ -48,11 +48,11 @@ def load(
         model: The path, or the model that onnx read.
         shapes: The shapes of inputs whose dimensions the file leaves open; other open dimensions
             get defaults.
-        values: The values of inputs, which also give their shapes. Values that decide the graph
+        values: The values of inputs, whose shapes count as given, too. Values that decide the graph
             (sizes, axes, the condition of a branch) become constants; the graph's `pinned` names
-            them.
+            the inputs that did.
         constants: A dict that keeps the arrays of the file for the next call.
-        left: Operators that get no inputs as constants.
+        left: Operators for which the values of inputs do not become constants.
 
     Raises:
         ModelError: The file cannot be run.
@@ -77,7 +77,7 @@ def load(
 
 
 class _Reader(Unroller):
-    """Reads the nodes of a file once: it folds each node, or infers its shapes."""
+    """Reads the nodes of a file once: it folds each node, or infers the shapes of its results."""
 
     def __init__(
         self, proto: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]],
@@ -114,7 +114,7 @@ class _Reader(Unroller):
         )  # fmt: skip
 
     def _output(self, name: str) -> Iterator[tuple[str, str]]:
-        """The tensors of an output, each with its value."""
+        """The names of the tensors of an output, each with the name of its value in the graph."""
         values = self.values
         value = values.same.get(name, name)
         if value in values.absent:
@@ -192,7 +192,7 @@ class _Reader(Unroller):
         if body is not None:
             self._expand(copy, body)
             return
-        if not copy.output[0]:  # nodes are recognised by their first output, so it needs a name
+        if not copy.output[0]:  # nodes are found by their first output
             copy.output[0] = f"{first_output(copy)}/first"
         values.infer(copy)
         self._check_host(copy)
@@ -206,7 +206,7 @@ class _Reader(Unroller):
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy, kinds))
 
     def _move_names(self, node: onnx.NodeProto, given: list[str]) -> None:
-        """Move the places of strings instead of the strings."""
+        """Read a node that moves strings: it moves the tensor of their positions instead."""
         place, told = self.values.maps[given[0]]
         if not isinstance(told, dict):
             raise ModelError(f"its input {given[0]} is no tensor: not supported", *label(node))
@@ -218,8 +218,8 @@ class _Reader(Unroller):
         self.values.maps[node.output[0]] = copy.output[0], told
 
     def _is_structure(self, node: onnx.NodeProto, given: list[str]) -> bool:
-        """True for a node that computes nothing itself: it gives another name, reads a shape,
-        branches or loops."""
+        """Handle a node that computes nothing itself: it renames a value, reads a shape, or is a
+        branch or a loop. False for other nodes."""
         values = self.values
         if node.op_type == "Identity" or (node.op_type == "Dropout" and not self._trains(given)):
             values.rename(given[0], node.output[0])

@@ -14,8 +14,8 @@ __all__ = ["Value", "described", "graph_inputs", "input_shapes"]
 
 
 class Value(NamedTuple):
-    """An input or output of a file. A dimension that the file leaves open is its name, or None. A
-    value that is no tensor has no shape, and its dtype is "sequence(float32)",
+    """An input or output of a file. For a dimension that the file leaves open, the shape has its
+    name, or None. A value that is no tensor has no shape, and its dtype is "sequence(float32)",
     "optional(float32)", "optional(sequence(float32))" or "sequence(map(int64, float32))"."""
 
     name: str
@@ -68,7 +68,7 @@ def _dtype(name: str, number: int) -> str:
 
 
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a run needs: older files list their constants among them."""
+    """The inputs that a run needs, without the constants that older files list as inputs."""
     known = {t.name for t in proto.graph.initializer}
     known |= {t.values.name for t in proto.graph.sparse_initializer}
     return [v for v in proto.graph.input if v.name not in known]

@@ -53,8 +53,8 @@ class _Parts:
         made = {o for n in before for o in n.output if o}
         inputs = graph_inputs(proto)
         outside = {v.name for v in inputs}
-        # `passed`: the results of the first part and the inputs of the file that the node, the
-        # second part or the outputs of the file need.
+        # `passed`: all results of the first part and inputs of the file that are needed later, by
+        # the node, by the second part, or as outputs of the file.
         wanted = {n for one in (node, *self.after) for n in used(one) if n}
         wanted |= {v.name for v in graph.output}
         self.outputs = [v.name for v in graph.output]

@@ -18,12 +18,13 @@ from .values import Values, operator
 
 __all__ = ["Unroller", "dtype_of", "label"]
 
-# The most nodes in branches and rounds of loops whose results may be dropped after they run.
+# The most nodes, in branches or in rounds of a loop, that run although their results may be
+# dropped.
 LONGEST_BRANCHES = 512
 
 
 class Unroller:
-    """Reads nodes that contain graphs. A subclass says how a node and how constants are read."""
+    """Reads nodes that contain graphs. A subclass defines how it reads a node and constants."""
 
     values: Values
 

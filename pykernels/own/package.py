@@ -69,9 +69,9 @@ def build_package(
     Only files that an earlier build made are replaced.
 
     Args:
-        folder: The folder of sources: NAME.wgsl with a spec block for each kernel, and the files
-            that kernels need: `lib/`, `blocks.toml`, `plans/NAME.py`, `reference.py`,
-            `tuning/NAME.toml`.
+        folder: The folder of sources. It has a file NAME.wgsl with a spec block for each kernel,
+            and the files that kernels need (`lib/`, `blocks.toml`, `plans/NAME.py`,
+            `reference.py`, `tuning/NAME.toml`).
         into: The folder of the package, such as "mypkg/_kernels".
         validate: "auto" validates the texts with naga and Tint, if they are installed; "require"
             needs both.
@@ -103,7 +103,7 @@ def load_kernels(
         kernels = pk.load_kernels("shaders/")
         kernels.scale(x, out, factor=2.0)
 
-    The module is kept in the user's cache folder by the hash of its sources: loading it again
+    The module is kept in the user's cache folder under a hash of its sources, so loading it again
     builds nothing. A change of a source makes another module; the old one keeps working.
 
     Args:
@@ -165,7 +165,7 @@ def _folder(given: str | os.PathLike[str]) -> Path:
 
 
 def _made(source: Path, validate: str, report: Callable[[str], None]) -> Any:
-    """The package in memory."""
+    """The package as it was built, in memory."""
     packages, errors = part("packages"), part("errors")
     try:
         return packages.build_package(source, validate=validate, report=report)

@@ -38,8 +38,8 @@ def watch(
 
 
 def _state(folder: Path, into: Path) -> dict[Path, tuple[int, int]]:
-    """The time and the size of each file that a build may read. Editors may replace files
-    meanwhile."""
+    """The time and the size of each file that a build may read. A file that an editor replaces at
+    this moment may be missing."""
     skip = into.resolve()
     found = {}
     for root, folders, names in os.walk(folder):

@@ -1,4 +1,4 @@
-"""Own kernels from a text in WGSL."""
+"""Kernels that a user writes as a text in WGSL."""
 
 from .kernel import RawKernel, raw_kernel
 

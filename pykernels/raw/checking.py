@@ -1,9 +1,9 @@
 """PYKERNELS_DEBUG=2 for kernels of the build and of packages: each index into storage is checked.
 
 A launch gets one more output, a buffer for the first index out of range, and bodies whose texts
-check each index. In these texts most indices are in the functions `x_load` and `dst_store` of the
-head. So each call of these functions passes its own number, and an error reports the line of the
-call.
+check each index. In these texts most indices are in functions of the head, such as `x_load` and
+`dst_store`. So each call of such a function passes its own number, and an error reports the line of
+the call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ACCESSOR = re.compile(r"\w+_(?:load|store)\Z")
 
 
 class _Told(NamedTuple):
-    """The facts about a text with checks, for its errors."""
+    """The facts about a text with checks that its error messages need."""
 
     body: str
     key: str
@@ -47,7 +47,8 @@ class _Told(NamedTuple):
         return f"{where} ({of})" if where else of
 
 
-# The device identifies a site by the number of its text times MOST_SITES, plus its own number.
+# The device identifies a site by the number of its text times MOST_SITES, plus the number of the
+# site in the text.
 _texts: list[_Told] = []
 MOST_SITES = 4096
 
@@ -93,8 +94,8 @@ def _checked_kernel(kernel: Kernel) -> Kernel:
 
 
 def _rewritten(text: str, members: int, first: int) -> tuple[str, tuple[Site, ...]]:
-    """A text of the build with checks, a binding for the buffer and a member of Params for the
-    buffer's offset; and the sites that are checked."""
+    """Add checks to a text of the build, and also a binding for the buffer and a member of Params
+    for the buffer's offset. Returns the new text and the sites that are checked."""
     sites = Rewriting(text)
     accessors = {f.name: f for f in sites.functions() if _ACCESSOR.fullmatch(f.name)}
     found: list[Site] = []

@@ -87,7 +87,7 @@ class Debugged:
         if found is None:
             words = np.zeros(HEADER_WORDS + self._limit * (4 + 3 * values), np.uint32)
             words[:HEADER_WORDS] = [0, words.size - HEADER_WORDS, *self._filter]
-            # An upload, because a launch would itself ask for a buffer for records.
+            # Uploaded, not filled by a launch: a launch would itself ask for a buffer for records.
             found = self._memory.setdefault(key, (name, made, self._device.tensor(words)))
         return found[2]
 

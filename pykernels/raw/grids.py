@@ -34,8 +34,8 @@ def given(op: str, grid: Any) -> Groups:
 
 
 def covering(op: str, workgroup: Sequence[int], name: str, extents: Sequence[int]) -> Groups:
-    """The workgroups that give one invocation for each element of an output, `extents` along x, y
-    and z."""
+    """The numbers of workgroups that give one invocation for each element of an output, which has
+    `extents` elements along x, y and z."""
     if not all(workgroup):
         raise ArgumentError(f"[{op}] grid must be given: the text does not show the workgroup size")
     counts = [cdiv(n, size) for n, size in zip(extents, workgroup, strict=True)]
@@ -52,17 +52,18 @@ def covering(op: str, workgroup: Sequence[int], name: str, extents: Sequence[int
 def elements(
     op: str, workgroup: Sequence[int], name: str, view: View, stride: int
 ) -> tuple[int, int, int]:
-    """The elements of a tensor along x, y and z, of `stride` bytes each.
+    """The numbers of elements of a tensor along x, y and z; each element has `stride` bytes.
 
     If the workgroup extends along x alone, all elements count along x. If it extends along x and y,
-    or along x, y and z, the tensor must have two or three axes, and the last one is x.
+    the tensor must have two axes, and if it extends along x, y and z, three; the last axis is x.
     """
     _, y, z = workgroup
     axes = 3 if z > 1 else 2 if y > 1 else 1
     if axes == 1:
         return view.nbytes // stride, 1, 1
     shape = list(view.shape)
-    rest = stride // view.dtype.itemsize  # numbers of an element, on the last axes
+    # the numbers that make up an element; they are on the last axes
+    rest = stride // view.dtype.itemsize
     while rest > 1 and shape:
         n = shape.pop()
         if rest % n == 0:

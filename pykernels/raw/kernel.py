@@ -67,7 +67,7 @@ class RawKernel:
             numbers.
         outputs: Names of the bindings and the storage textures that it may write.
         samplers: Names of the samplers.
-        numbers: Names of the members of its uniform struct, without those that hold offsets.
+        numbers: Names of the members of its uniform struct, without the members that hold offsets.
     """
 
     def __init__(self, wgsl: str, entry: str, constants: Mapping[str, str], name: str) -> None:
@@ -92,7 +92,7 @@ class RawKernel:
         args = [
             Arg(b.name, "out" if b.written else "in", b.dtypes, in_place=b.written)
             for b in found.bindings
-        ] or [Arg("device", "in", ("uint32",))]  # tells the device; nothing binds it
+        ] or [Arg("device", "in", ("uint32",))]  # only shows the device; it is not bound
         options = ("grid", "textures") if found.shown else ("grid",)
         self._kernel = Kernel(
             name=name, family="raw", args=tuple(args), scalars=self._body.args, plan=self._plan,
@@ -135,9 +135,9 @@ class RawKernel:
                 texture or sampler of another kind, such as one with several samples.
             DTypeError, ShapeError: a tensor does not fit its binding; the format of a texture does
                 not fit.
-            AliasError: an output shares elements or texels with another one, or texels with an
+            AliasError: an output shares elements or texels with another output, or texels with an
                 input.
-            BufferStateError: a texture of another device, destroyed, or without the usage flag.
+            BufferStateError: a texture is of another device, is destroyed, or lacks the usage flag.
             ShaderError: the device's compiler refuses the text.
             The errors of `pykernels.kernels`.
         """
@@ -179,7 +179,7 @@ class RawKernel:
         return tuple(b.name for b in self._interface.bindings)
 
     def _device(self, given: dict[str, Any]) -> Device:
-        """The device of the tensors; without tensors, that of the textures."""
+        """The device of the tensors; without tensors, the device of the textures."""
         tensors = (given[name] for name in self._tensor_names)
         first = next((t for t in tensors if isinstance(t, Tensor)), None)
         if first is not None:
@@ -236,7 +236,7 @@ class RawKernel:
             uneven = value.nbytes % b.stride or value.nbytes < max(b.count, 1) * b.stride
             if (
                 uneven and value._layout.dtype.name in b.dtypes
-            ):  # otherwise the launch raises the error
+            ):  # for another dtype the launch raises the error
                 least = f"{b.count} elements" if b.count else "at least one element"
                 raise ShapeError(
                     f"[{self.name}] {b.name}: {b.type} needs whole elements of {b.stride} bytes, "
@@ -304,12 +304,12 @@ def raw_kernel(
             }''')
         double(x, y)
 
-    Bindings may have any group and number. They are `var<storage>`: arrays of numbers, vectors,
-    atomics or structs. At most one is `var<uniform>`: a struct of numbers and vectors, or a single
-    number or vector. A call is a launch like those of `pykernels.kernels`: it works in batches,
-    captures and profiles and in several threads, copies an input first if it shares memory with an
-    output, and the device checks indices into storage. Gradients do not go through it;
-    `custom_gradient` adds a rule.
+    Bindings may have any group and number. They are `var<storage>` (arrays of numbers, vectors,
+    atomics or structs), and at most one of them is `var<uniform>` (a struct of numbers and vectors,
+    or a single number or vector). A call is a launch like the launches of `pykernels.kernels`: it
+    works in batches, captures and profiles and in several threads, copies an input first if it
+    shares memory with an output, and the device checks indices into storage. Gradients do not go
+    through a call; `custom_gradient` adds a gradient rule.
 
     Textures are `texture_2d` and `texture_3d` of f32, i32 or u32, and `texture_storage_2d` and
     `texture_storage_3d` with `write`. A call passes textures and samplers as objects of wgpu or
@@ -318,12 +318,14 @@ def raw_kernel(
     submitted at once, except in a `batch` of the device.
 
     A device binds a buffer at multiples of 16 to 256 bytes, depending on the device. A view that
-    begins between two multiples is bound from the lower one, so the index of its first element is
-    not 0. A text supports such views if the first members of its struct take that index: `x_offset:
-    u32` for the binding x. `arrayLength` then counts from the bound multiple, too.
+    begins between two multiples is bound from the lower multiple, so the index of its first element
+    is not 0. A text supports such views if the first members of its struct take that index:
+    `x_offset: u32` for the binding x. For such a view, `arrayLength` also counts from the lower
+    multiple.
 
     A call needs only the bindings that its entry point uses. So a text may have one entry point
-    with an optional input and one without it. The offset of a binding that is not used is 0.
+    that uses an optional input, and another one that does not. The offset of a binding that is not
+    used is 0.
 
     Args:
         wgsl: The text, or the path of its file.
@@ -377,7 +379,8 @@ def _parts(m: Member) -> list[str]:
 
 
 def _packed(interface: Interface) -> Iterator[tuple[str, str]]:
-    """The numbers behind the offsets, in order, with the gaps between members as zeros."""
+    """The name and the format letter of each number behind the offsets, in order. A gap between
+    members counts as numbers that are zero."""
     at = 4 * len(interface.offsets)
     for m in interface.members[len(interface.offsets) :]:
         gap = m.offset - at

@@ -1,8 +1,8 @@
-"""`debug` in the sources of kernels of the build and of packages.
+"""Calls of `debug` in the sources of kernels of the build and of packages.
 
 A build keeps the texts with their calls of `debug` beside the texts that launches run. A launch
-inside of `Device.debug` runs the kept texts: code that writes records to one more output replaces
-their calls.
+inside of `Device.debug` runs the kept texts, after their calls are replaced by code that writes
+records to one more output.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class Binding:
 @dataclass(frozen=True)
 class Shown:
     """A texture or a sampler. `dimension` and `of` are "" for a sampler; `of` is the type of the
-    components of a sampled texture, or the format of a storage texture, which is `written`."""
+    components of a sampled texture, or the format of a storage texture. `written` is True for a
+    storage texture."""
 
     name: str
     type: str
@@ -87,7 +88,8 @@ class Interface:
 
     bindings: tuple[Binding, ...]
     shown: tuple[Shown, ...]  # textures and samplers
-    pairs: frozenset[tuple[str, str]] | None  # textures with their samplers; None: any pair of them
+    # each texture with each sampler that samples it; None: any pair is possible
+    pairs: frozenset[tuple[str, str]] | None
     names: tuple[str, ...]  # of bindings, textures and samplers, in the order of their numbers
     members: tuple[Member, ...]
     # the bindings (also unused ones) that have an offset in the struct, in order
@@ -148,7 +150,7 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
         what = "an argument of every call" if told == "grid" else "a binding"
         raise ArgumentError(f"[{name}] {told} is a member and {what}: give the member another name")
     others = [r for r in usage.resources if r not in used and r.group >= 0 and r.binding >= 0]
-    # A launch has a uniform buffer behind its storage, even if the text has none.
+    # A launch has a uniform buffer behind its storage, even if the text has no uniform.
     uniform: list[Resource | None] = [*uniforms] or [None]
     bound = [*storage, *uniform, *resources, *others]
     texts = tuple(_bound(wgsl, usage, bound, used, constants, rw) for rw in (False, True))
@@ -215,8 +217,8 @@ def _shown(op: str, usage: Usage, r: Resource) -> Shown:
 
 
 def _pairs(usage: Usage, entry: str, shown: Sequence[Shown]) -> frozenset[tuple[str, str]] | None:
-    """Each texture that an entry point samples, with its sampler; None if it passes them to
-    functions."""
+    """Each texture that an entry point samples, with its sampler; None if the entry point passes
+    textures or samplers to functions."""
     if all(s.dimension for s in shown):
         return frozenset()
     reached, waiting = {entry}, [entry]

@@ -1,5 +1,5 @@
-"""Kernels of the build and of packages with one more output, a buffer in which their texts tell
-what happens: the first index out of range, or what their calls of `debug` record."""
+"""Kernels of the build and of packages with one more output: a buffer to which their texts write
+the first index out of range, or the records of their calls of `debug`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pykernels.validate._instrument import MEMORY
 __all__ = ["NAME", "BodyOf", "telling"]
 
 NAME = MEMORY.removesuffix("_mem")
-# Gets a step, the number of the members of its Params that come before the members of its values,
-# and True if Params have room for more members. Returns the body that tells; None if the step runs
-# as it is.
+# Gets a step, the number of members of its Params before the values, and True if Params have room
+# for one more member. Returns the body that writes to the buffer; None if the step
+# runs unchanged.
 BodyOf: TypeAlias = Callable[[Step, int, bool], Body | None]
 
 

@@ -94,7 +94,7 @@ def _texture(op: str, context: Any, s: Shown, thing: Any) -> Resource:
 
 
 def _view(op: str, context: Any, s: Shown, texture: Any) -> Any:
-    """The view of a whole texture: its first level, if it is written."""
+    """A view of a whole texture, or only of its first level if the call writes the texture."""
     try:
         return texture.create_view(
             dimension=s.dimension, mip_level_count=1 if s.written else texture.mip_level_count

@@ -2,8 +2,8 @@
 kernel under the kernel's name.
 
 `reference.<family>.<kernel>(*inputs, **scalars)` returns the output, or a tuple of outputs. Data
-movement is exact; all else is float64, computed from inputs and scalars that are rounded to their
-dtypes, as the kernel gets them. A function may have the parameters `dtype` and `shape`, which
+movement is exact. All else is computed in float64, from inputs and scalars that are rounded to
+their dtypes, as the kernel gets them. A function may have the parameters `dtype` and `shape`, which
 describe the output, and a parameter with the name of an output, which holds the output before the
 call.
 

@@ -70,7 +70,7 @@ def attention(
     S, T). Query i stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind
     i), and `window` (left, right) hides the keys outside p - left .. p + right. cap(s) is softcap *
     tanh(s / softcap). `sinks` (H,) is one more logit per head, without a value. `lengths` (B,):
-    batch b has lengths[b] keys, clamped to 0 .. T, instead of T; the keys behind them are hidden.
+    batch b has only lengths[b] keys (clamped to the range from 0 to T); later keys are hidden.
 
     A key is masked if it is hidden, or if its logit is -inf. The contents of a masked key and of
     its value have no effect. A row without a key is 0 and its lse is -inf, with or without a sink.
@@ -123,7 +123,7 @@ def flash_attn_quant_budget(
     mask: Array | None = None, sinks: Array | None = None, lengths: Array | None = None,
     quant: str = "q8_0", keys: int = 0, **options: Any,
 ) -> Array:  # fmt: skip
-    """The budget of flash_attn, for bodies that do not round the numbers of blocks."""
+    """The budget of flash_attn, for bodies that do not round the dequantised numbers."""
     k, v = (
         _numbers(q, low, scales, quant, keys)
         for low, scales in ((k_low, k_scales), (v_low, v_scales))
@@ -186,12 +186,13 @@ def flash_attn_budget(
 ) -> Array:
     """The largest error of f32 in each element of o.
 
-    2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, plus 4 u times the largest
-    |slope * mask| of the row's keys with a weight, and for a soft cap 16 u times the cap, with u =
-    2^-23 (tanh is accurate to 2^-20 of the cap). `rounded`: weights are rounded to float16 before
-    they are multiplied with values. This adds 2^-11 sum p|v|, and, for weights that are too small
-    for float16, 2^-21 of the largest weight times sum|v|. With precision "fast" matrix units may
-    lose another 0.16 T 2^-23 sum p|v|.
+    It is u (sqrt(T) + 4 + 2 e) sum p|v|, with u = 2^-23 and the weights p of the row. Here e is the
+    error of the row's logits in units of u: the largest (sqrt(D) + 4) scale sum|q||k| + 4 |slope *
+    mask| of a key with a weight, plus 16 softcap (tanh is accurate to 2^-20 of the cap).
+
+    `rounded`: weights are rounded to float16 before they are multiplied with values. This adds
+    2^-11 sum p|v|, and, for weights that are too small for float16, 2^-21 of the largest weight
+    times sum|v|. With precision "fast" matrix units may lose another 0.16 T 2^-23 sum p|v|.
     """
     found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
@@ -241,14 +242,14 @@ def flash_attn_backward_budget(
     the dtype of o matters.
 
     With u = 2^-23, a sum of K products is off by u (sqrt(K) + 4) sum|a||b|. So a score is off by u
-    (sqrt(D) + 4) scale sum|q||k|, and its logit by that plus 4 u |slope mask| plus 16 u softcap.
+    (sqrt(D) + 4) scale sum|q||k|, and its logit by this plus 4 u |slope mask| plus 16 u softcap.
     The exponential adds u (8 + 2 |logit - lse|), and the rounding of logit and lse adds u (|logit|
     + |lse|). A weight P is off by P times the sum of these errors, `weight`. dP is off by u
-    (sqrt(Dv) + 4) sum|do||v|. delta is off by the same with o in place of v, plus the rounding of
-    o: u, 2^-11 or 2^-8. The derivative of the soft cap is off by 8 u plus twice the error of score
-    / softcap. For dS = P cap' (dP - delta) all these errors add up; the sums of dq and dk weight
-    them by |K| and |Q|. `rounded`: matrix units have computed o from rounded weights, so this error
-    of o, weighted by |do|, adds to the error of delta.
+    (sqrt(Dv) + 4) sum|do||v|. delta = sum(do o) is off by u (sqrt(Dv) + 4) sum|do||o|, plus the
+    rounding of o (u, 2^-11 or 2^-8). The derivative of the soft cap is off by 8 u plus twice the
+    error of score / softcap. For dS = P cap' (dP - delta) all these errors add up; in the sums of
+    dq and dk they are multiplied by |K| and |Q|. `rounded`: matrix units have computed o from
+    rounded weights, so this error of o, times |do|, adds to the error of delta.
     """
     # Values that are not finite belong to hidden keys, so they must not count.
     q, k, v, do = (np.where(np.isfinite(a), a.astype(np.float64), 0.0) for a in (q, k, v, do))
@@ -349,7 +350,7 @@ def _weights(logits: Array, sinks: Array | None) -> tuple[Array, Array]:
 
 
 def _product(weights: Array, rows: Array, allowed: Array) -> Array:
-    """weights @ rows without the terms that are not allowed; their rows may hold any values."""
+    """weights @ rows, without the terms that are not allowed: their rows may even hold NaN."""
     if np.isfinite(rows).all():
         return np.asarray(weights @ rows)
     weights = np.where(allowed, weights, 0.0)

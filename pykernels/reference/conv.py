@@ -74,9 +74,10 @@ def conv2d(
     """act(sum_{c,i,j} x[n, c, y s + i d - top, x s + j d - left] w[o, c, i, j] + bias[o] +
     residual).
 
-    x is 0 outside; output channel o of group g sees the input channels of group g; residual
-    broadcasts to the result in the axes of the layout. `precision` changes the allowed error of the
-    kernel (`conv2d_budget`), not the reference.
+    Here s is the stride and d the dilation; x counts as 0 outside of the image. Output channel o of
+    group g reads the input channels of group g. residual broadcasts to the result in the axes of
+    the layout. `precision` changes the allowed error of the kernel (`conv2d_budget`), not the
+    reference.
     """
     x, w = _channels_first(x, layout), w.astype(np.float64)
     a = _Args.of(w.shape, stride, padding, dilation)
@@ -108,9 +109,9 @@ def conv2d_budget(
     """The largest error of a convolution with a result of `dtype`, before the result is rounded:
     `window_budget` for the sum of |x w|.
 
-    With precision "fast", and with None if the result is float16, matrix units may add all products
-    of halves in one sum. With "fast", float32 windows of 3 x 3 with stride 1 may take Winograd's
-    transforms, with tiles of 2 x 2 or 4 x 4 pixels (`winograd_size`).
+    With precision "fast", and with precision None if the result is float16, matrix units may add
+    all products of float16 in one sum. With "fast", float32 windows of 3 x 3 with stride 1 may take
+    Winograd's transforms, with tiles of 2 x 2 or 4 x 4 pixels (`winograd_size`).
     """
     size = conv2d(
         np.abs(x), np.abs(w), stride=stride, padding=padding, dilation=dilation, groups=groups,
@@ -199,7 +200,7 @@ def conv_transpose2d(
     layout: str = "NCHW",
     activation: str | None = None,
 ) -> Array:
-    """act(conv2d_backward_input of x + bias), with w (C, O / groups, KH, KW).
+    """act(conv2d_backward_input(x, w) + bias), with w (C, O / groups, KH, KW).
 
     The output has (H - 1) s - paddings + d (KH - 1) + 1 + output_padding rows, and
     columns by the same rule.
@@ -214,7 +215,7 @@ def conv_transpose2d(
             x.shape[2:], a.stride, paddings, a.dilation, w.shape[2:], extra, strict=True
         )
     ]
-    # The extra rows of the output read the rows of x that a larger padding would cut off.
+    # The extra rows of the output get terms that a larger padding would cut off.
     out = conv2d_backward_input(
         x, w, (len(x), w.shape[1] * groups, *size), stride=a.stride,
         padding=a.padding, dilation=a.dilation, groups=groups,
@@ -238,12 +239,12 @@ def window_budget(
     size: Array, depth: int, bias: Array | None = None, residual: Array | None = None, *,
     layout: str = "NCHW", activation: str | None = None, in_one_piece: bool = False,
 ) -> Array:  # fmt: skip
-    """The largest error of f32 sums of `depth` products and of epilogues.
+    """The largest error of f32 sums of `depth` products, with an epilogue.
 
     The error of the sums is 2^-23 (sqrt(depth) + 4) size. `size` is the same convolution of
     absolute values, without bias and residual. Matrix units that add all products in one sum
-    (`in_one_piece`) may lose another 0.16 2^-23 of size for each product. Epilogues are as in
-    mul_mat.
+    (`in_one_piece`) may lose another 0.16 2^-23 of size for each product. Epilogues have the errors
+    that `mul_mat_budget` lists.
     """
     bound = size * (math.sqrt(depth) + 4 + (0.16 * depth if in_one_piece else 0.0))
     if bias is not None:
@@ -287,14 +288,16 @@ def winograd_size(
 def conv2d_backward_weight_budget(
     dy: Array, x: Array, shape: Sequence[int], **options: Any
 ) -> Array:
-    """The largest error of f32 sums over all images and pixels: 2^-23 (sqrt(K) + 4) sum|dy||x|."""
+    """The largest error of f32 sums over all images and pixels, K terms each: 2^-23 (sqrt(K) + 4)
+    sum|dy||x|."""
     size = conv2d_backward_weight(np.abs(dy), np.abs(x), shape, **options)
     pixels = dy.size // max(shape[0], 1)
     return np.asarray(2.0**-23 * (math.sqrt(pixels) + 4) * size)
 
 
 def conv2d_backward_bias_budget(dy: Array, *, layout: str = "NCHW") -> Array:
-    """The largest error of f32 sums over all images and pixels: 2^-23 (sqrt(K) + 4) sum|dy|."""
+    """The largest error of f32 sums over all images and pixels, K terms each: 2^-23 (sqrt(K) + 4)
+    sum|dy|."""
     size = conv2d_backward_bias(np.abs(dy), layout=layout)
     return np.asarray(2.0**-23 * (math.sqrt(dy.size // max(len(size), 1)) + 4) * size)
 

@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 
 
 def cholesky(a: Array) -> Array:
-    """The lower triangle l with l @ l^T = a, from the lower triangle of a; NaN from the first
-    column without a positive pivot on."""
+    """The lower triangle l with l @ l^T = a, from the lower triangle of a. If a column has no
+    positive pivot, this column and all columns after it are NaN."""
     lower = np.tril(a.astype(np.float64))
     with np.errstate(all="ignore"):
         for k in range(lower.shape[-1]):
@@ -31,9 +31,9 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
     """For the computed factor l: |a - l @ l^T| on and below the diagonal, and the largest value
     that it may have.
 
-    A sum of n products takes n roundings; the reciprocal root and its product take six more, which
-    count twice. Each rounding counts relative to |l| |l|^T (Higham, Accuracy and Stability of
-    Numerical Algorithms, theorem 10.3).
+    A sum of n products takes n roundings. The reciprocal root and the product with it take six
+    more; these six are counted twice. Each rounding counts relative to |l| |l|^T (Higham, Accuracy
+    and Stability of Numerical Algorithms, theorem 10.3).
     """
     wide = lower.astype(np.float64)
     turned = wide.swapaxes(-1, -2)
@@ -43,7 +43,7 @@ def cholesky_residual(a: Array, lower: Array) -> tuple[Array, Array]:
 
 
 def definite(dst: Array) -> Array:
-    """Positive definite matrices of this shape, made of any numbers, for cases of export."""
+    """Positive definite matrices, made from the numbers of dst, for cases of export."""
     square = dst @ dst.swapaxes(-1, -2)
     found: Array = square + dst.shape[-1] * np.eye(dst.shape[-1], dtype=dst.dtype)
     return found
@@ -71,9 +71,9 @@ def solve_tri(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
-    """Substitution takes n + 4 roundings, which bound the error of x relative to |a^-1| |a| |x|
-    (Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5); a quotient may be off by
-    2.5 units."""
+    """Substitution takes n + 4 roundings, because a quotient may be off by 2.5 units in the last
+    place. They bound the error of x relative to |a^-1| |a| |x| (Higham, Accuracy and Stability of
+    Numerical Algorithms, theorem 8.5)."""
     triangle = np.abs(_triangle(a, unit))
     n = a.shape[-1]
     ones = np.broadcast_to(np.eye(n), a.shape)
@@ -84,7 +84,8 @@ def solve_tri_budget(a: Array, b: Array, unit: bool = False) -> Array:
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
-    """The LU factors with partial pivoting, in one matrix, and the pivots. NaN is the largest."""
+    """The LU factors with partial pivoting, in one matrix, and the pivots. The search for a pivot
+    takes NaN as the largest number."""
     n = a.shape[-1]
     lu = a.astype(np.float64).reshape(-1, n, n)
     pivots, each = np.zeros((len(lu), n), np.int32), np.arange(len(lu))
@@ -110,8 +111,9 @@ def exchanged(a: Array, pivots: Array) -> Array:
 def lu_residual(a: Array, lu: Array, pivots: Array) -> tuple[Array, Array]:
     """For the computed factors l and u: |p a - l @ u|, and the largest value that it may have.
 
-    A sum of n products takes n roundings, and a quotient may be off by 2.5 units; each counts
-    relative to |l| |u| (Higham, Accuracy and Stability of Numerical Algorithms, theorem 9.3).
+    A sum of n products takes n roundings, and a quotient may be off by 2.5 units in the last place;
+    these errors are relative to |l| |u| (Higham, Accuracy and Stability of Numerical Algorithms,
+    theorem 9.3).
     """
     wide = lu.astype(np.float64)
     n = a.shape[-1]
@@ -130,8 +132,8 @@ def solve(a: Array, b: Array) -> Array:
 
 
 def solve_budget(a: Array, b: Array) -> Array:
-    """The largest error of x: factors and two substitutions take 3 n + 12 roundings, relative to
-    |a^-1| |l| |u| |x| (Higham, theorem 9.4).
+    """The largest error of x. The factors and two substitutions take 3 n + 12 roundings, each
+    relative to |a^-1| |l| |u| |x| (Higham, theorem 9.4).
 
     |l| |u| comes from the factors of the reference, with rows in the order of a.
     """

@@ -34,8 +34,8 @@ def cross_entropy(
     with np.errstate(all="ignore"):
         top = x.max(-1, keepdims=True)
         logs = x - top - np.log(np.exp(x - top).sum(-1, keepdims=True))
-        # Classes that are not the target add nothing, even if their logit is -inf. If targets are
-        # weights, a class with weight 0 and a logit of -inf makes the loss NaN.
+        # If the target is a class, the other classes add nothing, even if their logit is -inf. If
+        # it is a weight for each class, weight 0 with a logit of -inf makes the loss NaN.
         losses = -(t * logs).sum(-1, where=t != 0 if target.dtype.kind != "f" else True)
         return _reduced(np.where(counted, losses, 0.0), weights, reduction)
 
@@ -51,7 +51,7 @@ def cross_entropy_backward(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """The gradient of x, from the gradient of the loss and, for a mean, its divisor.
+    """The gradient of x, from the gradient of the loss and, if the loss is a mean, its divisor.
 
     The kernel reads `stats` instead of all logits of a row.
     """
@@ -104,8 +104,8 @@ def nll_loss_backward(
     shape: tuple[int, ...],
     ignore_index: int = -100,
 ) -> Array:
-    """The gradient of x, which has this shape, from the gradient of the loss and, for a mean, its
-    divisor."""
+    """The gradient of x, which has the shape `shape`, from the gradient of the loss and, if the
+    loss is a mean, its divisor."""
     t, counted, _ = _targets(np.zeros(shape), target, weight, ignore_index, 0.0)
     with np.errstate(all="ignore"):
         return np.where(counted[..., None], -_factor(dy, total) * t, 0.0)

@@ -65,13 +65,13 @@ def mul_mat_budget(
     error of the epilogue.
 
     `dtype` is the dtype of the result. For float16 results without a precision, matrix units may
-    add all products of halves in one sum, so 0.16 K 2^-23 sum|a||b| is added.
+    add all products of float16 in one sum; this adds 0.16 K 2^-23 sum|a||b|.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
     1.13. Their own error is |x| times 1.5e-7 (erf), or some units in the last place of exp.
 
     Precision "fast" adds 2^-8 sum|a||b|. Precision "split" adds 2^-38 (max|a| sum|b| + max|b|
-    sum|a|): planes of halves lose this much of numbers that are small in their row.
+    sum|a|): planes of float16 lose this much of numbers that are small in their row.
     """
     repeated = np.abs(_repeat(a, b).astype(np.float64))
     size = np.matmul(np.abs(b.astype(np.float64)), np.swapaxes(repeated, -1, -2))
@@ -124,9 +124,9 @@ def mul_mat_i8_budget(
     b_scale: Array | None = None,
     bias: Array | None = None,
 ) -> Array:
-    """The rounding error of a scaled product: one unit of f32 for the integer as a float, half a
-    unit for each factor and for the sum with the bias, and the values that may be flushed to 0
-    before they are multiplied by a factor."""
+    """The rounding error of a scaled product: one unit in the last place of f32 for the conversion
+    of the integer, and half a unit for each factor and for the sum with the bias. To this is added
+    the error of values that are flushed to 0 before they are multiplied by a factor."""
     scaled = np.abs(mul_mat_i8(a, b, a_scale, b_scale, np.zeros(1)))
     bound = 2.0**-23 * 1.001 * (2 * scaled + (0 if bias is None else 0.5 * (scaled + np.abs(bias))))
     largest = max([float(np.abs(v).max(initial=0)) for v in (a_scale, b_scale) if v is not None],
@@ -168,9 +168,9 @@ def mul_mat_quant_budget(
     precision: str | None = None,
     rounded: bool = False,
 ) -> Array:
-    """The budget of mul_mat, plus the errors of halves. Products with up to eight rows of float16
-    are summed in packed halves. If matrix units multiply halves (`rounded`, or "fast"), weights and
-    a float32 b are rounded to 11 bits, and all products are added in one sum."""
+    """The budget of mul_mat, plus the errors of float16. For up to eight rows of float16, products
+    are summed in packed float16. If matrix units multiply float16 (`rounded`, or "fast"), weights
+    and a float32 b are rounded to 11 bits, and all products are added in one sum."""
     w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
     if b.dtype == np.float16 and b.shape[-2] <= 8 and TYPES[quant].halves:
@@ -214,8 +214,8 @@ def mul_mat_id_budget(
     gated: bool = False, few: bool | None = None,
 ) -> Array:  # fmt: skip
     """The budget of mul_mat for each row; with `gated`, the error of the product of two results. If
-    there are few rows of float16, they may be summed in packed halves, as in mul_mat_quant: `few`
-    says whether they are, and None decides as the plan does."""
+    there are only a few rows of float16, their products may be summed in packed float16, as in
+    mul_mat_quant. `few` says whether this is done; None decides it by the rule of the plan."""
     cols = shape[2] * (1 + gated)
     own = _numbers(w, low, scales, high, quant, cols, b.shape[2])
     if few is None:
@@ -255,8 +255,8 @@ def _of_rows(
     ids: Array, b: Array, w: Array, bias: Array | None, residual: Array | None,
     shape: tuple[int, ...], activation: str | None, gated: bool,
 ) -> list[tuple[tuple[Any, ...], str | None]]:  # fmt: skip
-    """The arguments of mul_mat, with each row as a batch, and the activation. A gated product has
-    two entries: the gates, then the other columns."""
+    """The arguments of mul_mat, with each row as a batch, and the activation. A gated product gives
+    two such pairs, one for the columns of gates, then one for the other columns."""
     experts = np.clip(ids, 0, len(w) - 1).ravel()
     rows = np.broadcast_to(b, (*shape[:2], b.shape[2])).reshape(-1, 1, b.shape[2])
     added, more = (
@@ -295,8 +295,8 @@ def rms_norm_linear_budget(
     activation: str | None = None, gated: bool = False,
 ) -> Array:  # fmt: skip
     """The budget of mul_mat. The factor of the row may be wrong by sqrt(K) / 2 + 8 units; with
-    `gated`, the product of two results has the errors of both. Packed products round the norm to
-    float16 and sum as in mul_mat_quant."""
+    `gated`, the product of two results has the errors of both. If products are summed in packed
+    float16, as in mul_mat_quant, the normalised row is also rounded to float16."""
     numbers, row = _normed(x, gain, w, scales, high, shape[0] * (1 + gated), quant, eps)
     halves = np.split(numbers, 2) if gated else [numbers]
     own = [bias] if bias is None or not gated else np.split(bias, 2)
@@ -334,8 +334,8 @@ def _normed(
 def _packed(
     low: Array, scales: Array, b: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> Array:
-    """The error of sums in packed halves: a sum of eight products is rounded to 11 bits eight
-    times, and subnormal halves may become 0."""
+    """The error of sums in packed float16: a sum of eight products is rounded to 11 bits eight
+    times, and subnormal float16 numbers may become 0."""
     from .quant import packed_sizes
 
     sizes, steps = packed_sizes(low, scales, shape, high, quant)

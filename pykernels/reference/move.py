@@ -74,7 +74,8 @@ def pad(
 
 
 def nonzero_offsets(src: Array) -> Array:
-    """The number of nonzero elements before each chunk of 4096, then of all elements, int32."""
+    """For each chunk of 4096 elements, the number of nonzero elements before it; and at the end,
+    the number of all nonzero elements. All are int32."""
     flat = (src != 0).reshape(-1)
     counts = [int(flat[i : i + CHUNK].sum()) for i in range(0, flat.size, CHUNK)]
     return np.cumsum([0, *counts]).astype(np.int32)

@@ -220,8 +220,8 @@ def batch_norm(
     x: Array, mean: Array, variance: Array, weight: Array | None = None,
     bias: Array | None = None, *, eps: float = 1e-5,
 ) -> Array:  # fmt: skip
-    """(x - mean) / sqrt(variance + eps) * weight + bias, with all statistics and weights by
-    channel."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, where each channel has its own mean,
+    variance, weight and bias."""
     found = by_known(x, mean, variance, eps)
     return affine(found.n, of_channel(weight, x), of_channel(bias, x))
 
@@ -241,8 +241,8 @@ def batch_norm_training(
 ) -> Any:  # fmt: skip
     """dst, then the new running statistics and the saved statistics, if their arguments are given.
 
-    The saved statistics are the mean, the rest of its rounding (0 here), and the sum of squared
-    differences, of each channel.
+    The saved statistics of each channel are its rounded mean, the part of the mean that is lost by
+    the rounding (0 here), and the sum of squared differences from the mean.
     """
     s = double(x)
     axes = but_channels(s)

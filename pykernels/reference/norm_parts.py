@@ -83,7 +83,7 @@ def of_channel(param: Array | None, x: Array) -> Array | None:
 
 
 def by_statistics(s: Array, mean: Array, variance: Array, eps: float) -> Normed:
-    """n and its errors for given statistics, where only x, the differences and the factor are
+    """n and its errors for statistics that are given, so only x, the differences and the factor are
     rounded."""
     shape = (-1, *[1] * (s.ndim - 2))
     difference = s - mean.reshape(shape)
@@ -114,8 +114,8 @@ def of_images(
     d: Array, x: Array, found: Normed, g: Array, weight: Array | None, dweight: object,
     dbias: object,
 ) -> Any:  # fmt: skip
-    """The gradient of x, then the gradients of weight and bias, each if it is asked for. `g` is x
-    in the shape of `found`, (N, groups, ...), or x itself for batch_norm."""
+    """The gradient of x, then the gradients of weight and bias, each only if it is asked for. `g`
+    is x in the shape of `found`, (N, groups, ...); for batch_norm, `g` is x itself."""
     flat = reshaped(found, g, x.shape)
     sums = column_sums(d, flat, (1,))
     scaled = affine(d, of_channel(weight, x), None).reshape(g.shape)
@@ -237,8 +237,8 @@ def input_gradient(d: Array, found: Normed, weight: Array | None, axes: Axes, me
 def input_gradient_budget(
     d: Array, found: Normed, weight: Array | None, axes: Axes, mean: bool, summed: bool = False
 ) -> Array:
-    """The error that comes from the errors of g, of the means of g and of g * n, of n, and of the
-    factor.
+    """The error of a gradient, from the errors of g, n, the factor, the mean of g and the mean of
+    g * n.
 
     `summed`: the sum of g * n is used in place of its mean."""
     g, n = affine(d, weight, None), found.n

@@ -37,10 +37,10 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 U = 2.0**-24  # half a unit in the last place of f32, as a relative error
 TINY = 2.0**-126  # results below this may become 0
-# Errors in units of U; a unit in the last place is 2 U. Quotients are within 2.5 units in the last
-# place, and inverse square roots within 2. A square root is a quotient by an inverse square root,
-# so it has both errors. expm1 is within 2.5 units in the last place, and its argument is within 2
-# U.
+# Errors in units of U; a unit in the last place is 2 U. The error of a quotient is up to 2.5 units
+# in the last place; the error of an inverse square root is up to 2. A square root is a quotient by
+# an inverse square root, so it has both errors. The error of expm1 is up to 2.5 units in the last
+# place, and the error of its argument up to 2 U.
 QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 
@@ -229,8 +229,8 @@ def _taken(
 def optimizer_count(
     count: Array, settings: Array, skip: Array | None = None, rule: str = "amsgrad"
 ) -> tuple[Array, Array]:
-    """The count plus one, and the settings with the numbers of that step; unchanged if the step is
-    skipped."""
+    """The count plus one, and the settings with the numbers that depend on the step, computed for
+    this new count. Both are unchanged if the step is skipped."""
     if _skipped(skip):
         return count, settings
     after = advance(rule, int(count.item()) + 1, numbers(settings))
@@ -262,8 +262,8 @@ def schedule_step(table: Array, count: Array, advance: bool = True) -> tuple[Arr
 
 
 def schedule_step_budget(table: Array, count: Array, advance: bool = True) -> tuple[Array, Array]:
-    """The largest error: some roundings of the largest number, and for an exponential also
-    roundings of its argument."""
+    """The largest error: some roundings of the largest number in the table, and for an exponential
+    also roundings of its argument."""
     t, value = schedule_step(table, count, advance)
     scale = float(np.max(np.abs(table[:, 2:4])))
     off = 24 * U * scale + (4 + float(np.max(np.abs(table[:, 5]))) * int(t.item())) * 2 * U * abs(
@@ -273,13 +273,13 @@ def schedule_step_budget(table: Array, count: Array, advance: bool = True) -> tu
 
 
 def some_segments() -> Array:
-    """A table of phases for cases: a straight line, half a cosine, an exponential."""
+    """A table of phases, for cases of export: a straight line, half a cosine, an exponential."""
     rows = [(0, 0, 0, 1, 2, 0), (2, 1, 1, 0.5, 7, 0), (9, 2, 0.5, 0, 1, -0.1)]
     return np.array(rows, np.float32)
 
 
 def some_settings() -> Array:
-    """Settings for cases, which fit any rule."""
+    """Settings that fit any rule, for cases of export."""
     logs = [math.log(b) for b in (0.9, 0.99)]
     return np.array(
         [0.9, 0.1, logs[0], 0.99, 0.01, logs[1], 0.01, 1e-3, 0.1, 0.5, 1, 0.8, 1.5, 0.7, 0.3],
@@ -288,12 +288,12 @@ def some_settings() -> Array:
 
 
 def squares(grad: Array) -> Array:
-    """Second moments for cases: no number below 0."""
+    """Second moments, which are not negative, for cases of export."""
     return np.square(grad.astype(np.float64))
 
 
 def some_steps() -> Array:
-    """A number of steps for cases."""
+    """A number of steps, for cases of export."""
     return np.array([3], np.int32)
 
 

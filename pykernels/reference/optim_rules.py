@@ -115,7 +115,7 @@ def _blend(old: Near, new: Near, keep: Near, share: Near) -> Near:
 
 
 def advance(rule: str, t: int, s: Sequence[Near]) -> list[Near]:
-    """The settings with the numbers of step t, which counts from 1."""
+    """The settings with the numbers that depend on the step, computed for step t (from 1 on)."""
     after = list(s)
     if rule == "adagrad":
         after[11] = Near(1.0) / (Near(1.0) + Near(float(t - 1)) * s[9])
@@ -137,7 +137,7 @@ def advance(rule: str, t: int, s: Sequence[Near]) -> list[Near]:
 
 
 def _corrected(log: Near, t: int, of: Any, units: float) -> Near:
-    """1 - e^(t log), the correction of a bias."""
+    """of(1 - e^(t log)), which corrects a bias; `units` is the error of the function `of` in U."""
     value = of(-math.expm1(t * float(log.value)))
     # the argument log is already rounded
     off = abs(of(-math.expm1(t * float(log.value) * (1 + U))) - value)
@@ -145,5 +145,5 @@ def _corrected(log: Near, t: int, of: Any, units: float) -> Near:
 
 
 def numbers(settings: Any) -> list[Near]:
-    """Settings with the exact values that they have on the device."""
+    """The settings as numbers without an error: these are the values that the device has."""
     return [Near(float(x)) for x in settings]

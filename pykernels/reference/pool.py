@@ -15,7 +15,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Pair = int | tuple[int, int]
-# For each output row or column: its window in the image, and the number of elements in a mean.
+# For each output row or column: its window in the image, and the number by which a mean divides.
 Axis = list[tuple[range, int]]
 
 
@@ -66,7 +66,8 @@ def avg_pool2d_backward(
     dy: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
     padding: Pair = 0, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
-    """The share of each window in dy (N, C, OH, OW), added up in an image of `shape`."""
+    """The part of dy (N, C, OH, OW) that each element of a window gets, added up in an image of
+    `shape`."""
     axes = _windows(shape, dy.shape, kernel, stride, padding, 1, count_include_pad)
     return _shares(dy, shape, axes, divisor_override)
 

@@ -152,7 +152,7 @@ def _planes(kind: BlockType, stored: Array, record: Array) -> tuple[Array, ...]:
 def _unplaned(
     kind: BlockType, low: Array, scales: Array, high: Array | None, rows: int
 ) -> tuple[Array, Array]:
-    """Stored numbers (batches, N, K) and records of planes."""
+    """The stored numbers (batches, N, K) and the records that planes hold."""
     bits = _bits(kind)
     words = low.transpose(0, 3, 1, 2, 4).reshape(low.shape[0], low.shape[3], low.shape[1], -1)
     stored = _numbers(words, bits)
@@ -199,9 +199,9 @@ def dequantize(
 def packed_sizes(
     low: Array, scales: Array, shape: tuple[int, int], high: Array | None, quant: str
 ) -> tuple[Array, Array]:
-    """For sums in packed halves of weights (N, K): the magnitudes of the terms, and the magnitudes
-    of the scales. A term is a number minus the middle of its type's range, plus the offset for this
-    middle."""
+    """For sums of products in packed float16: the magnitudes (N, K) of the terms that weights give,
+    and the magnitudes of their scales. With offsets, a weight gives two terms: the scaled number
+    minus the middle of its range, and this middle minus the offset."""
     kind = TYPES[quant]
     stored, record = _unplaned(kind, low, scales, high, shape[0])
     with np.errstate(all="ignore"):
@@ -236,8 +236,9 @@ def rope_append_quant(
     table: Array | None = None, style: str = "normal", quant: str = "q8_0", room: int = 0,
     check: bool = True,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Planes of a cache with the keys and values of x, and the queries, float64, of dst's shape. A
-    position outside of the cache writes nothing and counts as 0."""
+    """Planes of a cache after the keys and values of x are written to it; and the queries, float64,
+    in the shape of dst. For a position outside of the cache nothing is written, and the queries are
+    rotated as at position 0."""
     queries, width = dst.shape[-3], x.shape[-1]
     lead, tokens, heads = x.shape[:-3], x.shape[-2], x.shape[-3] - queries
     q = np.broadcast_to(positions, (*lead, tokens)).astype(np.int64)
@@ -387,8 +388,8 @@ def _made_iq4_nl(x: Array, top: Array) -> tuple[Array, Array]:
     inverse = np.where(np.abs(top) < 1e-15, 0, one / (top / np.float32(-127)))
     table = np.array(IQ4, np.float32)
     y = (x * inverse)[..., None]
-    # The index of the nearest number of the table; half-way between two numbers, it is the upper
-    # one.
+    # The index of the nearest number of the table; halfway between two numbers, the index of the
+    # larger number.
     up = (y >= table[:-1]) & ~(y - table[:-1] < table[1:] - y)
     place = np.where(up, np.arange(1, 16), 0).max(-1)
     q, weight = table[place], x * x

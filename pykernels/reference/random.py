@@ -20,8 +20,8 @@ FACTORS = U64(0xD2511F53), U64(0xCD9E8D57)
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits of a number of `rand`
 # The polynomials of `randn`, with the constant term first, each interpolated at Chebyshev points of
-# its range: (ln(1 + r) - r + r^2 / 2) / r^3 as a polynomial in r; sin(pi t / 2) / t and (cos(pi t /
-# 2) - 1) / t^2 as polynomials in t^2.
+# its range. LOGARITHM is (ln(1 + r) - r + r^2 / 2) / r^3, a polynomial in r. SINE is
+# sin(pi t / 2) / t and COSINE is (cos(pi t / 2) - 1) / t^2, both polynomials in t^2.
 LOGARITHM = [0.3333333134651184, -0.25000306963920593, 0.20001044869422913, -0.166412815451622,
              0.14214496314525604, -0.12998183071613312, 0.12622319161891937,
              -0.0790274366736412]  # fmt: skip
@@ -42,7 +42,7 @@ def philox(counter: Array, key: Array) -> Array:
 
 
 def words(size: int, state: Array | None, seed: int) -> Array:
-    """The first `size` words of a call."""
+    """The first `size` random words that a call gets."""
     blocks = np.arange(-(-size // 4), dtype=U64)
     s = np.zeros(6, U32) if state is None else np.asarray(state, U32)
     if state is None:
@@ -156,8 +156,8 @@ def categorical(
     logits: Array, tokens: Array | None = None, state: Array | None = None,
     temperature: float = 1.0, top_p: float = 1.0, seed: int = 0,
 ) -> Array:  # fmt: skip
-    """For each row, draws a piece by the sums of weights, and then a column of the piece, in
-    float64."""
+    """The column that is drawn in each row, or its token. First a piece of the row is drawn by the
+    sums of weights, and then a column of this piece. All is computed in float64."""
     rows = logits.reshape(-1, logits.shape[-1]).astype(np.float64)
     u = (words(4 * len(rows), state, seed).reshape(-1, 4) >> U32(8)) * 2.0**-24
     found = [_drawn(x, float(F32(temperature)), float(F32(top_p)), *u[i, :2])
@@ -184,7 +184,7 @@ def _drawn(x: Array, temperature: float, top_p: float, first: float, second: flo
 
 
 def dropout(x: Array, p: float, seed: int = 0) -> Array:
-    """x times 0 with probability p, else 1 / (1 - p); factor and result have the dtype of x."""
+    """x times a factor: 0 with probability p, else 1 / (1 - p); both have the dtype of x."""
     keep = 1.0 - p
     mask = bernoulli(x.shape, x.dtype, keep, 1.0 / keep if keep else 0.0, seed=seed)
     found: Array = (x.astype(F32) * mask.astype(F32)).astype(x.dtype)

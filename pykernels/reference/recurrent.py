@@ -41,9 +41,9 @@ def linear_recurrence_budget(
     rate: Array | None = None, every: int = 0, before: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Each term takes part in at most n roundings: some in each step, as many as there are rows in
-    a sum over rows, and some in the exponential of a factor. The recurrence of absolute values has
-    the sums of the magnitudes of all terms, so n units of its results bound the error (Higham,
-    section 3.1)."""
+    a sum over rows, and some in the exponential of a factor. With absolute values as inputs, the
+    recurrence gives the sum of the magnitudes of all terms, and the error is at most n units of
+    this sum (Higham, section 3.1)."""
     length, depth = q.shape[1], q.shape[3]
     factors = decay.astype(np.float64)
     each = 5.0 + (0 if pair is None else depth + 3)

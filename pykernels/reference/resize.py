@@ -44,7 +44,7 @@ def resize_budget(
         size = x.shape[axis], shape[axis]
         index, weights = _taps(*size, mode, coordinates, nearest, antialias)
         out = np.moveaxis(np.moveaxis(out, axis, -1)[..., index].max(-1), -1, axis)
-        # this includes the error of the sum of weights, each of which is off by some units
+        # `units` includes the error of the sum of weights; each weight is off by some units
         if antialias:
             units += 16 + index.shape[-1] ** 0.5
             out *= np.abs(weights).sum(-1).max()
@@ -225,8 +225,9 @@ def roi_align_budget(
     x: Array, boxes: Array, index: Array, shape: tuple[int, ...], spatial_scale: float = 1.0,
     sampling_ratio: int = 0, aligned: bool = False, mode: str = "avg",
 ) -> Array:  # fmt: skip
-    """The place of a sample is off by some roundings of numbers as large as the box's corners, and
-    the share of a pixel is off by as much. The sum of a mean is rounded once for each sample."""
+    """The place of a sample has the error of some roundings of numbers as large as the corners of
+    the box, and the share of a pixel has the same error. The sum of a mean is rounded once for each
+    sample."""
     out = np.zeros(shape)
     for r, n in enumerate(index):
         unit = _roundings(boxes[r], shape[2:], spatial_scale, sampling_ratio, aligned)

@@ -36,7 +36,7 @@ def angles(
         return freq_scale * own
 
     def pair(turns: float) -> float:
-        with np.errstate(divide="ignore"):  # for 0 positions the result is an infinity, as in ggml
+        with np.errstate(divide="ignore"):  # infinite if n_ctx_orig is 0, as in ggml
             there = np.log(n_ctx_orig / (turns * 2 * np.pi))
         return float(dims * there / (2 * math.log(base)))
 
@@ -82,7 +82,7 @@ def turn(x: Array, cosine: Array, sine: Array, style: str) -> Array:
 
 
 def _halves(x: Array, positions: Array, table: Array) -> tuple[Array, Array, Array, Array]:
-    """Cosine and sine of the coarse part of each row's angles, then of the fine part."""
+    """Cosine and sine of the coarse part of each position's angles, then of the fine part."""
     q = np.broadcast_to(positions, (*x.shape[:-3], x.shape[-2])).astype(np.int64)
     q = np.where((q >= 0) & (q < ROWS * ROWS), q, 0)
     t = table.astype(np.float64)
@@ -94,7 +94,7 @@ def _halves(x: Array, positions: Array, table: Array) -> tuple[Array, Array, Arr
 def rope(
     x: Array, positions: Array, table: Array, style: str = "normal", backward: bool = False
 ) -> Array:
-    """x (..., heads, tokens, width) turned by the angles of positions (..., tokens); a position
+    """x (..., heads, tokens, width) rotated by the angles of positions (..., tokens); a position
     outside [0, 1048576) counts as 0."""
     cc, sc, cf, sf = _halves(x, positions, table)
     sine = sc * cf + cc * sf
@@ -120,8 +120,9 @@ def rope_budget(
 def rope_append(
     x: Array, positions: Array, table: Array, cache: Array, style: str = "normal"
 ) -> tuple[Array, Array]:
-    """The cache with the keys and values of x, and the queries turned; a position outside of the
-    cache (or of the table) writes nothing and counts as 0."""
+    """The cache after the keys and values of x are written to it; and the rotated queries. For a
+    position outside of the cache (or of the table) nothing is written, and the queries are rotated
+    as at position 0."""
     limit = min(cache.shape[-2], ROWS * ROWS)
     q = np.broadcast_to(positions, (*x.shape[:-3], x.shape[-2])).astype(np.int64)
     inside = (q >= 0) & (q < limit)

@@ -20,9 +20,9 @@ Array = np.ndarray[Any, Any]
 def set_rows(src: Array, index: Array, dst: Array) -> Array:
     """`dst` after dst[..., index[..., i], :] = src[..., i, :], in the order of the rows.
 
-    src (..., n, k), index (..., n) with leading axes that repeat, dst (..., m, k). Conversions as
-    in `reference.copy`. Indices outside [0, m) write nothing. If several rows have the same index,
-    the last of them stays.
+    Shapes: src (..., n, k), index (..., n) with leading axes that repeat to the axes of src, dst
+    (..., m, k). Conversions as in `reference.copy`. Indices outside [0, m) write nothing. If
+    several rows have the same index, the last of them stays.
     """
     out = np.array(dst, order="C")
     places = repeated(index, src.shape[:-1])
@@ -36,8 +36,9 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
 def get_rows(src: Array, index: Array, dst: Array) -> Array:
     """`dst` after dst[..., i, :] = src[..., index[..., i], :].
 
-    src (..., m, k), index (..., n) with leading axes that repeat to those of dst (..., n, k).
-    Conversions as in `reference.copy`. Indices outside [0, m) leave their row of dst as it was.
+    Shapes: src (..., m, k), index (..., n) with leading axes that repeat to the axes of dst, dst
+    (..., n, k). Conversions as in `reference.copy`. Indices outside [0, m) leave their row of dst
+    as it was.
     """
     out = np.array(dst, order="C")
     places = repeated(index, dst.shape[:-1])
@@ -89,9 +90,9 @@ def add_rows(src: Array, index: Array, dst: Array, skip: int | None = None) -> A
 
 
 def add_rows_budget(src: Array, index: Array, dst: Array, skip: int | None = None) -> Array:
-    """Pieces of 32 rows are summed first, then 16 pieces at a time, level by level; dst is one more
-    summand. At each level an element has at most 32 roundings, each of at most the sum of all
-    magnitudes."""
+    """Pieces of 32 rows are summed first, then 16 sums at a time, level by level; dst is one more
+    summand. At each level an element has at most 32 roundings, each relative to at most the sum of
+    all magnitudes."""
     levels, rows = 1, len(index)
     while rows > 32:
         levels, rows = levels + 1, 2 * -(-rows // 32)

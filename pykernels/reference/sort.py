@@ -55,7 +55,7 @@ def bincount(x: Array, dst: Array) -> Array:
 
 
 def bincount_weights(x: Array, weights: Array, dst: Array) -> Array:
-    """Sums of weights in float64."""
+    """The sum of the weights in each bin of dst, in float64."""
     inside = (x >= 0) & (x < dst.size)
     found: Array = np.bincount(
         x[inside].astype(np.int64), weights[inside].astype(np.float64), dst.size
@@ -64,15 +64,15 @@ def bincount_weights(x: Array, weights: Array, dst: Array) -> Array:
 
 
 def bincount_weights_budget(x: Array, weights: Array, dst: Array) -> Array:
-    """The error of sums over trees of lanes; each lane adds n / 1024 elements, or a few more, one
-    after the other."""
+    """The error of sums over trees of lanes, after each lane has added n / 1024 elements, or a few
+    more, one after the other."""
     counts = bincount(x, dst)
     out: Array = 2.0**-23 * (np.sqrt(counts) + 4) * bincount_weights(x, np.abs(weights), dst)
     return out
 
 
 def rows_of(values: Array) -> Array:
-    """Sorted rows in which these values are searched, for cases."""
+    """These values as sorted rows, in which other values are searched, for cases of export."""
     return sort(values)
 
 

@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def csr_matmul(data: Array, indices: Array, indptr: Array, x: Array, check: bool = True) -> Array:
-    """The sum over the elements of each row, (M, N); elements with indices out of range add
+    """The product of the sparse matrix with x, (M, N); elements with indices out of range add
     nothing."""
     return _sums(data.astype(np.float64), indices, indptr, x.astype(np.float64))
 
@@ -20,8 +20,8 @@ def csr_matmul(data: Array, indices: Array, indptr: Array, x: Array, check: bool
 def csr_matmul_budget(
     data: Array, indices: Array, indptr: Array, x: Array, check: bool = True
 ) -> Array:
-    """A product has one rounding and each sum has one, of at most the sum of magnitudes. So an
-    element has one rounding more than its row has elements."""
+    """Each product and each sum is rounded once, relative to at most the sum of magnitudes. So the
+    result has one rounding more than its row has elements."""
     ends = np.clip(indptr, 0, data.size)
     lengths = np.maximum(np.diff(ends), 0)[:, None]
     wide = np.abs(data.astype(np.float64)), np.abs(x.astype(np.float64))

@@ -24,7 +24,7 @@ class Taped:
     """A recorded call, as its gradient rule sees it. Arguments, options and scalars have the names
     that they have in the kernel.
 
-    Only tapes that were entered before its own tape record the calls of a rule.
+    The calls that a rule makes are recorded only by tapes that were entered before its own tape.
     """
 
     __slots__ = ("_at", "_dys", "_entry", "_sums", "_wanted", "_whole", "given")
@@ -35,7 +35,7 @@ class Taped:
         self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._at = positions(entry.kernel)
         self._whole: set[str] = set()
-        # True if the rule gets the sum of earlier gradients
+        # place and gradient; True if the gradient includes the earlier gradients of the place
         self.given: list[tuple[Place, Tensor, bool]] = []
 
     @property
@@ -54,8 +54,8 @@ class Taped:
         return self._dys.get(name)
 
     def wants(self, name: str) -> bool:
-        """True if an argument depends on a source. For an output, this means the content before the
-        call."""
+        """True if an argument depends on a source. For an output, this is about its content before
+        the call."""
         return name in self._wanted
 
     def saved(self, name: str) -> Any:
@@ -108,9 +108,9 @@ class Taped:
         return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
     def room(self, *names: str) -> tuple[Any, ...]:
-        """Places for the gradients of arguments that are windows of one larger tensor. For each
+        """Memory for the gradients of arguments that are windows of one larger tensor. For each
         argument this is a Tensor of its shape, which the rule writes and then passes to `give`;
-        None if there is no such place."""
+        None if there is no such memory."""
         places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
         like = next(dy for dy in self._dys.values() if dy is not None)
         found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
@@ -163,7 +163,8 @@ def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
         grad = F.sum(grad, axis=tuple(range(extra)))
     elif extra < 0:
         grad = grad.reshape((1,) * -extra + grad.shape)
-    split: list[int] = []  # an axis that repeats by modulo becomes two axes
+    # the sizes, in which an axis that repeats by modulo becomes two axes
+    split: list[int] = []
     axes = []
     for n, m in zip(shape, grad.shape, strict=True):
         if m != n and m % max(n, 1) == 0 and m > n:
@@ -309,9 +310,9 @@ def _settle(
 
 
 def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Rooms:
-    """Memory for the gradients of windows of one output, if the caller does not ask for the
-    gradient of that output. There is no such memory while a tape records, because that tape would
-    see the same memory written twice."""
+    """The rooms for this backward pass: an output may have a room if the caller does not ask for
+    its gradient. There are no rooms while a tape records, because that tape would see the same
+    memory written twice."""
     if recording():
         return Rooms({})
     whole = {record: place for record, place in writers.items() if place is not None}

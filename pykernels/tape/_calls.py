@@ -35,8 +35,8 @@ WITHIN = (
 
 @dataclass(frozen=True)
 class _Seen:
-    """A call of a function: its results, the memory that it read and that existed before the call,
-    and the other memory that it wrote."""
+    """A call of a function: its results, the memory that existed before the call and that it read,
+    and the memory that it wrote besides its results."""
 
     result: Any
     reads: list[list[Place]]  # the places of each allocation
@@ -230,7 +230,7 @@ def _seen(f: Callable[[], Any]) -> _Seen:
             made, before = _made_and_read(tape)
             taken: list[Place] = []
             own = []
-            # memory of results is not counted as memory that was read or written
+            # copied: a result that the call did not write, or that overlaps another result
             for t in _tensors(result):
                 place = place_of(t, False)
                 if place.record not in made or any(_overlap(place, p) for p in taken):
@@ -247,7 +247,7 @@ def _seen(f: Callable[[], Any]) -> _Seen:
 
 
 def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Place]]]:
-    """The written bytes of each allocation, and the read places of each other allocation."""
+    """The bytes written in each allocation; and for each other allocation, the places read."""
     made: dict[Record, list[Bytes]] = {}
     read: dict[Record, list[Place]] = {}
     for entry in tape.entries:
@@ -312,8 +312,8 @@ def _nothing(*_: Any, **__: Any) -> int:
 
 
 def _aligned(args: tuple[Any, ...], grads: tuple[Any, ...]) -> list[Any]:
-    """The gradients in the order of the leaves of the arguments. If a tree is replaced by None, all
-    of its leaves are None."""
+    """The gradients in the order of the leaves of the arguments. If an argument has None in place
+    of a tree of gradients, the gradients of all its leaves are None."""
     found: list[Any] = []
     for i, (arg, grad) in enumerate(zip(args, grads, strict=True)):
         own = leaves(arg, f"args[{i}]", "custom_gradient")

@@ -18,8 +18,8 @@ from ._tree import leaves, rebuilt
 
 __all__ = ["check_gradients"]
 
-# h relative to |x| (at least 1), for which the errors of the quotient and of rounding are about
-# equal
+# h, relative to the larger of |x| and 1: for this h the errors of the quotient and of rounding are
+# about equal
 STEP = 2.0**-7
 DIRECTIONS = 4  # number of directions for each leaf
 ROUNDING = 2.0**-21  # assumed error of a few float32 operations, relative to the terms of a sum
@@ -29,10 +29,10 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
     """Compare the gradients of a function with central differences, to test your own rules.
 
     The gradient of sum(dy * f(x)) along a random direction u, for a random dy, must equal the
-    difference quotient (f(x + h u) - f(x - h u)) / 2h. Quotients for two sizes of h show how exact
-    they are: the bound is three times the distance of the two, plus the rounding of float32. So an
-    error of one percent in a rule is found if f is smooth and its values are about as large as its
-    slopes.
+    difference quotient (f(x + h u) - f(x - h u)) / 2h. The quotients for two sizes of h show how
+    exact the quotient is, so the largest accepted error is three times their difference, plus the
+    rounding of float32. So an error of one percent in a rule is found if f is smooth and its
+    values are about as large as its slopes.
 
     Args:
         f: A function of Tensors, or of trees of Tensors, that returns a Tensor or a tree of
@@ -77,7 +77,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
 def _value(
     f: Callable[..., Any], args: Sequence[Any], dys: Sequence[NDArray], i: int, x: NDArray
 ) -> tuple[float, float]:
-    """sum(dy * f) in float64, for new numbers in leaf i; and the sum of the absolute terms."""
+    """sum(dy * f) in float64, with leaf i replaced by x; and the sum of the terms' magnitudes."""
     given = [t for _, t in leaves(list(args), "args", "check_gradients")]
     given[i] = given[i].device.tensor(x.astype(np.float32))
     moved = f(*rebuilt(list(args), iter(given)))
@@ -89,8 +89,8 @@ def _value(
 def _difference(
     value: Callable[..., tuple[float, float]], i: int, x: NDArray, u: NDArray, h: float
 ) -> tuple[float, float]:
-    """The difference quotient of two values over a distance of 2h, where float32 rounds both
-    points; and the size of their terms."""
+    """The difference quotient of two values over a distance of 2h, corrected for the rounding of
+    both points to float32; and the size of the terms."""
     up, down = (x + h * u).astype(np.float32), (x - h * u).astype(np.float32)
     high, size = value(i, up)
     low, _ = value(i, down)

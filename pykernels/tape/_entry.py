@@ -67,7 +67,7 @@ def place_of(t: Handle, keep: bool = True) -> Place:
 
 
 class Entry:
-    """A recorded call. `done`: True if it was not interrupted; `line` is the line of the caller."""
+    """A recorded call. `done`: False if it was interrupted; `line`: the line of the caller."""
 
     __slots__ = ("done", "kernel", "line", "options", "places", "rule", "scalars", "serial")
 
@@ -117,7 +117,7 @@ class Entry:
 
     @property
     def in_place(self) -> bool:
-        """True if the call reads elements that it writes."""
+        """True if the call writes elements that it also reads."""
         written = self.outputs
         return any([p.overlaps(q) for q in self.inputs for p in written])
 

@@ -21,7 +21,7 @@ class no_grad(Block):
         def accuracy(x, labels): ...
 
     It works like `Tape.pause` for every tape, even for a tape that is entered inside. Values that
-    are computed inside are constants: no gradient goes back through them. Blocks can be nested,
+    are computed inside are constants, and no gradient goes back through them. Blocks can be nested,
     each with its own `pk.no_grad()`; a decorated function creates one for each call.
 
     Raises:

@@ -21,7 +21,7 @@ __all__ = ["Room", "Rooms"]
 
 
 class Room:
-    """The memory for the gradient of `whole`, created when rules ask for its last windows.
+    """The memory for the gradient of an output, created when a rule asks for its last windows.
 
     Attributes:
         flat: all elements, in the order of memory.
@@ -69,16 +69,16 @@ class Rooms:
         self.open: dict[Record, Room] = {}
 
     def may(self, place: Place) -> bool:
-        """True if this is a window of a larger output."""
+        """True if this is a window of a larger output that may have a room and has none yet."""
         whole = self._wholes.get(place.record)
         if whole is None or place.record in self.open:
             return False
         return _fits(place.layout, whole.layout, place.offset - whole.offset)
 
     def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
-        """Open a room if these windows, each a layout and its first byte, cover each element of the
-        output exactly once. Otherwise the gradient would need zeros or sums, and its memory would
-        be needed earlier."""
+        """Open a room if these windows (each a layout and its first byte) cover each element of the
+        output exactly once; return True if it was opened. Other windows would need zeros or sums,
+        and memory at an earlier time."""
         whole = self._wholes[record]
         if sum(lay.size for lay, _ in windows) != whole.layout.size:
             return False

@@ -1,10 +1,10 @@
 """Gradients of allocations, summed window by window.
 
 The gradient of an allocation is kept as parts: windows that share no byte, each with its gradient.
-The gradient of all other bytes is zero. If the window that is asked for is the same as the window
-of a part, or has the same elements in another order, its gradient is returned without a copy.
-Memory for a range of bytes is allocated only if windows overlap in other ways. So views need no
-rules.
+The gradient of all other bytes is zero. If a caller asks for the gradient of a window that is the
+window of a part, or has its elements in another order, this gradient is returned without a copy.
+Memory for a range of bytes is allocated only if windows overlap in other ways. In this way views
+need no gradient rules.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _order(lay: Layout) -> _Order:
 class _Part:
     """The gradient of a window.
 
-    At first `grad` has the shape of `layout`, at `offset`. `bring` puts its axes in order, for
-    windows with another layout. After that, `layout` is None, and `strides` are the strides of the
-    window in the order of the axes of `grad`. `fresh`: True if nothing else uses the memory of
-    `grad`.
+    At first `grad` has the shape of `layout`, which is the window at `offset`. `bring` puts its
+    axes in order, so that windows with another layout can use it. After that, `layout` is None, and
+    `strides` are the strides of the window in the order of the axes of `grad`. `fresh`: True if
+    nothing else uses the memory of `grad`.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class Sums:
         self._rooms = rooms or Rooms({})
 
     def add(self, place: Place, grad: Tensor) -> None:
-        """Add the gradient of a window, which has its shape and dtype."""
+        """Add the gradient of a window; it has the shape and the dtype of the window."""
         order = _order(place.layout)
         if order.overlaps:
             raise TapeError(
@@ -154,7 +154,7 @@ class Sums:
         return part.grad if alike and part.grad.contiguous else None
 
     def replace(self, place: Place, grad: Tensor) -> None:
-        """Replace the gradient that `partial` returned by new memory with the sum."""
+        """Replace the gradient that `partial` returned by `grad`, which includes it."""
         [part] = self._parts[place.record]
         part.grad, part.fresh = grad, True
 
@@ -201,7 +201,7 @@ class Sums:
             self._remove(place.record, one)
         elif order.dense:
             self.clear(place.record, lo, hi)
-        else:  # the gradient that was returned must not change any more
+        else:  # a copy, because the gradient that was returned must not change any more
             one.grad = one.grad.copy()
             _window(one, lo, order.shape, order.strides)[...] = 0
             one.fresh = True
@@ -253,9 +253,9 @@ class Sums:
         return found
 
     def _moved_in(self, place: Place, grad: Tensor) -> bool:
-        """True if this gradient is in its room already. Then nothing is added: the part of the room
-        stands for all windows, whose gradients are in the room's memory or will be written
-        there."""
+        """True if this gradient lies in its room already. Then nothing is added, because the part
+        of the room stands for the gradients of all windows, which are in the room's memory or will
+        be written there."""
         record = place.record
         room = self._rooms.open[record]
         if not room.holds(place, grad):
@@ -288,7 +288,7 @@ class Sums:
 
 
 def reshaped(t: Tensor, shape: Ints) -> Tensor:
-    """The same as `reshape`, but faster if nothing changes or the gradient is in C order."""
+    """The same as `reshape`, but faster if the shape does not change or t is contiguous."""
     lay = t._layout
     if lay.shape == shape:
         return t

@@ -86,8 +86,8 @@ class Tape:
         self._missed: WeakKeyDictionary[Record, dict[Window, str]]
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # set while the tape records
-        self._ref: weakref.ref[Tape] | None = None  # in `live`
-        # The blocks of the tapes that were open around all calls of this tape, and recorded them.
+        self._ref: weakref.ref[Tape] | None = None  # in `live` while it records or has entries
+        # The blocks of the tapes that were open during all calls of this tape, and recorded them.
         self._around: frozenset[Scope] = frozenset()
 
     def __enter__(self) -> Self:
@@ -139,7 +139,7 @@ class Tape:
             record = record_of(t._storage)
             self._watched.add(record)
             self._leaves.setdefault(record, []).append(t)
-        # includes calls that were recorded before and depend on the tensors
+        # also watch the results of calls that were recorded before and that use a watched tensor
         for entry in self._entries:
             if isinstance(entry, Entry):
                 if any(p is not None and p.record in self._watched for p in entry.places):
@@ -207,17 +207,18 @@ class Tape:
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32, float16 or bfloat16.
-            sources: One tensor, or a tree of dicts, lists, tuples and dataclasses with tensors in
-                it, leaves or results; another iterable counts as a list. A gradient refers to the
-                value that the tensor had when the recording ended.
+            sources: One tensor, or a tree of dicts, lists, tuples and dataclasses that contains
+                tensors; another iterable counts as a list. The tensors may also be results of
+                recorded calls. A gradient refers to the value that the tensor had when the
+                recording ended.
             seed: The gradient of the loss, a Tensor, array or number that repeats to its shape;
                 None means 1, for a loss of one element.
             unused: What to do for a source on which the loss does not depend: "error" raises an
                 error, "zeros" gives zeros, "none" gives None.
             release: True forgets each call once its rule has run. Its memory is then free for the
                 rest of the backward pass, so a step needs less memory. The tape is empty
-                afterwards, even after an error. Under a byte budget, the call is not checked as a
-                whole before it runs.
+                afterwards, even after an error. Under a byte budget, this call of `gradient` is
+                not checked as a whole before it runs.
 
         Returns:
             A tensor for one tensor, else a tree of the same shape.
@@ -281,8 +282,8 @@ class Tape:
     @contextmanager
     def _backward(self) -> Iterator[None]:
         """A block for the calls of a gradient. Only open tapes around this tape record these calls.
-        Other tapes need no record, since rules write to new tensors. Rules compute in the dtypes of
-        the recorded call, so `autocast` has no effect."""
+        Other tapes need not know of them, since rules write to new tensors. Rules compute in the
+        dtypes of the recorded call, so `autocast` has no effect."""
         scope = Scope("gradient", self._around.intersection(taping()))
         try:
             entered.set(scope)
@@ -319,7 +320,7 @@ class Tape:
         self._entries += [within, entry]
 
     def _refuse_missed(self, name: str, t: Tensor) -> None:
-        """Raise if a call that was not recorded has read a source."""
+        """Raise if a call that this tape did not record has read the source `t`."""
         record = record_of(t._storage)
         window = t._window
         for missed, line in self._missed.get(record, {}).items():
@@ -335,7 +336,7 @@ class Tape:
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
         scalars: tuple[float, ...], serial: int,
     ) -> Entry | None:  # fmt: skip
-        """Note that a call is about to be recorded."""
+        """Add an entry for a call that is about to run; None if the tape does not record it."""
         records = [
             None if t is None else getattr(t._storage, "record", None) or record_of(t._storage)
             for t in tensors
@@ -384,7 +385,7 @@ class Tape:
                 )
 
     def done(self, entry: Entry) -> None:
-        """Note that the call was recorded."""
+        """Note that the call of this entry was not interrupted."""
         entry.done = True
 
     def interrupted(self, entry: Entry) -> None:
@@ -392,7 +393,7 @@ class Tape:
         entry.done = False
 
     def drop(self, entry: Entry) -> None:
-        """Note that the call was refused."""
+        """Remove the entry of a call that was refused."""
         if self._entries and self._entries[-1] is entry:
             del self._entries[-1]
 
@@ -406,16 +407,16 @@ class Tape:
     def written(
         self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
     ) -> None:
-        """Note that memory was written without a recorded call. This matters only for memory that
-        an entry uses."""
+        """Note that memory was written without a recorded call. Only a program, or memory that an
+        entry uses, needs this note."""
         known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
             refusal = PROGRAM if program and not paused(self) else ""
             self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
 
     def derived(self, reads: Sequence[Bytes], writes: Iterable[StorageWindow]) -> None:
-        """Note that `gradient` of a tape that is not around this tape computed tensors from the
-        memory `reads`."""
+        """Note that `gradient` of another tape, whose calls this tape does not record, computed
+        tensors from the memory `reads`."""
         if paused(self):
             return
         known = [*map(bytes_of, writes)]

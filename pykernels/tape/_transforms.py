@@ -212,7 +212,7 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums, op: str) -> tuple[list[Any], Any]:
-    """The arguments, and the arguments that argnums names. A leaf of a named argument is copied if
+    """All arguments, and the arguments that argnums names. A leaf of a named argument is copied if
     it shares memory with an earlier leaf."""
     several = not isinstance(argnums, int)
     numbers = [*argnums] if isinstance(argnums, Sequence) else [argnums]

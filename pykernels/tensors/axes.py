@@ -1,5 +1,5 @@
 """Views that rearrange axes of Tensors and numpy arrays, by `shape`, `transpose`, `reshape` and
-basic slicing. Arguments are checked here, so both raise the same errors.
+basic slicing. Arguments are checked here, so Tensors and arrays raise the same errors.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def diagonal_axes(x: Any, axis1: Any, axis2: Any) -> tuple[int, int]:
 
 
 def diagonal_start(rows: int, cols: int, offset: Any) -> tuple[tuple[int, int], int]:
-    """The first element of a diagonal, and the number of its elements."""
+    """The row and column of a diagonal's first element, and the number of its elements."""
     k = integer("diagonal", "offset", offset)
     r, c = max(-k, 0), max(k, 0)
     return (r, c), max(min(rows - r, cols - c), 0)

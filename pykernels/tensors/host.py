@@ -65,7 +65,7 @@ def as_array(values: Any, op: str) -> NDArray:
     """The result of `numpy.asarray`; ArgumentError if numpy cannot make an array."""
     try:
         return np.asarray(values)
-    except PyKernelsError:  # a tensor in the list raised this error
+    except PyKernelsError:  # raised by a tensor in the list
         raise
     except (TypeError, ValueError, RuntimeError) as e:
         raise ArgumentError(f"[{op}] numpy makes no array of {type_name(values)}: {e}") from None
@@ -123,9 +123,9 @@ def stacklevel() -> int:
 
 
 def _first_type(values: Any) -> type:
-    """The type of a Python number, or of the first number in nested lists; numpy's integer type for
-    a range; else `object`. A range counts as numpy's integers, which give no warning, because
-    ranges never became float32."""
+    """The type of a Python number, or of the first number in nested lists; `numpy.integer` for a
+    range; else `object`. `numpy.integer` avoids a warning that integers became float32 before,
+    because ranges never did."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]

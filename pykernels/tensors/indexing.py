@@ -1,8 +1,8 @@
 """Indices that contain arrays, as in numpy: copies of the picked elements, and assignments to them.
 
-Slices, integers, None and Ellipsis make a view first. The arrays of an index broadcast together.
-They become one index into the axes that they pick from, merged to one axis: rows that get_rows
-reads and set_rows writes.
+Slices, integers, None and Ellipsis make a view first. The arrays of an index broadcast together,
+and the axes that they pick from are merged into one axis. So the arrays become one index of rows,
+which get_rows reads and set_rows writes.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
         items.append(Ellipsis)
     basic: list[Any] = []
     picks: list[_Pick] = []
-    numbers = []  # positions of items that are arrays, or integers, which count as arrays
+    numbers = []  # places of the items that are arrays or integers: integers count as arrays
     axis = at = 0  # `axis` counts the axes of x, `at` the axes of its view
     for number, item in enumerate(items):
         count = _width(item)
@@ -204,8 +204,8 @@ def _width(item: Any) -> int:
 
 
 def _parts(op: str, item: Any, sizes: tuple[int, ...]) -> list[tuple[Any, bool]]:
-    """For each axis that an array in an index covers: an array of indices, and True if they are
-    known to be in range, because they come from a mask."""
+    """For each axis that an array in an index covers: an array of indices, and True if it comes
+    from a mask, so that all of its indices are in range."""
     if item.dtype != "bool":
         return [(item, False)]
     if item.shape != sizes:
@@ -241,7 +241,8 @@ def _from_front(op: str, p: _Pick) -> NDArray:
 
 
 def _steps(picks: list[_Pick]) -> list[int]:
-    """The distance of neighbours along each picked axis after all picked axes are merged."""
+    """For each picked axis, the distance of its neighbours in the axis to which all picked axes are
+    merged."""
     return [math.prod(p.size for p in picks[k + 1 :]) for k in range(len(picks))]
 
 

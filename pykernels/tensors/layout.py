@@ -149,8 +149,8 @@ class View:
         )
 
     def vectorizable(self, n: int, axis: int = -1) -> bool:
-        """True if any `n` neighbours along an axis may be read as one vector, whatever the position
-        of the first."""
+        """True if an axis may be read in vectors of `n` neighbours, at any index of the other
+        axes."""
         axis %= self.ndim
         return (
             self.shape[axis] % n == 0
@@ -227,8 +227,8 @@ def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
 
 
 def _cut(n: int, sizes: Iterable[int]) -> Ints:
-    """The axes (outermost first) into which an axis of n elements is cut, so that views of these
-    sizes can repeat along it.
+    """The sizes of the axes (outermost first) into which an axis of n elements is cut, so that
+    views with `sizes` elements can repeat along it.
 
     A view with a size between 1 and n repeats by modulo, so the product of some of the innermost
     axes must be that size.
@@ -279,10 +279,12 @@ def repeated(
 
 
 class _Space:
-    """Leading axes merged into levels, the innermost first, and `TAIL` axes kept as they are.
+    """Leading axes that are merged into levels, the innermost level first, and the last `TAIL`
+    axes, which are kept as they are.
 
-    Views have the shape of the space except for the kept axes; views in `repeats` repeat to fill
-    it. `strides[name]` holds the stride of each level, then of each kept axis, in elements.
+    Each view has the shape of the space, but the kept axes may have other sizes; views in `repeats`
+    are repeated to this shape. `strides[name]` holds the stride of each level, then of each kept
+    axis, in elements.
     """
 
     LEVELS: int
@@ -317,8 +319,8 @@ class _Space:
         return (self.count, self.levels, *self.dims[:-1])
 
     def steps(self, name: str, vec: int = 1) -> Ints:
-        """The strides of one tensor in the form of Params; all but the last are counted in
-        vectors."""
+        """The strides of one tensor in the form of Params. The last stride counts elements, the
+        others count vectors of `vec` elements."""
         steps = self.strides[name]
         if vec == 1:
             return steps

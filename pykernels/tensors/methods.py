@@ -43,7 +43,7 @@ class TensorMethods(FunctionMethods, TensorBase):
     if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            """Raise with the spelling here, since most operations are functions."""
+            """Raise an error that names our spelling, since most operations are functions here."""
             hint = ""
             if name in _OTHERWISE:
                 hint = f": use {_OTHERWISE[name]}"
@@ -56,8 +56,9 @@ class TensorMethods(FunctionMethods, TensorBase):
             )
 
     def __getitem__(self, index: Index | ArrayIndex | tuple[Any, ...]) -> Self:
-        """numpy's indexing: integers, slices with any step, None and Ellipsis make a view; arrays,
-        lists and tensors of integers or bools, alone or beside these, pick elements: a copy.
+        """numpy's indexing. Integers, slices with any step, None and Ellipsis make a view. Arrays,
+        lists and tensors of integers or bools, alone or beside these, make a copy of the elements
+        that they pick.
 
         Integers may count from the end. A mask on the device reads the number of elements, so
         captures refuse it.
@@ -78,8 +79,9 @@ class TensorMethods(FunctionMethods, TensorBase):
         converted to the tensor's dtype: arrays by numpy's rules, tensors by the rules of `cpy`.
 
         Indices are as in `__getitem__`; if several values go to one element, the last value stays.
-        For a mask on the device, the host reads the number of elements, so captures refuse it,
-        unless the mask is the only index and the value is a number.
+        If a mask on the device is the only index and the value is a number, the host reads nothing.
+        For any other mask on the device, the host reads the number of elements, so captures refuse
+        it.
         """
         if has_arrays(index):
             self._assign(index, value)

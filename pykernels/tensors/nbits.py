@@ -27,8 +27,8 @@ class Blocks(NamedTuple):
 def blocks_of(
     data: Any, scales: Any, zero_points: Any, shape: tuple[int, ...], bits: int, block: int
 ) -> Blocks:
-    """Blocks made of arrays in ONNX's form. Of the types that can hold them, the type with the
-    fewest bytes is used."""
+    """Blocks made of arrays in ONNX's form. Of the types that can hold the numbers, the type with
+    the fewest bytes is used."""
     n, k, count = _checked(shape, bits, block)
     numbers = _bytes("data", data)
     want = n * count * block * bits // 8

@@ -53,11 +53,11 @@ def is_function(name: str) -> bool:
 
 
 class Operators:
-    """Arithmetic and comparisons, element by element; the hash of a Tensor is still the hash of an
-    object.
+    """Arithmetic and comparisons, element by element. Tensors are still hashed by identity.
 
     The other operand is a tensor, a numpy array or a number; dtypes are promoted as
-    docs/reference/promotion.md says. In place, the result must have the tensor's dtype.
+    docs/reference/promotion.md says. If the operation is in place, its result must have the
+    tensor's dtype.
     """
 
     __slots__ = ()

@@ -35,7 +35,7 @@ def described(t: Any) -> str:
         t._context.check()
         t._context.refuse("repr", "here")
         values = _values(t)
-    except IndexRangeError:  # the second read succeeds, because the error is raised only once
+    except IndexRangeError:  # it is raised only once, so the next read succeeds
         raise
     except PyKernelsError:
         return f"<{told}>"

@@ -37,9 +37,9 @@ class QTensor:
     `pk.quantize` makes a QTensor from numbers, `QTensor.from_bytes` from the bytes of a file,
     `QTensor.from_nbits` from arrays in ONNX's form, `QTensor.from_float8` from float8 numbers and
     their scales, and `pk.gguf.load` from a GGUF file. Types of the families IQ1, IQ2, IQ3 and TQ,
-    nvfp4 and float8_e4m3 are only dequantised and looked up; all other functions refuse them. Of
-    other types the device stores the numbers in its own order (planes), which products read fast;
-    `tobytes` returns the bytes of the file again. Only caches are modified: `rope_append`,
+    nvfp4 and float8_e4m3 are only dequantised and looked up; all other functions refuse them. For
+    all other types, the device stores the numbers in its own order (planes), which products read
+    fast; `tobytes` returns the bytes of the file again. Only caches are modified: `rope_append`,
     `set_rows` and `copyto` write rows of q8_0 and q4_0.
     """
 
@@ -162,7 +162,8 @@ class QTensor:
         """The tensor of an entry of `gguf.GGUFReader(path).tensors`.
 
         Raises:
-            ArgumentError: an entry of another type; `pk.gguf.load` also reads plain types.
+            ArgumentError: the entry has a type that no QTensor has; `pk.gguf.load` also reads plain
+                types.
             DTypeError: the argument is not an entry of a GGUFReader.
         """
         try:

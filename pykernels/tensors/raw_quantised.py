@@ -21,7 +21,7 @@ from .quantised import QTensor
 __all__ = ["RawQTensor", "entries", "float8_blocks", "made"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
-EDGE = 128  # a float8 scale belongs to this many rows, and to this many numbers of each
+EDGE = 128  # a float8 scale belongs to a square of numbers: this many rows and columns
 
 _tables: WeakKeyDictionary[Device, dict[str, Tensor]] = WeakKeyDictionary()
 
@@ -37,7 +37,7 @@ class RawQTensor(QTensor):
     _table: Tensor | None
 
     def __getattr__(self, name: str) -> Any:
-        """Called for missing attributes: the planes, which functions for other types ask for."""
+        """Called for missing attributes, such as planes, which functions for other types read."""
         if name in ("low", "scales", "high", "_kind"):
             raise DTypeError(
                 f"[QTensor] {self.type} weights are only dequantised: pk.dequantize(q) gives their "

@@ -64,7 +64,7 @@ def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
     if reshaped_strides(x._layout, shape) is not None:
         _put_rows(x.reshape(shape), places, value)
         return
-    whole = x.copy()  # the leading axes of a copy can be merged
+    whole = x.copy()  # in a copy, the leading axes can always be merged
     _put_rows(whole.reshape(shape), places, value)
     run(x._context.copy, (whole, x))
 
@@ -87,15 +87,15 @@ def _check_mask(op: str, x: TensorBase, mask: TensorBase) -> None:
 def select(
     kernel: Kernel, x: TensorBase, axis: int, index: TensorBase, result: TensorBase, check: bool
 ) -> None:
-    """The parts of x that an index (n,) names along an axis; `kernel` is get_rows, perhaps under
-    another name."""
+    """Write to `result` the parts of x that an index (n,) names along an axis. `kernel` is
+    get_rows, or the same kernel under another name."""
     src, dst = as_rows(x._layout, result._layout, axis)
     run(kernel, (x._with(src), index, result._with(dst)), options=(check,))
 
 
 @functools.lru_cache(maxsize=4096)
 def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
-    """Both layouts with the same axes (..., n, k), in which `axis` is the second to last."""
+    """Both layouts with their axes arranged as (..., n, k), where `axis` becomes the axis of n."""
     last = len(x.shape) - 1
     if axis == last:
         return _permuted(x, (*range(last + 1), None)), _permuted(result, (*range(last + 1), None))
@@ -107,7 +107,7 @@ def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
 
 
 def _joined(lay: Layout, axis: int) -> Layout | None:
-    """The layout with the axes behind `axis` merged into one, if that needs no copy."""
+    """The layout with the axes behind `axis` merged into one; None if that needs a copy."""
     shape = (*lay.shape[: axis + 1], math.prod(lay.shape[axis + 1 :]))
     strides = reshaped_strides(lay, shape)
     return None if strides is None else layout(shape, strides, lay.dtype)

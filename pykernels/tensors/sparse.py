@@ -158,7 +158,7 @@ def _shape(shape: Any) -> tuple[int, int]:
 
 
 def _host(data: NDArray, indices: NDArray, indptr: NDArray, *, columns: int) -> list[NDArray]:
-    """Check numpy arrays, and convert them to what the device takes."""
+    """Check numpy arrays, and convert them to dtypes that the device takes."""
     if data.dtype.name not in ("float32", "float16", "float64"):
         raise DTypeError(f"[CSR] data must be float32, float16 or float64 but is {data.dtype}")
     for name, a in (("indices", indices), ("indptr", indptr)):

@@ -27,7 +27,7 @@ def held(values: Any, depth: int = 32) -> Any:
 
 
 def stacked(device: Any, values: Sequence[Any]) -> Any:
-    """Nested lists that contain tensors as one tensor; tapes record this."""
+    """One tensor made of nested lists that contain tensors; tapes record the calls for it."""
     parts = []
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -44,5 +44,5 @@ def stacked(device: Any, values: Sequence[Any]) -> Any:
 
 
 def _numbers(device: Any, values: Any) -> Any:
-    """Values beside tensors; their dtypes are promoted, and integers are weak."""
+    """A tensor of values beside tensors; integers become int32, which any float dtype replaces."""
     return device.tensor(values, "int32" if np.asarray(values).dtype.kind in "iu" else None)

@@ -106,7 +106,7 @@ def _checked(op: str, device: Any, texture: Any) -> Any:
 
 
 def _rows(device: Any, found: Texels) -> Any:
-    """A tensor whose rows a texture can be copied to and from."""
+    """A tensor with padded rows, to which and from which a texture can be copied."""
     pitch = -(-found.row_bytes // ROW) * ROW
     return device.empty((found.rows, pitch // DTYPES[found.dtype].itemsize), found.dtype)
 
@@ -114,8 +114,7 @@ def _rows(device: Any, found: Texels) -> Any:
 def _copy(
     context: Any, rows: Any, texture: Any, level: int, found: Texels, *, to_texture: bool
 ) -> None:
-    """Run one copy in order with launches: launches that were recorded before it are submitted
-    first."""
+    """Run one copy after all launches that were recorded before it: they are submitted first."""
     buffer = rows.buffer
     layers, height = (1, *found.shape)[:2] if found.rows == found.shape[0] else found.shape[:2]
     pitch = rows.shape[1] * rows._layout.dtype.itemsize

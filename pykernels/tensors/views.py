@@ -91,8 +91,9 @@ class TensorBase(Operators, Interop):
         """The GPUBuffer that holds the tensor. It is larger than the tensor, because sizes are
         rounded up and tensors share buffers.
 
-        Recorded launches that use it are submitted first, and later launches at once, so that the
-        caller's queue calls come after them. Each submit checks the buffer, because other code may
+        Recorded launches that use the buffer are submitted before it is returned, and later
+        launches that use it are submitted at once, so that the caller's queue calls come after
+        them. Each submit checks the buffer, because other code may
         destroy or map it. The pool does not reuse it.
         """
         return self._context.expose(self._storage)
@@ -357,12 +358,12 @@ class TensorBase(Operators, Interop):
 
     @property
     def _first(self) -> int:
-        """The word of the buffer in which the elements begin."""
+        """The byte at which the buffer's word with the first element begins."""
         return self._window.start // 4 * 4
 
     def _to_read(self, target: NDArray) -> tuple[Self, int, Take]:
-        """The tensor to read, the number of bytes to read from its first word on, and the function
-        that takes these bytes."""
+        """The tensor to read, the number of bytes to read (from its first word on), and the
+        function that gets these bytes."""
         lay, first = self._layout, self._first
         if not lay.size:
             return self, 0, _nothing

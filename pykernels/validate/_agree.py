@@ -45,7 +45,7 @@ _WORD = re.compile(r"\w+")
 def agree(
     sources: Sequence[Source], findings: Sequence[Finding], versions: Mapping[str, str]
 ) -> list[Finding]:
-    """The findings, in which a construct that one compiler lacks is not an error if the other
+    """The findings, but without errors for a construct that one compiler lacks, if the other
     compiler accepts the text.
 
     `versions` names the validators that ran. An unknown directive becomes a note, and an unknown

@@ -16,7 +16,7 @@ from ._types import Finding, Source
 
 __all__ = ["Cache", "default_folder"]
 
-# The version of the entries: raise it if the same version of a validator gives new verdicts.
+# The version of the entries: raise it if a validator's verdicts change, but not its version.
 _FORM = "4"
 # The most verdicts that are kept for each validator; the oldest are dropped first.
 _MOST = 100_000

@@ -20,8 +20,8 @@ __all__ = ["FORMATS", "lacking", "read_features"]
 
 _BGRA, _TIER_1, _TIER_2 = "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"
 FORMATS = (_BGRA, _TIER_1, _TIER_2)
-# The features of some names in `enable`. Every other feature has the name in `enable`, with dashes
-# in place of underscores.
+# Features that have another name in `enable`: the feature by that name. All other features have the
+# same name, but with dashes in place of underscores.
 _OF_NAMES = {F16.word: F16.name}
 _FEATURES = {
     "bgra8unorm-storage", "clip-distances", "core-features-and-limits", "depth-clip-control",
@@ -96,7 +96,7 @@ def _needed(source: Source, enabled: bool) -> Iterator[tuple[str, str, int]]:
                     yield feature, f"enable {name}", m.start()
         for name in source.features:
             yield name, "this text", 0
-        # found by its functions, because naga's dialect has no directive for subgroups
+        # naga's dialect has no directive for subgroups, so this looks for subgroup functions
         if used := SUBGROUP.search(usage.code):
             yield "subgroups", used[0].rstrip("( "), used.start()
     for m in _STORAGE.finditer(usage.code):

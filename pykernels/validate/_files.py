@@ -222,7 +222,7 @@ def _matches(path: Path, patterns: Sequence[str]) -> bool:
 def templates(
     sources: Sequence[Source], findings: Sequence[Finding], compilers: Collection[str]
 ) -> tuple[list[Finding], list[Skipped]]:
-    """The findings on texts that are no templates, and the templates.
+    """The findings, but not the findings on templates; and the templates.
 
     A template has marks (``{{``, ``#import``, …) and does not compile: the first error of each
     compiler is at a mark or inside it. Without compilers, every text with marks is a template.
@@ -259,7 +259,7 @@ def _marks(text: str) -> list[tuple[_Place, _Place, str]]:
             closing = _CLOSED_BY.get(opening, "\n")
             end = code.find(closing, m.end())
             end = len(code) if end < 0 else end + len(closing)
-            # For `array<{{T}}>` a compiler points at the text before the mark, so that text counts.
+            # In `array<{{T}}>` a compiler reports the text before the mark, so it is included.
             start = m.end() - len(opening)
             before = code[max(0, start - 8) : start]
             start -= len(before) - len(before.rstrip(" <(,=+-*/"))
@@ -288,8 +288,8 @@ def collection(limits: Limits | None = None) -> list[Source]:
 def read_limits(value: str) -> Limits:
     """``webgpu`` (the guaranteed limits), or a JSON or TOML file of limits by WebGPU's names.
 
-    Names may be those of ``GPUDevice.limits`` in JavaScript or in wgpu (``max-bind-groups``).
-    Limits that the file does not name are WebGPU's.
+    Names may be spelled as in JavaScript's ``GPUDevice.limits`` or as in wgpu
+    (``max-bind-groups``). Limits that the file does not name have WebGPU's guaranteed values.
     """
     if value == "webgpu":
         return Limits()
@@ -331,7 +331,7 @@ def unique(sources: Sequence[Source]) -> dict[Source, list[Source]]:
 def fragments(
     sources: Sequence[Source], findings: Sequence[Finding]
 ) -> tuple[list[Finding], list[Skipped]]:
-    """The findings on texts that are no fragments, and the fragments.
+    """The findings, but not the findings on fragments; and the fragments.
 
     A fragment is a text without an entry point whose only errors are that it uses names which it
     does not define, or that it has statements outside functions.

@@ -1,11 +1,11 @@
 """Lints for control flow: barriers in divergent code, and workgroup memory that is read before it
 is written.
 
-The walk uses statements, not types. A value counts as different between the invocations of a
+The lints read statements, not types. A value counts as different between the invocations of a
 workgroup if its expression names a built-in that differs (``local_invocation_id`` and the like), or
-a variable that depends on such a built-in; values that come through a function's parameters or a
-pointer count as equal. So each finding is a mistake, but there may be others: only Tint's analysis
-finds all.
+a variable that depends on such a built-in. Values that come through a function's parameters or a
+pointer count as equal. So each finding is a mistake, but the lints do not find all mistakes. Only
+Tint's analysis does.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class _Divergence:
         text = _UNIFORM.sub("0", text)
         if self.members and not self.members.isdisjoint(_MEMBER.findall(text)):
             return True
-        # _WORD skips members, because a member with the name of a variable is another value.
+        # _WORD skips members of structs, which may have the name of a variable.
         return not self.different.isdisjoint(_WORD.findall(text))
 
     def change(self, name: str, differs: bool) -> None:
@@ -181,8 +181,8 @@ class _Divergence:
             self.changes.append(name)
 
     def changed(self, start: int) -> tuple[set[str], set[str]]:
-        """The names that differ now but did not when `changes` had length `start`, and the names
-        that differed then but do not now."""
+        """The names that differ now but did not differ when `changes` had length `start`; and the
+        names that differed then but do not differ now."""
         odd = {name for name, n in Counter(self.changes[start:]).items() if n % 2}
         return odd & self.different, odd - self.different
 
@@ -241,7 +241,8 @@ class _Divergence:
             more, fewer = self.changed(start)
             for name in fewer:
                 self.change(name, True)
-            # Names that differ at the end of the body differ at the start of its next round.
+            # A second walk is needed only if the body made more names differ: they then differ at
+            # the start of the next round.
             if not more and left == (self.left, self.left_loop):
                 break
         self.loops -= 1
@@ -318,7 +319,7 @@ class _Use:
 def _uses(usage: Usage, body: list[_Statement], certain: bool = True) -> Iterator[_Use]:
     variables = usage.variables
     for s in body:
-        # The step of a loop comes after its body.
+        # The step of a `for` runs after the body, so it is left out of the header here.
         text = ";".join(s.text.split(";")[:2]) if s.kind == "for" else s.text
         found: dict[str, list[_Use]] = {"read": [], "write": [], "call": []}
         for m in _WORD.finditer(text):
@@ -373,7 +374,7 @@ def _first_uses(usage: Usage, uses: dict[str, list[_Use]]) -> Iterator[Flaw]:
 
 
 def _writes(usage: Usage, start: int, end: int) -> bool:
-    """True if this use of a variable is a write, or a use that cannot be followed."""
+    """True if this use of a variable is a write, or may be a write through a pointer."""
     code = usage.code
     before = code[max(start - _NEAR, 0) : start].rstrip()
     if before.endswith("&") and not before.endswith("&&") and not _AND.search(before):

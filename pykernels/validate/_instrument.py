@@ -1,8 +1,8 @@
 """Rewrites a text so that its calls of `debug` write records, or so that its indices are checked.
 
 `debug("label", value, ...)` is a statement in a text that a user wrote, with up to MOST_VALUES
-numbers. A launch outside of `Device.debug` runs the text without these statements. Inside of it,
-each `debug` call appends a record to an extra buffer of the text:
+numbers. A launch outside of `Device.debug` runs the text without these statements. In a launch
+inside of `Device.debug`, each `debug` call appends a record to an extra buffer of the text:
 
     words 0, 1     words of all records so far (also of those that did not fit), capacity
     words 2 to 7   the first and the last invocation that is recorded, along x, y and z
@@ -147,7 +147,7 @@ def _labels(text: str) -> tuple[str, dict[int, str]]:
         return m[1] + "0" + " " * (len(m[2]) + 1)
 
     found = _LABEL.sub(blank, text)
-    # An argument begins directly behind the bracket, blanks included.
+    # The span of an argument begins directly behind the bracket, so it includes blanks.
     return found, {found.rfind("(", 0, at) + 1: label for at, label in labels.items()}
 
 

@@ -258,7 +258,7 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
     declarations are counted.
     """
     found: list[_Found] = []
-    # If several entry points reach the same declarations, only the first of them is checked.
+    # Of several entry points that reach the same declarations, only the first one is checked.
     reached = {usage.reach[item.name]: item.name for item in reversed(usage.entry_points)}
     entries = list(reversed(reached.values()))
     memory = [usage.shared(name) for name in entries] or [usage.workgroup]
@@ -272,7 +272,8 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
             if n is not None and n > limit:
                 message = f"{n} invocations along {axis}, {_DECLARED} {limit}"
                 found.append(("PK012", "error", item.line, item.column, message))
-        # not reported twice: a workgroup that is too long also has too many invocations
+        # A workgroup that is too long along an axis often has too many invocations, too: this is
+        # reported only once.
         if len(found) == before:
             what = f"invocations in a workgroup of {item.name}"
             found += _sum("PK004", what, [item], limits.max_invocations)

@@ -23,7 +23,7 @@ _OPTIONS = (
 )
 # GLSL ES 3.10 cannot query the number of a texture's levels, which clamping needs.
 _GLSL = ("--image-load-bounds-check-policy", "Unchecked")
-# The message for a construct that a target cannot express, which is not an error of the text.
+# Messages for a construct that a target cannot express; this is no error of the text.
 _BEYOND = re.compile(
     r"TEXTURE_EXTERNAL|selected version doesn't support Features|Capability Capabilities\("
     r"|^(?!.*panicked).*(?:not (?:supported|implemented)|n't supported|[Uu]nsupported)",
@@ -34,7 +34,7 @@ _STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
 _ENTRY = re.compile(
     r"@(compute|vertex|fragment)\b(?:\s*+@\w++(?:\s*+\([^()]*+\))?+)*+\s*+fn\s+(\w+)"
 )
-# texts for each process: many, because a start is slow, but not more arguments than systems allow
+# texts for each process: many, because a start is slow, but systems limit the arguments
 _CHUNK = 256
 _FAILED = "Validation failed for the following inputs:\n"
 _UNREADY = re.compile(r"the `(\w+)` (?:enable-|language )extension is not yet supported")
@@ -194,8 +194,8 @@ class Naga:
     def _translate(
         self, folder: str, stem: str, targets: Sequence[Target], more: Sequence[str]
     ) -> dict[Target, str]:
-        """naga's report for each target that failed. One process writes all targets; if it fails,
-        each target gets its own process."""
+        """naga's report for each target that failed. One process tries to write all targets; if it
+        fails, each target gets its own process."""
         if not targets:
             return {}
         if self._emit(folder, stem, targets, more) is None:
@@ -228,7 +228,7 @@ class Naga:
 
     def _write(self, folder: str, stem: str, files: Sequence[str], *more: str) -> str | None:
         done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS, *more)
-        # When naga skips an output it still exits with 0, so this looks for the files.
+        # When naga skips an output, it still exits with 0, so this looks for the files.
         written = [Path(folder, file) for file in files if Path(folder, file).is_file()]
         if done.returncode == 0 and len(written) == len(files):
             return None

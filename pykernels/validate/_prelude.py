@@ -20,7 +20,7 @@ class Prelude:
     files: tuple[tuple[str, int], ...] = ()
 
     def place(self, source: str, line: int) -> tuple[str, int]:
-        """The file that a line of the joined text comes from, and its number in that file."""
+        """The file that a line of the joined text comes from, and its line number in that file."""
         for name, lines in self.files:
             if line <= lines:
                 return name, line

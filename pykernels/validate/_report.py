@@ -30,7 +30,7 @@ class Report:
     checked: int  # the number of texts, including those that could not be checked
     validators: dict[str, str]  # the version of each validator, by its name
     texts: Mapping[str, str] = field(default_factory=dict)  # the texts, by the names of sources
-    known: int = 0  # the number of findings that the baseline has, and that are left out
+    known: int = 0  # the number of findings that are left out, because the baseline has them
     left_out: Sequence[str] = ()  # folders whose files were not checked
 
     def summary(self) -> str:

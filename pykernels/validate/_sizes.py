@@ -51,7 +51,8 @@ def _round_up(value: int, to: int) -> int:
 
 
 class Sizes:
-    """Values of constants and sizes of types; each name is evaluated once. Errors: see `known`."""
+    """Values of constants and sizes of types; each name is evaluated once. Its methods raise the
+    errors that `known` catches."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names

@@ -60,8 +60,8 @@ class Tint:
     """Tint as a validator.
 
     Besides the text, it checks a pipeline of each compute entry point on a device with WebGPU's
-    default limits. A source that declares limits gets an error if it exceeds the default limits,
-    unless it declares higher limits and uses them.
+    default limits. If a source declares limits, a pipeline beyond the default limits is an error,
+    unless the source declares higher limits and uses them.
 
     A text that uses subgroups without ``enable subgroups;``, the form that naga requires, gets a
     warning and is checked with the directive added.

@@ -41,8 +41,8 @@ class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
     Without ``limits``, a use beyond the guaranteed limits is reported as a note. ``features`` are
-    features that the compiler must enable: with ``subgroups``, Tint gets ``enable subgroups;`` in
-    front.
+    features that the compiler must enable. With ``subgroups``, for example, Tint gets a text that
+    begins with ``enable subgroups;``.
     ``overrides`` are pairs of a name, or the number of an ``@id``, and a value ("64", "true"), for
     pipelines and translations; names that do not occur in the text are ignored.
     """
@@ -73,8 +73,8 @@ class Finding:
         return printable(f"{where}: {self.severity}: {self.message} [{label}]")
 
 
-# For each validator, the other compiler's name for the feature of matrix units. The validator
-# cannot check texts that use this name.
+# For each compiler, the name that only the other compiler has for the feature of matrix units. The
+# compiler cannot check texts with this name.
 _UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 

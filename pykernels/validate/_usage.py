@@ -121,7 +121,7 @@ class Usage:
         return {key: number(value) for key, value in found.items() if value is not None}
 
     def unset(self, given: Iterable[tuple[str, str]] = ()) -> list[Override]:
-        """The overrides that have no value in the text and get none."""
+        """The overrides that have no value in the text, and none in `given`."""
         constants = self.constants(given)
         return [o for o in self.overrides if not o.value and o.key not in constants]
 
@@ -254,7 +254,7 @@ def _item(
     name: str, cost: int | None, at: tuple[int, int], text: str,
     names: Mapping[str, str], unset: Collection[str],
 ) -> Item:  # fmt: skip
-    """An item with the text of its cost, and the override that this cost depends on."""
+    """An item. If its cost is unknown, `text` shows which override the cost depends on."""
     if cost is not None or not unset:
         return Item(name, cost, *at)
     seen: set[str] = set()

@@ -45,7 +45,7 @@ def as_expressions(graph: Graph) -> Graph:
 
 
 def _shortened(graph: Graph) -> list[Node]:
-    """Splits sums and maxima of more tensors than one expression may have."""
+    """The nodes, in which sums and maxima of too many tensors for one expression are split."""
     nodes = []
     for node in graph.nodes:
         inputs, count = list(node.inputs), 0

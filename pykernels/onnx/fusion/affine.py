@@ -106,7 +106,7 @@ class Weights:
         elif node.op == "Conv":
             factors = scale.reshape(-1, *[1] * (weight.ndim - 1))
         elif node.op == "ConvTranspose":
-            # weights are (C, O / groups, ...), so factors are sorted by groups
+            # weights are (C, O / groups, ...), so each input channel gets the factors of its group
             groups = node.attributes.get("group", 1)
             by_input = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
             factors = by_input.reshape(*by_input.shape, *[1] * (weight.ndim - 2))

@@ -10,7 +10,7 @@ from ..operators.expressions import TENSORS, expression, is_elementwise, scalar
 __all__ = ["as_expression", "is_part", "join"]
 
 LONGEST = 600  # most characters of an expression
-NUMBERS = 20  # most numbers of an expression: with 7 tensors, a launch holds 24
+NUMBERS = 20  # most numbers of an expression; a launch with 7 tensors has room for 24
 
 
 def is_part(graph: Graph, node: Node) -> bool:

@@ -32,7 +32,7 @@ _POINTS = np.concatenate([-_FAR[::-1], np.linspace(-8, 8, 513), _FAR])
 @functools.lru_cache(maxsize=1024)
 def activation(text: str) -> str | None:
     """The activation that equals an expression of x0 at many points, up to the rounding of
-    constants. So it is recognised however the file writes the expression."""
+    constants. This recognises an activation in any form in which a file may write it."""
     values = _values(text)
     if values is None:
         return None

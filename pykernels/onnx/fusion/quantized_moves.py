@@ -28,7 +28,7 @@ def move_bytes(graph: Graph) -> list[Node]:
 
 
 def _per_tensor(graph: Graph, node: Node | None, op: str) -> bool:
-    """True for a node of this kind with one scale, between float32 and bytes."""
+    """True for a node `op` that converts between float32 and bytes with a single scale."""
     if node is None or node.op != op or node.attributes.get("block_size", 0):
         return False
     ends = node.inputs[0], node.outputs[0]

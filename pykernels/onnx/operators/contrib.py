@@ -76,8 +76,8 @@ def quick_gelu(node: Node, x: Any) -> Any:
 
 
 def _skipped(_given: dict[str, Any], kinds: list[Kind | None], *_known: Any) -> list[Kind | None]:
-    """The outputs: the norm, its mean and variance (both not supported), and the sum that it
-    reads."""
+    """The outputs: the norm, its mean and variance (both not supported), and the sum that is
+    normalised."""
     return [kinds[0], None, None, kinds[0]]
 
 
@@ -316,7 +316,7 @@ def _of_two(
     node: Node, text: str, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
     y_scale: Any, y_zero: Any = None,
 ) -> Any:  # fmt: skip
-    """An expression of two quantised tensors a and b and the result's scale s."""
+    """The quantised value of an expression of a and b, dequantised, and of the result's scale s."""
     a, b = dequantize(node, a, a_scale, a_zero), dequantize(node, b, b_scale, b_zero)
     return rounded(node, text, y_zero, a=a, b=b, s=y_scale)
 

@@ -78,7 +78,7 @@ def _weights(
     a: Any, data: Array, scales: Array, zeros: Array | None, shape: tuple[int, int], bits: int,
     block: int, groups: Array | None,
 ) -> Any:  # fmt: skip
-    """A tensor (n, k): quantised in blocks if k is a multiple of 32, else of floats."""
+    """A tensor (n, k): quantised if k is a multiple of 32 and `groups` is None, else of floats."""
     if shape[1] % 32 == 0 and groups is None:
         return pk.QTensor.from_nbits(
             data, scales, zeros, shape=shape, bits=bits, block=block, device=a.device

@@ -140,7 +140,7 @@ RULES: dict[str, Rule] = {
     "Tanh": _call("tanh"), "ThresholdedRelu": _thresholded_relu, "Where": _call("where"),
     "Xor": _call("logical_xor"),
 }  # fmt: skip
-# For each of numpy's kinds of dtype, the conversion that expressions have.
+# For each kind of dtype (numpy's letter), the function that converts to it in an expression.
 _CONVERSIONS = {"f": "float32", "i": "int32", "u": "uint32", "b": "bool"}
 
 
@@ -159,7 +159,7 @@ def scalar(array: Array) -> str | None:
 def is_elementwise(node: Node, target: np.dtype | None = None) -> bool:
     """True if the node can be a part of an expression. `target` is the dtype of its result."""
     if node.op == "Cast":
-        # Expressions have only these conversions; the others are copies.
+        # Expressions convert only to these dtypes; other conversions are copies.
         return target in (np.float32, np.float64, np.int32, np.int64, np.uint32, np.bool_)
     if node.op == "PRelu" and node.version < 7:
         return False  # the slopes of PRelu may belong to channels

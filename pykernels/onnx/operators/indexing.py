@@ -51,8 +51,8 @@ def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
     return function(x, axis, index, updates)
 
 
-# For each kind: the reduction of the updates of a place, the value that stands for updates of other
-# places, and the result from x and the reduced updates u.
+# For each kind: the reduction over all updates, for one place; the value that it reads instead of
+# an update of another place; and the result from x and the reduced updates u.
 _CHOICES = {
     "max": ("max", "x", "maximum(x, u)"), "min": ("min", "x", "minimum(x, u)"),
     "mul": ("prod", "1.0", "x * u"),
@@ -141,7 +141,7 @@ def scatter_nd(node: Node, x: Any, index: Any, updates: Any) -> Any:
 
 @op("TensorScatter")
 def tensor_scatter(node: Node, past: Any, updates: Any, first: Any = None) -> Any:
-    """A cache with new rows, which begin at a place of its own for each batch."""
+    """A cache after new rows are written to it; `first` is the first new place in each batch."""
     axis = node.attributes.get("axis", -2) % past.ndim
     size, length = past.shape[axis], updates.shape[axis]
     row = np.arange(size, dtype=np.int32).reshape(

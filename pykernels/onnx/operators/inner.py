@@ -1,4 +1,4 @@
-"""Operations that only our definitions of ai.onnx.ml write."""
+"""Operations of our own, which only our definitions of ai.onnx.ml use."""
 
 from __future__ import annotations
 

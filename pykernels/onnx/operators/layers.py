@@ -14,7 +14,7 @@ from .table import kept, refuse, text
 
 __all__ = ["layers"]
 
-# Activations as expressions of a text, alpha and beta, with defaults of alpha and beta.
+# Activations: the expression of {0}, alpha {1} and beta {2}; the default alpha; the default beta.
 _FUNCTIONS = {
     "sigmoid": ("sigmoid({0})", 0.0, 0.0), "tanh": ("tanh({0})", 0.0, 0.0),
     "relu": ("relu({0})", 0.0, 0.0), "softsign": ("softsign({0})", 0.0, 0.0),
@@ -53,7 +53,7 @@ class _Side:
         self.clip = node.attributes.get("clip", 0.0)
 
     def act(self, place: int, text: str) -> str:
-        """An activation of an expression, which is clipped first."""
+        """The text of activation number `place` of an expression, which is clipped first."""
         if self.clip:
             text = f"minimum(maximum({text}, {number(-self.clip)}), {number(self.clip)})"
         form, alpha, beta = self.functions[place]

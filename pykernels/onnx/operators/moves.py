@@ -107,7 +107,8 @@ def pad(
 
 @op("Tile", host=(1,))
 def tile(node: Node, x: Any, repeats: Array) -> Any:
-    for axis, count in enumerate(repeats.tolist()):  # one axis at a time: each adds an axis
+    # one axis at a time, because each repeated axis counts twice for the axes that pk.tile can have
+    for axis, count in enumerate(repeats.tolist()):
         if count != 1:
             x = pk.tile(x, [count if a == axis else 1 for a in range(x.ndim)])
     return x

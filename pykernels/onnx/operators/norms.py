@@ -76,8 +76,8 @@ def group_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _flat(node: Node, x: Any, function: Any) -> Any:
-    """The function over the axis of the node; before version 13, this axis and all axes behind it
-    count as one axis."""
+    """The result of the function along the axis of the node; before version 13, this axis and all
+    axes behind it count as one axis."""
     if node.version >= 13:
         return function(x, node.attributes.get("axis", -1))
     axis = node.attributes.get("axis", 1) % x.ndim

@@ -29,7 +29,7 @@ def _sum(x: Any, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int
     rows, cols = ((k - 1) * g + 1 for k, g in zip(kernel, gaps, strict=True))
     down = (x.shape[2] - rows) // steps[0] + 1
     across = (x.shape[3] - cols) // steps[1] + 1
-    y = None  # windows with gaps: views, one for each element of a window
+    y = None  # windows with gaps: the sum of a view for each element of a window
     for i in range(kernel[0]):
         for j in range(kernel[1]):
             top, left = i * gaps[0], j * gaps[1]
@@ -59,7 +59,7 @@ def _windows(node: Node, sizes: Sequence[int]) -> tuple[list[int], list[int], li
 
 
 def _pooled(node: Node, x: Any, border: float, pool: Pool) -> Any:
-    """A pool of any number of axes: two at a time, as windows of an image and then of rows."""
+    """A pool over one to three axes: over the last two as an image, then over the axis before."""
     axes = x.ndim - 2
     kernel = node.attributes["kernel_shape"]
     steps, gaps = spaced(node, axes)

@@ -72,7 +72,7 @@ def dequantize(node: Node, x: Any, scale: Any, zero: Any = None) -> Any:
     if x.dtype not in ("int8", "uint8", "int16", "uint16", "int32", "float32"):
         raise refuse(node, f"dtype {x.dtype}")
     scale, zero = _spread(node, x, scale), _spread(node, x, zero)
-    if x.dtype == "float32":  # a float of few bits
+    if x.dtype == "float32":  # stands for a float of few bits
         x = x if zero is None else pk.elementwise("x - z", x=x, z=zero)
         return pk.elementwise("x * float32(s)", x=x, s=scale)
     if zero is None:
@@ -85,7 +85,7 @@ def dynamic_quantize(node: Node, x: Any) -> Any:
     low = pk.elementwise("minimum(x, 0.0)", x=pk.min(x))
     high = pk.elementwise("maximum(x, 0.0)", x=pk.max(x))
     scale = pk.elementwise("(b - a) / 255.0", a=low, b=high)
-    # The scale of an input of zeros is 0.
+    # An input of zeros has the scale 0, by which nothing is divided.
     text = "minimum(maximum(round(-a / s if s > 0 else 0.0), 0.0), 255.0)"
     zero = pk.elementwise(text, a=low, s=scale).astype("uint8")
     text = "minimum(maximum(round(x / s if s > 0 else 0.0) + float32(z), 0.0), 255.0)"
@@ -151,7 +151,7 @@ def qlinear_matmul(
 
 def _columns(node: Node, x: Any, zero: Any, kernel: tuple[int, int]) -> Any:
     """The windows of images of bytes, (N, C KH KW, places), and the sizes of the result; the
-    border is the zero point."""
+    border has the value of the zero point."""
     rank = 2 + len(node.attributes.get("strides", kernel))
     steps, gaps = (doubled(v, rank, 1) for v in spaced(node, 2))
     top, bottom, left, right = edges(pads(node, x.shape[2:], kernel), 4)
@@ -170,7 +170,7 @@ def _columns(node: Node, x: Any, zero: Any, kernel: tuple[int, int]) -> Any:
 
 
 def integer_conv(node: Node, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    """A convolution of bytes in int32, by windows as columns."""
+    """A convolution of bytes, summed in int32, as a product with the windows as columns."""
     rank = x.ndim
     if rank != 4:
         raise refuse(node, f"{rank - 2} axes of space")

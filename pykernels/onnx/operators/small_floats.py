@@ -1,7 +1,7 @@
 """Floats of 4 to 8 bits: the device stores them as float32, which holds all of their values.
 
-A conversion finds the place of a number among the numbers at which the result changes. A zero loses
-its sign.
+A conversion searches a sorted list of the numbers at which the result changes. A zero loses its
+sign.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["as_small"]
 
 
 def _converted(x: Array, kind: str, saturate: bool, mode: str) -> Array:
-    """float32 numbers as values of a dtype, again in float32."""
+    """float32 numbers, converted to a dtype and back to float32."""
     dtype = np.dtype(getattr(ml_dtypes, kind))
     with np.errstate(all="ignore"):
         if kind == "float8_e8m0fnu":
@@ -77,7 +77,7 @@ def _number(order: Array) -> Array:
 
 
 def as_small(node: Node, x: Any, kind: str) -> Any:
-    """x as values of a dtype of SMALL_FLOATS, rounded to nearest, ties to even; in float32."""
+    """x, converted to a dtype of SMALL_FLOATS (to nearest, ties to even) and back to float32."""
     saturate = bool(node.attributes.get("saturate", 1))
     mode = node.attributes.get("round_mode", b"up").decode()
     if kind == "float8_e8m0fnu" and mode not in ("up", "down", "nearest"):

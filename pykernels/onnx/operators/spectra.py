@@ -17,7 +17,7 @@ SHORT = 64
 
 
 def _transformed(node: Node, x: Any, length: int, inverse: bool, onesided: bool) -> Any:
-    """The transform of (..., n, 1 or 2) along n, cut or filled with zeros to a length."""
+    """The transform of x (..., n, 1 or 2) along n, first cut or filled with zeros to `length`."""
     if length <= SHORT:
         return _multiplied(node, x, length, inverse, onesided)
     x = x.astype("float32")  # a contiguous copy
@@ -58,7 +58,8 @@ def _real(node: Node, x: Any, length: int) -> Any:
     x = x[..., :count, :]
     k = np.arange(x.shape[-2])
     turns = np.outer(k, np.arange(length)) % length * (2 * np.pi / length)
-    both = np.where((k == 0) | (2 * k == length), 1, 2)[:, None] / length  # this side, or both
+    # a term that also occurs on the other side of the transform counts twice
+    both = np.where((k == 0) | (2 * k == length), 1, 2)[:, None] / length
     cos = kept(node, "cos", x.device, (np.cos(turns) * both).astype(np.float32))
     sin = kept(node, "sin", x.device, (np.sin(turns) * both).astype(np.float32))
     real, imaginary = x[..., 0].astype("float32"), x[..., 1].astype("float32")

@@ -55,8 +55,8 @@ def text(node: Node, name: str, default: str) -> str:
 
 
 def kept(node: Node, name: str, device: Device, array: Array) -> Tensor:
-    """A constant array of the entry on the device, uploaded by the first call. If that is in a
-    capture, the array is written after the capture."""
+    """A constant array of the entry on the device, uploaded by the first call. If the first call is
+    in a capture, the array is written after the capture."""
     if name not in node.kept:
         if node.later is None:
             node.kept[name] = device.tensor(array)

@@ -36,7 +36,7 @@ def spaced(node: Node, axes: int) -> tuple[list[int], list[int]]:
 
 
 def as_image(node: Node, x: Any, *more: Any) -> list[Any]:
-    """Signals as images of one row; images as they are."""
+    """Signals as images of one row; images stay as they are."""
     if x.ndim not in (3, 4):
         raise refuse(node, f"{x.ndim - 2} axes of space")
     return [t if t is None or x.ndim == 4 else t[:, :, None] for t in (x, *more)]

@@ -1,8 +1,8 @@
 """The protocols by which numpy, DLPack and Python use tensors.
 
-numpy's functions of tensors run on the device, or raise: `functions` and `ufuncs` say which. A
-protocol that makes an array of a tensor copies it to the host. It raises if a tape records the
-tensor, because gradients would be lost silently.
+numpy's functions of tensors run on the device, or raise an error: `functions` and `ufuncs` list
+the functions that run. A protocol that makes an array of a tensor copies it to the host. It raises
+an error if a tape records the tensor, because gradients would be lost silently.
 """
 
 from __future__ import annotations

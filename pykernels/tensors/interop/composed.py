@@ -281,7 +281,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **others: An
             "[einsum] tensors take subscripts and operands: compute other forms with "
             ".numpy() on the host"
         )
-    # For True and for numpy's search methods, pykernels chooses the order of the products.
+    # pykernels chooses the order of products itself, also where the caller names a search of numpy.
     path = False if isinstance(optimize, (bool, str)) else optimize
     return function("einsum")(*operands, optimize=path, out=out)
 
@@ -349,12 +349,12 @@ def _together(args: Sequence[Any]) -> list[Any]:
 
 
 def _known(a: Any) -> Any:
-    """An operand that has axes: numbers and lists become arrays."""
+    """An operand that has a shape: numbers and lists become arrays."""
     return a if isinstance(a, Operators) else np.asarray(a)
 
 
 def _array(a: Any) -> Any:
-    """Lists become arrays; a number stays a number, because it does not promote the dtype."""
+    """Lists become arrays. A number stays a number, because an array would promote the dtype."""
     return _known(a) if isinstance(a, (list, tuple)) else a
 
 
