@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "conv2d as an implicit matrix product, whose rows are pixels of dst, whose columns are output channels, and whose k are taps and channels."
+// doc = "conv2d as an implicit matrix product, whose rows are output channels, whose columns are pixels of dst, and whose k are taps and channels."
 // part_of = "conv2d"
 // configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64x32 = { BM = 64, BN = 32, BK = 16, threads = 128, TM = 4, TN = 4, LM = 4, LN = 8 }
