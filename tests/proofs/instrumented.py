@@ -220,9 +220,9 @@ MORE = {
 OTHERS: dict[str, tuple[int, ...]] = {
     "argsort": (1,), "batch_norm_backward": (1,), "cholesky": (2,), "conv2d": (6, 7, 8),
     "cpy": (2, 10, 12), "cumprod": (1,), "cumsum": (3, 4), "fft": (1,), "flash_attn": (1,),
-    "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "mul_mat_i8": (1,),
-    "mul_mat_id": (1,), "mul_mat_quant": (1,), "resize": (3,), "rms_norm_linear": (2, 3),
-    "scatter_add": (1,), "top_k": (3,),
+    "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "lu_factor": (2,),
+    "mul_mat_i8": (1,), "mul_mat_id": (1, 2, 3, 4), "mul_mat_quant": (1,), "resize": (3,),
+    "rms_norm_linear": (2, 3), "scatter_add": (1,), "top_k": (3,),
 }  # fmt: skip
 
 
