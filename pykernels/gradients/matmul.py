@@ -13,6 +13,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
+from pykernels.functional.elementwise import elementwise
 from pykernels.functional.norm_linear import GATES
 from pykernels.tape import Tape, Taped, reads, reshaped
 
@@ -152,8 +153,9 @@ def _before_gates(call: Taped) -> Any:
     """The gradient of the sums of mul_mat_id with bias and residual."""
 
     def sums() -> Any:
-        cols = (call.shape("dst") or ())[2] * (2 if call.option("gated") else 1)
-        dst = call.saved("b").device.empty((*(call.shape("dst") or ())[:2], cols))
+        tokens, slots, cols = call.shape("dst") or (0, 0, 0)
+        cols *= 2 if call.option("gated") else 1
+        dst = call.saved("b").device.empty((tokens, slots, cols))
         kernels.mul_mat_id(
             call.saved("ids"), call.saved("b"), dst, w=call.saved("w"), low=call.saved("low"),
             scales=call.saved("scales"), high=call.saved("high"), bias=call.saved("bias"),
@@ -168,7 +170,7 @@ def _before_gates(call: Taped) -> Any:
     with Tape() as tape:
         tape.watch(found)
         gate, other = found[:, :, :half], found[:, :, half:]
-        y = F.elementwise(GATES[call.option("activation")], a=gate, c=other)
+        y: Any = elementwise(GATES[call.option("activation")], a=gate, c=other)
     [dz] = tape.gradient(y, [found], call.dy())
     return dz
 

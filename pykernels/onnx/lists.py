@@ -93,9 +93,10 @@ def opened(
         else:
             nodes.append(helper.make_node("Optional", rows, [name]))
     nodes += proto.graph.node
-    for field, found in ((changed.graph.input, inputs), (changed.graph.node, nodes)):
-        del field[:]
-        field.extend(found)
+    del changed.graph.input[:]
+    changed.graph.input.extend(inputs)
+    del changed.graph.node[:]
+    changed.graph.node.extend(nodes)
     return changed, none
 
 

@@ -246,8 +246,8 @@ class Recording:
                 call = bind(self.context, c.prepared, at.places, scratch, c.params, c.page, starts)
                 groups = [step[6] for step in call.steps]
                 own = [
-                    (pipeline, group, offset, *grid)
-                    for (pipeline, _, offset, *grid), group in zip(own, groups, strict=True)
+                    (pipeline, group, offset, x, y, z)
+                    for (pipeline, _, offset, x, y, z), group in zip(own, groups, strict=True)
                 ]
             calls.append(call)
             commands += own
