@@ -169,9 +169,8 @@ def print_families(dev: pk.Device, edge: int, say: Progress) -> bool:
     rows = by_family(dev, edge, say)
     print(*lines_of(rows), sep="\n")
     left = sum(row.kernels - row.checked for row in rows.values())
-    print("error: the largest difference to the float64 reference, 1 being all that is allowed")
-    if left:
-        print(f"{left} kernels were left out, as {SECONDS:.0f} s were over: --all runs them")
+    note = "error: the largest difference to the float64 reference, 1 being all that is allowed"
+    print(note + (f"; {left} kernels left out: --all" if left else ""))
     return not any(row.wrong for row in rows.values())
 
 
@@ -202,7 +201,7 @@ def worked_example(dev: pk.Device) -> None:
     error = np.abs(host[501:522].reshape(3, 7) - e / e.sum(-1, keepdims=True)).max()
     untouched = not host[:501].any() and not host[522:].any()
     print(
-        "\nWorked example: softmax in place on a float16 view at an odd offset of a shared buffer\n"
+        "Worked example: softmax in place on a float16 view at an odd offset of a shared buffer\n"
         "  view = shared[501:522].reshape(3, 7); pk.kernels.softmax(view, view, scale=0.5)"
     )
     print(f"  rows sum to {host[501:522].reshape(3, 7).astype(np.float32).sum(1)}, largest error "
@@ -249,8 +248,8 @@ def main() -> None:
         right = print_families(dev, args.edge or (32 if slow else 256), Progress())
     path = make_picture(dev, ROOT / "build" / "demo.png")
     print(
-        f"\nPicture: {path.relative_to(ROOT)}: an image, its blur (conv2d), its half (resize), its "
-        "rows\n  in order (sort), all made on the device; numpy computes the same pixels"
+        f"\nPicture: {path.relative_to(ROOT)}: an image, its blur, its half and its sorted rows; "
+        "numpy computes the same"
     )
     worked_example(dev)
     print(NEXT)
