@@ -8,6 +8,8 @@ set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 
 setup_venv demo
-has_adapter || setup_lavapipe || true # ci/demo.py says what it lacks
+(has_adapter || setup_lavapipe) & # while the kernels are built
 setup_package
+wait
+has_adapter || setup_lavapipe || true # ci/demo.py says what it lacks
 exec "$python" ci/demo.py "$@"
