@@ -8,8 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 
 setup_venv demo
-(has_adapter || setup_lavapipe) & # while the kernels are built
+(has_adapter || setup_lavapipe) & # while the kernels are built; ci/demo.py says what is missing
 setup_package
 wait
-has_adapter || setup_lavapipe || true # ci/demo.py says what it lacks
 exec "$python" ci/demo.py "$@"

@@ -34,7 +34,7 @@ apt_install() {
     say "installing $* with apt-get"
     # A foreign package list that cannot be fetched is no reason to stop.
     $as_root DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 || true
-    $as_root DEBIAN_FRONTEND=noninteractive \
+    $as_root DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
         apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" >/dev/null
 }
 

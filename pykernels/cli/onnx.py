@@ -29,16 +29,16 @@ def command() -> None:
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that all commands share, and says which package is missing."""
+    """Adds the options that all commands share, and reports a missing package onnx."""
 
     @functools.wraps(function)
     def run(*given: Any, **named: Any) -> None:
         try:
             function(*given, **named)
         except ModuleNotFoundError as e:
-            if e.name not in ("onnx", "onnxruntime"):
+            if e.name != "onnx":
                 raise
-            raise Missing(f"{e.name} is missing: pip install {e.name}") from None
+            raise Missing("onnx is missing: pip install onnx") from None
 
     for add in (
         click.option("--engine", type=click.Choice(["wgpu", "dawn"]), help="Default: wgpu."),

@@ -76,7 +76,9 @@ def _recording_kernel(kernel: Kernel) -> Kernel:
         if texts is None or step.body.key(step.axes, "read") not in texts:
             return None
         if not room:
-            raise LimitError(f"the params of {step.body.name} leave no room for debug")
+            raise LimitError(
+                f"[{kernel.name}] the params of {step.body.name} leave no room for debug"
+            )
         return _recording(step.body, members).body
 
     return telling(kernel, body_of)

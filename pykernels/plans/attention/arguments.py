@@ -7,6 +7,7 @@ import operator
 from typing import Literal, NamedTuple, TypeAlias
 
 from pykernels.errors import ArgumentError, LimitError, ShapeError
+from pykernels.plans.matmul.product import broadcasts
 from pykernels.tensors.layout import Ints, View
 
 __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "dims", "expect",
@@ -83,7 +84,7 @@ def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | No
             raise LimitError(f"{name} may be up to {most} but is {size}")
     if max(queries, keys) >= OPEN // 2:
         raise LimitError(f"S and T must be below {OPEN // 2} but are {queries} and {keys}")
-    if mask is not None and not _broadcasts(mask.shape, (batch, heads, queries, keys)):
+    if mask is not None and not broadcasts(mask.shape, (batch, heads, queries, keys)):
         raise ShapeError(
             f"[{op}] mask must broadcast to {(batch, heads, queries, keys)} but has shape "
             f"{mask.shape}"
@@ -170,9 +171,3 @@ def number(op: str, name: str, value: float, *, least: float | None = 0.0) -> fl
 def alibi_heads(heads: int) -> int:
     """The largest power of two up to the number of heads."""
     return 1 << (max(heads, 1).bit_length() - 1)
-
-
-def _broadcasts(shape: Ints, target: Ints) -> bool:
-    return len(shape) <= len(target) and all(
-        n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
-    )

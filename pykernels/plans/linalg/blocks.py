@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pykernels.plans.matmul import mul_mat
+from pykernels.plans.matmul.product import transposed
 from pykernels.plans.parts import in_levels, parts
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import Tiles, View
 
-__all__ = ["BLOCK", "block", "each_batch", "less_product", "reversed_rows", "turned", "with_scalar"]
+__all__ = ["BLOCK", "block", "each_batch", "less_product", "reversed_rows", "with_scalar"]
 
 BLOCK = 64  # rows of the largest matrix that one workgroup factors
 
@@ -34,7 +35,7 @@ def less_product(
     caps: Caps, scratch: Scratch, c: View, left: View, right: View, dst: View
 ) -> list[Step]:
     """dst = c - left @ right; dst has memory of its own."""
-    steps = mul_mat.plan(caps, scratch, turned(right), left, None, c, dst)
+    steps = mul_mat.plan(caps, scratch, transposed(right), left, None, c, dst)
     return [with_scalar(step, -1.0) for step in steps]
 
 
@@ -49,13 +50,6 @@ def block(v: View, row: int, rows: int, col: int, cols: int) -> View:
     """These rows and columns of every matrix."""
     offset = v.offset + row * v.strides[-2] + col * v.strides[-1]
     return replace(v, shape=(*v.shape[:-2], rows, cols), offset=offset)
-
-
-def turned(v: View) -> View:
-    """The matrices transposed."""
-    return v.with_layout(
-        (*v.shape[:-2], v.shape[-1], v.shape[-2]), (*v.strides[:-2], v.strides[-1], v.strides[-2])
-    )
 
 
 def reversed_rows(v: View, columns: bool = False) -> View:

@@ -14,12 +14,13 @@ from __future__ import annotations
 from pykernels._generated.bodies import cholesky as body
 from pykernels.errors import ShapeError
 from pykernels.plans.copy import cpy
+from pykernels.plans.matmul.product import transposed
 from pykernels.plans.move import tri
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 
 from . import solve_tri
-from .blocks import BLOCK, block, each_batch, less_product, turned, with_scalar
+from .blocks import BLOCK, block, each_batch, less_product, with_scalar
 
 __all__ = ["plan"]
 
@@ -47,12 +48,12 @@ def plan(caps: Caps, scratch: Scratch, a: View, dst: View) -> list[Step]:
         width, rest = min(BLOCK, n - j), max(n - j - BLOCK, 0)
         column, before = block(dst, j, n - j, j, width), block(dst, j, n - j, 0, j)
         w, d = block(work, 0, n - j, 0, width), block(own, 0, width, 0, width)
-        above = turned(block(before, 0, width, 0, j))
+        above = transposed(block(before, 0, width, 0, j))
         steps += less_product(caps, scratch, column, before, above, w)
         steps += _small(caps, block(w, 0, width, 0, width), d)
         steps += cpy.plan(caps, scratch, d, block(column, 0, width, 0, width))
         below, target = (block(v, width, rest, 0, width) for v in (w, column))
-        steps += solve_tri.plan(caps, scratch, d, turned(below), turned(target))
+        steps += solve_tri.plan(caps, scratch, d, transposed(below), transposed(target))
     return steps
 
 

@@ -18,11 +18,12 @@ from pykernels._generated.bodies import lu_factor as body
 from pykernels._generated.bodies import lu_panel, lu_swap
 from pykernels.errors import ShapeError
 from pykernels.plans.copy import cpy
+from pykernels.plans.matmul.product import transposed
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 
 from . import solve_tri
-from .blocks import BLOCK, block, each_batch, less_product, turned
+from .blocks import BLOCK, block, each_batch, less_product
 
 __all__ = ["factored", "plan", "small", "swapped", "width"]
 
@@ -84,7 +85,7 @@ def factored(caps: Caps, scratch: Scratch, m: View, pivots: View) -> list[Step]:
     (..., 1, rows)."""
     n, cols, lead = m.shape[-2], m.shape[-1], m.shape[:-2]
     most = max(width(n), BLOCK)
-    columns = turned(scratch.empty((*lead, most, n), "float32"))
+    columns = transposed(scratch.empty((*lead, most, n), "float32"))
     rows = scratch.empty((*lead, most, cols), "float32")
     last = scratch.empty((*lead, BLOCK, BLOCK), "float32")
     steps: list[Step] = []

@@ -34,6 +34,7 @@ from .select_i8 import (
     tile_load,
 )
 from .select_mma import TILES_I8
+from .sums import spread
 
 __all__ = ["choose", "plan"]
 
@@ -190,7 +191,7 @@ def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int)
     k = split_k(s.depth, splits, max(VECTOR << bits, 4 * VECTOR))
     out, own, after = _target(caps, scratch, views, k)
     step = gemv_i8.step(
-        caps, _spread(a, out), _spread(b, out), own.get("a_scale"), own.get("b_scale"),
+        caps, spread(a, out), spread(b, out), own.get("a_scale"), own.get("b_scale"),
         own.get("bias"), out, AV={BYTES: 1, ROWS_RUN: 4, WORDS: VECTOR}[load], HELD=held,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, HELD[held].threads * 4 >> bits),
@@ -219,7 +220,7 @@ def _tiled(
     out, given, after = _target(caps, scratch, views, k)
     tile = tile_of(body)
     step = mul_mat_i8.step(
-        caps, _spread(operands["a"], out), _spread(operands["b"], out), given.get("a_scale"),
+        caps, spread(operands["a"], out), spread(operands["b"], out), given.get("a_scale"),
         given.get("b_scale"), given.get("bias"), out,
         TILE=tile, AV=1 if loads["a"] == BYTES else 4, AT=loads["a"] == ROWS_RUN,
         BV=1 if loads["b"] == BYTES else 4, BT=loads["b"] == ROWS_RUN,
@@ -248,7 +249,7 @@ def _gemm_mma(
     k = split_k(s.depth, splits, own.BK)
     out, given, after = _target(caps, scratch, views, k)
     step = gemm_mma_i8.step(
-        caps, _spread(operands["a"], out), _spread(operands["b"], out), given.get("a_scale"),
+        caps, spread(operands["a"], out), spread(operands["b"], out), given.get("a_scale"),
         given.get("b_scale"), given.get("bias"), out,
         MMA=caps.matrix.dialect, TILE=tile, DV=4 if out.vectorizable(4) else 1,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
@@ -271,10 +272,3 @@ def _reduce(caps: Caps, partials: View, views: Views, splits: int) -> Step:
         caps, partials, views.get("a_scale"), views.get("b_scale"), views.get("bias"),
         views["dst"], splits=splits,
     )  # fmt: skip
-
-
-def _spread(v: View, out: View) -> View:
-    """The view with an axis of splits, as `out` has; the view repeats along this axis."""
-    if out.ndim == v.ndim:
-        return v
-    return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))
