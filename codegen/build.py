@@ -318,8 +318,8 @@ def generate(
 
     "auto" validates with the validators that are installed, and says so if there are none;
     "require" needs naga and Tint. Texts that the committed record vouches for are validated only
-    with `full`. Raises BuildError for a source that does not build or a text that a validator
-    refuses.
+    with `full`, or with "require" and validators of other versions than the record has. Raises
+    BuildError for a source that does not build or a text that a validator refuses.
     """
     result = build(root, report)
     verdicts: dict[str, Any] = {}
@@ -344,7 +344,9 @@ def _verdicts(
     """Validate the texts that the record does not vouch for. Returns the content of
     validation.json."""
     bodies = {v.spec.name for v in result.variants}
-    new = bodies if full else changed(root, result.variants, versions_here())
+    # Only --validate asks whether the record is of this machine's validators: another version of
+    # naga is no reason to validate texts for a minute that the pinned versions accept.
+    new = bodies if full else changed(root, result.variants, versions_here() if require else {})
     texts = [v for v in result.variants if v.spec.name in new]
     if len(texts) < len(result.variants):
         known = len(result.variants) - len(texts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen import vouched
+from codegen import build, vouched
 from codegen.variants import Variant
 from tests.codegen.toys import ROOT
 
@@ -55,3 +55,24 @@ def test_another_validator_sees_all(root: Path, variants: list[Variant]) -> None
 
 def test_without_a_record_all_are_seen(variants: list[Variant], tmp_path: Path) -> None:
     assert vouched.changed(tmp_path, variants, VERSIONS) == {"fill", "tri"}
+
+
+@pytest.mark.parametrize(("require", "expected"), [(False, set()), (True, {"fill", "tri"})])
+def test_only_a_required_validation_compares_versions(
+    root: Path, variants: list[Variant], require: bool, expected: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """An install beside another naga took a minute for texts that the pinned naga accepts."""
+    seen: set[str] = set()
+
+    def validated(texts: list[Variant], *_: object) -> dict[str, str]:
+        seen.update(v.spec.name for v in texts)
+        return {"naga": "9"}
+
+    monkeypatch.setattr(build, "validated", validated)
+    monkeypatch.setattr(build, "versions_here", lambda: VERSIONS | {"naga": "9"})
+    result = build.Build({"manifest.json": ""}, variants)
+    verdicts = build._verdicts(root, result, require, False, lambda line: None)
+    assert seen == expected
+    assert verdicts["changed"] == sorted(expected)
+    assert verdicts["validators"] == ({"naga": "9"} if require else VERSIONS)
