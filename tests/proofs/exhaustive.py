@@ -1,24 +1,28 @@
 """Every number of a dtype, or one of many in equal strides, through the operations of one input.
 
-    python -m tests.proofs.exhaustive [PART ...] [--stride 4099] [--shard 1/1]
+    python -m tests.proofs.exhaustive [PART ...] [--stride 4099] [--processes 1] [--only NAME ...]
 
 float32   each unary operation on float32, inside the domain of its row: within the row's bound
 casts     float32 to every other dtype: the bits of the reference
 halves    each unary operation on every float16 of its domain
 pairs     each operation of two inputs on all pairs of 512 float16
 
-`--stride 1` takes all 2^32 numbers (hours); `--shard 2/16` every sixteenth block of them from the
-second on. Inputs and results below 2^-126 are left out, as devices may take them for zero. The
-largest error of each operation is printed in units in the last place of float32, of float16 for
-halves and pairs.
+`--stride 1` takes all 2^32 numbers: three minutes of one core for each operation. `--processes N`
+deals the blocks of float32 to N processes, each with its own device. `--only` names an operation or
+the dtype of a cast. Inputs and results below 2^-126 are left out, as devices may take them for
+zero. The largest error of each operation is printed in units in the last place of float32, of
+float16 for halves and pairs.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import click
 import numpy as np
@@ -55,6 +59,12 @@ class Found:
             where = int(error.argmax())
             self.worst = float(error[where])
             self.at = tuple(float(x[where]) for x in inputs)
+
+    def merge(self, other: Found) -> None:
+        """Take in what another process found for the same operation."""
+        self.numbers += other.numbers
+        if other.worst > self.worst:
+            self.worst, self.at = other.worst, other.at
 
     @property
     def right(self) -> bool:
@@ -163,34 +173,52 @@ def casts(dev: pk.Device, dtype: str, numbers: Callable[[], Iterator[Array]]) ->
     return found
 
 
-def check(dev: pk.Device, part: str, numbers: Callable[[], Iterator[Array]]) -> Iterator[Found]:
-    """The operations of a part, one after the other."""
+def check(
+    dev: pk.Device, part: str, numbers: Callable[[], Iterator[Array]], only: Sequence[str] = ()
+) -> Iterator[Found]:
+    """The operations of a part, one after the other; those named by `only`, if it names any."""
+
+    def chosen(names: Iterable[str]) -> Iterator[str]:
+        return (name for name in names if not only or name in only)
+
+    ops = {op.name: op for op in rows(2 if part == "pairs" else 1)}
     if part == "casts":
-        yield from (
-            casts(dev, d, numbers) for d in DTYPES if d not in ("float32", "int64", "complex64")
-        )
+        dtypes = (d for d in DTYPES if d not in ("float32", "int64", "complex64"))
+        yield from (casts(dev, d, numbers) for d in chosen(dtypes))
     elif part == "float32":
-        yield from (floats(dev, op, numbers) for op in rows(1))
-    elif part == "halves":
-        yield from (half_unary(dev, op) for op in rows(1) if "float16" in op.dtypes)
-    elif part == "pairs":
-        yield from (half_pairs(dev, op) for op in rows(2) if "float16" in op.dtypes)
+        yield from (floats(dev, ops[name], numbers) for name in chosen(ops))
+    else:
+        run = half_unary if part == "halves" else half_pairs
+        yield from (run(dev, ops[name]) for name in chosen(ops) if "float16" in ops[name].dtypes)
 
 
 PARTS = ("float32", "casts", "halves", "pairs")
+DEALT = ("float32", "casts")  # the parts whose numbers several processes share
+
+
+def _share(part: str, stride: int, only: Sequence[str], shard: tuple[int, int]) -> list[Found]:
+    """What one process finds in its blocks of a part, on a device of its own."""
+    engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
+    with pk.Device(DRIVERS.get(driver), engine=engine) as dev:
+        return list(check(dev, part, lambda: blocks(stride, shard), only))
 
 
 @click.command(help=__doc__)
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option("--stride", default=4099)
-@click.option("--shard", default="1/1")
-def main(parts: tuple[str, ...], stride: int, shard: str) -> None:
-    part, of = map(int, shard.split("/"))
-    engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
+@click.option("--processes", default=1)
+@click.option("--only", multiple=True)
+def main(parts: tuple[str, ...], stride: int, processes: int, only: tuple[str, ...]) -> None:
     wrong = total = 0
-    with pk.Device(DRIVERS.get(driver), engine=engine) as dev:
+    # A process that is forked would share its parent's device.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for name in parts or PARTS:
-            for found in check(dev, name, lambda: blocks(stride, (part, of))):
+            number = processes if name in DEALT else 1
+            shards = [(index + 1, number) for index in range(number)]
+            shares = list(pool.map(partial(_share, name, stride, only), shards))
+            for found, *others in zip(*shares, strict=True):
+                for other in others:
+                    found.merge(other)
                 click.echo(f"{name:8} {found}")
                 wrong += not found.right
                 total += found.numbers

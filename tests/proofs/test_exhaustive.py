@@ -47,6 +47,18 @@ def test_strides_and_shards_take_each_number_once() -> None:
     assert np.sort(np.concatenate(parts).view(np.uint32)).tobytes() == whole.tobytes()
 
 
+def test_the_shares_of_two_processes_are_the_whole(dev: pk.Device) -> None:
+    [whole] = check(dev, "float32", lambda: blocks(1023), ["sqrt"])
+    one, two = (
+        next(check(dev, "float32", lambda n=n: blocks(1023, (n, 2)), ["sqrt"]))  # type: ignore[misc]
+        for n in (1, 2)
+    )
+    assert whole.worst == max(one.worst, two.worst) != min(one.worst, two.worst)
+    better = min(one, two, key=lambda found: found.worst)
+    better.merge(two if better is one else one)
+    assert better == whole
+
+
 def off(op: Any, by: float) -> Any:
     """The operation with results that are a little larger."""
     return replace(op, reference=lambda *x: op.reference(*x) * (1 + by))
