@@ -55,9 +55,7 @@ def test_calls_and_reads_submit_what_they_encode(dev: pk.Device, raw: Counting) 
     assert raw.waiting == 0
 
 
-def test_inputs_that_are_forgotten_leave_few_command_buffers(
-    dev: pk.Device, raw: Counting
-) -> None:
+def test_inputs_that_are_forgotten_leave_few_command_buffers(dev: pk.Device, raw: Counting) -> None:
     """Ever new inputs, each three times: a program encoded in advance for each of them would stay.
     A program that runs often enough is encoded in advance all the same."""
     dev._context.recorder.ahead = 0
