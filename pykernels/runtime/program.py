@@ -123,6 +123,9 @@ class Recording:
         """The capture has ended with an exception."""
         self.state = "was not captured to its end"
         self.pending.why = f"belongs to a program that {self.state}"
+        # These name blocks, and a block that its arena gave up names the arena, and so this object:
+        # the cycle would keep the tensors of a capture that got no memory.
+        self.inputs, self.captured, self.calls, self.storages = {}, [], [], []
 
     def variant(self, given: Mapping[str, Handle]) -> Variant:
         """The program with these inputs; for a missing input it uses the captured tensor."""

@@ -332,10 +332,7 @@ def soak(seconds: float, seed: int = 1) -> Counts:
         dev.sync()
     except pk.IndexRangeError as e:
         service.counts.misattributed.append(f"to nobody: {e}")
-    while (
-        gc.collect()
-    ):  # what a finaliser of a cancelled task holds is freed by the next collection
-        pass
+    gc.collect()
     after, faults = dev.memory_stats(), dev._context.faults
     if (after.current, after.live_buffers) != (before.current, before.live_buffers):
         leaked.append(f"memory: {before}, then {after}")
