@@ -50,6 +50,10 @@ class Resident:
                 return
             self.samples.append(found)
 
+    def wait(self) -> None:
+        """Wait for the last sample."""
+        self._thread.join()
+
     def grown(self) -> list[str]:
         """What is wrong after the block, if it was long enough."""
         found = grown(self.samples) if self._seconds >= LONG and self.samples else ""
@@ -63,4 +67,4 @@ class Resident:
         self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
+        self.wait()

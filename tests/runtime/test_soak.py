@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 
 import pytest
 
@@ -24,13 +24,24 @@ def test_nothing_is_wrong_misattributed_or_leaked() -> None:
 
 
 @pytest.mark.skipif(resident.resident() is None, reason="the platform does not say it")
-def test_memory_that_grows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "LONG", 2.0)
-    for leak in (0, 2 << 20):
-        kept = []
-        with resident.Resident(2.0) as found:
-            for _ in range(2 * resident.COUNT):
-                kept.append(b"x" * leak)
-                time.sleep(1.0 / resident.COUNT)
-        assert len(found.samples) >= resident.COUNT - 2
-        assert bool(found.grown()) == bool(leak), found.samples
+def test_the_memory_of_the_process_is_read() -> None:
+    before = resident.resident()
+    kept = b"x" * (64 << 20)
+    after = resident.resident()
+    assert before and after and after - before > 50
+    assert kept[-1:] == b"x"
+
+
+@pytest.mark.parametrize(("step", "bad"), [(0.0, False), (0.5, False), (1.0, True)])
+def test_memory_that_grows_is_found(
+    monkeypatch: pytest.MonkeyPatch, step: float, bad: bool
+) -> None:
+    """`step` MB a sample: 16 are allowed between quarters that are 20 samples apart."""
+    monkeypatch.setattr(resident, "resident", itertools.count(200.0, step).__next__)
+    for long in (0.1, 1.0):
+        monkeypatch.setattr(resident, "LONG", long)
+        with resident.Resident(0.5) as found:
+            found.wait()
+        assert len(found.samples) == resident.COUNT
+        # a run that is too short is not judged
+        assert bool(found.grown()) == (bad and long == 0.1), found.samples
