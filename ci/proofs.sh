@@ -9,7 +9,7 @@
 #   fourier      500 Fourier transforms of random lengths, axes, strides and dtypes, beside numpy
 #   exhaustive   every float16 and pairs of them, a million float32, through each operation
 #   torch        20 calls of each function that torch has; needs torch in the environment
-#   soak         an hour of requests of all kinds, a tenth of them wrong
+#   soak         an hour of requests of all kinds with faults, and the memory of the process
 #   instrumented a case of each kernel with texts that check themselves, then without each barrier
 #   interrupts   Ctrl-C at every place where Python looks for it (a quarter of an hour)
 #   mutants      600 small wrong changes, and which test finds them (hours; goes on where it was)

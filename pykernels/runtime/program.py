@@ -57,8 +57,9 @@ class Captured:
 class Variant:
     """A program with given inputs: the commands that a replay records.
 
-    `encoded`: a raw command buffer with all commands, encoded in advance if these inputs came
-    `again`, or None. `mark` stands for these inputs in `faults.Mark`, and keeps nothing alive.
+    `encoded`: a raw command buffer with all commands, encoded in advance, or None. `times`: how
+    often these inputs came. `mark` stands for these inputs in `faults.Mark`, and keeps nothing
+    alive.
     """
 
     def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
@@ -69,7 +70,7 @@ class Variant:
         self.pieces = tuple((call.count, call.size, call.work) for call in calls)
         self.work = sum(call.work for call in calls)
         self.encoded: Any = None
-        self.again = False
+        self.times = 0
         self.mark = object()
         self.pages = tuple(recording.pages)
         self.runs = recording.runs
@@ -122,6 +123,9 @@ class Recording:
         """The capture has ended with an exception."""
         self.state = "was not captured to its end"
         self.pending.why = f"belongs to a program that {self.state}"
+        # These name blocks, and a block that its arena gave up names the arena, and so this object:
+        # the cycle would keep the tensors of a capture that got no memory.
+        self.inputs, self.captured, self.calls, self.storages = {}, [], [], []
 
     def variant(self, given: Mapping[str, Handle]) -> Variant:
         """The program with these inputs; for a missing input it uses the captured tensor."""
@@ -130,7 +134,7 @@ class Recording:
             names = ", ".join(self.inputs) or "none"
             raise ArgumentError(f"[program] no input {unknown[0]!r}: it was captured with {names}")
         if not given:
-            self.base.again = True
+            self.base.times += 1
             return self.base
         inputs = {**self.inputs, **given}
         try:
@@ -147,8 +151,7 @@ class Recording:
             if len(self.variants) >= MAX_VARIANTS:
                 del self.variants[next(iter(self.variants))]
             self.variants[key] = found
-        else:
-            found.again = True
+        found.times += 1
         return found
 
     def forget(self, blocks: set[Block]) -> None:

@@ -32,6 +32,10 @@ from .signals import Completion
 
 __all__ = ["Recorder", "promised", "refuse_unwritten"]
 
+# After so many programs that were encoded in advance and not submitted, inputs must come twice as
+# often before their program is encoded in advance.
+MANY_AHEAD = 16
+
 
 class Recorder:
     """The recorded launches of one device that are not submitted yet.
@@ -41,6 +45,7 @@ class Recorder:
     Attributes:
         serial: number of the batch that is recorded.
         uploads: how often the host wrote to buffers.
+        ahead: how many programs were encoded in advance and not submitted since.
     """
 
     def __init__(
@@ -60,7 +65,7 @@ class Recorder:
         self._size = self._work = 0.0  # units of all commands in the queue, and of their work alone
         self._exposed: dict[Block, None] = {}
         self.serial = 0
-        self.submits = self.uploads = 0
+        self.submits = self.uploads = self.ahead = 0
         self.timer: Timer | None = None
 
     # -- recording ------------------------------------------------------------------------------
@@ -252,8 +257,8 @@ class Recorder:
         given = [self._encode(program.commands if program.encoded is None else (), None)]
         if program.encoded is not None:
             # wgpu ends the process at a submit to a lost device; the end of an encoder reports the
-            # loss before that. The empty command buffer is submitted too, because a command buffer
-            # that is never submitted keeps 90 KB on llvmpipe.
+            # loss before that. The empty command buffer is submitted too, because wgpu keeps the
+            # memory of a command buffer that is never submitted.
             given.append(program.encoded)
         buffers = engine.ffi.new("WGPUCommandBuffer[]", given)
         engine.begin()
@@ -261,14 +266,18 @@ class Recorder:
             _ = [*map(engine.lib.wgpuQueueSubmit, (self._raw_queue,), (len(given),), (buffers,))]
             program.encoded = None
             program.runs[0] += 1
+            self.ahead -= len(given) - 1
             self.serial += 1
             self.submits += 1
         finally:
             engine.end("submit")
         self._pool.serial = self.serial
         self.pace.submitted(program.work, True)
-        if program.again:  # else it may never be submitted
+        # These inputs may be forgotten before they come again, and wgpu keeps the memory of what is
+        # never submitted (90 KB on llvmpipe). So its number grows with the logarithm of the runs.
+        if program.times >= 2 << self.ahead // MANY_AHEAD:
             program.encoded = self._encode(program.commands, None)
+            self.ahead += 1
 
     def prime(self, command: Command, blocks: Sequence[Block]) -> None:
         """Submit a dispatch of no workgroups by itself, because some drivers compile a pipeline at

@@ -87,7 +87,8 @@ def clash(context: Any, resources: Sequence[Resource]) -> str:
     """The engine's reason why one dispatch cannot bind all of these textures, "" if it can.
 
     A view has no attributes for the mip levels and layers that it shows. So a dispatch of an empty
-    text with these bindings is encoded, but not submitted.
+    text with these bindings is encoded. It is submitted too, because wgpu keeps the memory of a
+    command buffer that is never submitted.
     """
     raw = context.raw
     try:
@@ -102,7 +103,7 @@ def clash(context: Any, resources: Sequence[Resource]) -> str:
         compute_pass.set_bind_group(0, group)
         compute_pass.dispatch_workgroups(1)
         compute_pass.end()
-        encoder.finish()
+        raw.queue.submit([encoder.finish()])
     except context.engine.error_class as e:
         return str(e)
     return ""

@@ -255,6 +255,11 @@ def test_levels_and_layers(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as m:  # the question whether the views overlap compiles once
         m.delattr(type(dev._context.raw), "create_shader_module")
         half(first, second, grid=(2, 2))
+    with monkeypatch.context() as m:  # and submits what it encodes, which wgpu keeps otherwise
+        submitted: list[Any] = []
+        m.setattr(dev.wgpu_device.queue, "submit", submitted.extend)
+        half(first, second, grid=(2, 2))
+    assert len(submitted) == 1
     with pytest.raises(pk.ArgumentError, match="grid must be given: picture is a view of a te"):
         half(first, second)
     for source, target in ((first, first), (t, second), (t, t), (first, t)):

@@ -20,7 +20,7 @@ import numpy as np
 
 import pykernels as pk
 from tests.runtime import interrupt_blocks as interrupt_blocks
-from tests.runtime._helpers import ENGINE
+from tests.runtime._helpers import refusal
 from tests.runtime.interrupt_scenarios import SCENARIOS, Scenario, Skip, numbers
 from tests.runtime.interrupts import Bench
 
@@ -85,11 +85,7 @@ class Refusals:
 
     def __init__(self, dev: pk.Device) -> None:
         self.made = 0
-        self._raw = dev.wgpu_device
-        self._error: type[Exception] = dev._context.engine.module.GPUError
-        self._text = "Validation Error: Not enough memory left."
-        if ENGINE == "dawn":
-            self._error = dev._context.engine.module.GPUOutOfMemoryError
+        self._dev, self._raw = dev, dev.wgpu_device
 
     @contextmanager
     def at(self, k: int | None) -> Iterator[None]:
@@ -100,7 +96,7 @@ class Refusals:
         def refusing(**options: Any) -> Any:
             at, self.made = self.made, self.made + 1
             if k is not None and at in (k, k + 1):
-                raise self._error(self._text)
+                raise refusal(self._dev)
             return create(**options)
 
         self._raw.create_buffer = refusing

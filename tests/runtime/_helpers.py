@@ -37,6 +37,14 @@ print("done")
 """
 
 
+def refusal(dev: pk.Device) -> Exception:
+    """The error of a device that has no memory for a buffer."""
+    module = dev._context.engine.module
+    error = module.GPUOutOfMemoryError if ENGINE == "dawn" else module.GPUError
+    found: Exception = error("Validation Error: Not enough memory left.")
+    return found
+
+
 def run_isolated(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter; it must exit with 0, and in time."""
     done = subprocess.run(

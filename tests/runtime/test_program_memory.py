@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from tests.runtime._helpers import check_works, open_device
+from tests.runtime._helpers import check_works, open_device, refusal
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
 
@@ -205,3 +206,30 @@ def test_a_capture_that_fails_leaves_nothing() -> None:
         assert (kept[0].numpy() == 2).all()
         del program, kept
         assert dev.memory_stats().current == before
+
+
+def test_a_capture_that_gets_no_memory_keeps_no_tensor(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inputs are released with it, without a garbage collection."""
+
+    def create(**options: Any) -> Any:
+        raise refusal(dev)
+
+    def refused() -> None:
+        x = dev.tensor(np.ones(1000, "f4"))
+        dev.trim()
+        with monkeypatch.context() as m, dev.capture(x=x):
+            m.setattr(dev.wgpu_device, "create_buffer", create)
+            pk.neg(pk.add(x, x))
+        raise AssertionError("the end of the capture was not refused")
+
+    gc.collect()
+    before = dev.memory_stats().live_buffers
+    gc.disable()
+    try:
+        with contextlib.suppress(pk.OutOfMemoryError):
+            refused()
+        assert dev.memory_stats().live_buffers == before
+    finally:
+        gc.enable()
