@@ -133,7 +133,8 @@ def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> Path:
     tools = environment(wheel, extra)
     if not (folder / script).exists():
         shutil.copy(HERE / script, folder)
-    kept = ("CI", "HOME", "LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "XDG_RUNTIME_DIR")
+    kept = ("CI", "HOME", "LANG", "OPENBLAS_NUM_THREADS", "VK_ICD_FILENAMES", "VK_DRIVER_FILES",
+            "XDG_RUNTIME_DIR")  # fmt: skip
     env = {k: os.environ[k] for k in kept if k in os.environ}
     env["PATH"] = os.pathsep.join([str(tools), str(ROOT / ".tools" / "bin"), "/usr/bin", "/bin"])
     env["PYKERNELS_REQUIRE_GPU"] = "0"  # no word about a software driver
