@@ -105,7 +105,6 @@ ONCE = frozenset(
         "kernels/optim/test_loss_scale",
         "kernels/optim/test_muon",
         "kernels/optim/test_optimisers",
-        "kernels/pool/test_pool_functional",
         "kernels/pool/test_pool_volumes",
         "kernels/quant/test_gguf",
         "kernels/quant/test_nbits",
