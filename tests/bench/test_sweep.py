@@ -93,7 +93,7 @@ def test_a_wrong_output_is_found(
 
 
 @pytest.mark.gpu
-@pytest.mark.once
+@pytest.mark.crowd
 def test_a_sweep_writes_readings_table_and_picture(dev: pk.Device, tmp_path: Path) -> None:
     kept, page, picture = (tmp_path / f"s.{e}" for e in ("json", "md", "svg"))
     made = run("--sweep", "elementwise", "--only", "add", "--limit-bytes", "8000", "--rounds", "1",
