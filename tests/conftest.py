@@ -4,8 +4,9 @@ PYKERNELS_TEST_COLUMN   wgpu-lavapipe, wgpu-swiftshader or dawn-swiftshader; or 
                         adapter: wgpu, dawn, dawn-matrix (with its matrix units); unset: wgpu
 PYKERNELS_TEST_FULL=1   every case; else those marked `sample` run within the seconds of their
                         kernel (tests/budget.py), and one marked `crowd` runs on lavapipe only
-PYKERNELS_TEST_ONCE     the column that has the files of ONCE: the others leave them out, and those
-                        of its engine leave out the files of ONCE_AN_ENGINE; unset: all have them
+PYKERNELS_TEST_ONCE     the column that has the files of ONCE and the tests marked `once`: the
+                        others leave them out, and those of its engine leave out the files of
+                        ONCE_AN_ENGINE; unset: all have them
 PYKERNELS_TEST_COSTS    a folder for what each case cost, which tests/costs.py reads
 PYKERNELS_TEST_INSTRUMENTED=1   launches outside of captures run texts that check themselves
                         (tests/proofs/instrument.py)
@@ -38,13 +39,14 @@ os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are mean
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 INSTRUMENTED = os.environ.get("PYKERNELS_TEST_INSTRUMENTED", "") not in ("", "0")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
-# Facts that no driver and no engine changes: arguments of functions, the calls that they make, the
-# records of tapes, formulas of gradients, the output of commands. The kernels that these tests call
-# have tests of their own in every column.
+# Facts that no driver and no engine changes: arguments of functions, the calls that they make,
+# functions that are composed of several kernels, the records of tapes, formulas of gradients, the
+# output of commands. The kernels that these tests call have tests of their own in every column.
 ONCE = frozenset(
     f"tests/{name}.py"
     for name in (
         "api/test_bad_arguments",
+        "api/test_functional",
         "api/test_hostile_arguments",
         "api/test_indexing",
         "api/test_making",
@@ -76,19 +78,49 @@ ONCE = frozenset(
         "gradients/test_programs",
         "gradients/test_reduce_expressions",
         "gradients/test_rules",
+        "gradients/test_second_order",
         "gradients/test_sequence",
         "gradients/test_tape",
         "gradients/test_tape_borders",
         "gradients/test_torch",
+        "gradients/test_transforms",
         "gradients/test_windows",
+        "kernels/attention/test_attention_dropout",
+        "kernels/attention/test_flash_attn_functional",
+        "kernels/conv/test_conv2d_functional",
+        "kernels/conv/test_conv_volumes",
+        "kernels/elementwise/test_elementwise_functions",
         "kernels/fft/test_fft_gradients",
         "kernels/fft/test_stft",
+        "kernels/loss/test_cross_entropy_functions",
         "kernels/loss/test_ctc_loss",
+        "kernels/loss/test_pointwise_losses",
+        "kernels/matmul/test_dot",
+        "kernels/matmul/test_einsum",
+        "kernels/matmul/test_linear",
+        "kernels/move/test_functions",
+        "kernels/move/test_meshgrid",
+        "kernels/norm/test_layer_norm_functional",
+        "kernels/norm/test_local_response_norm",
+        "kernels/optim/test_loss_scale",
         "kernels/optim/test_muon",
         "kernels/optim/test_optimisers",
+        "kernels/pool/test_pool_volumes",
+        "kernels/quant/test_gguf",
         "kernels/quant/test_nbits",
         "kernels/quant/test_types",
+        "kernels/random/test_random_layers",
+        "kernels/recurrent/test_activations",
+        "kernels/recurrent/test_gru",
+        "kernels/recurrent/test_lstm",
+        "kernels/resize/test_deform_conv",
         "kernels/resize/test_grid_sample",
+        "kernels/resize/test_recipes",
+        "kernels/resize/test_volumes",
+        "kernels/resize/test_windows",
+        "kernels/sort/test_histogram",
+        "kernels/sort/test_quantile",
+        "kernels/sort/test_unique",
         "kernels/test_bfloat16",
         "kernels/test_surplus_groups",
         "models/test_nodes",
@@ -230,6 +262,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: needs Chromium")
     config.addinivalue_line("markers", "sample: runs some of its cases, all in the full mode")
     config.addinivalue_line(
+        "markers", "once: a fact that no driver changes, in a file of others: one column has it"
+    )
+    config.addinivalue_line(
         "markers", "crowd: 32,768 workgroups, which are slow on SwiftShader: not there"
     )
     if COLUMN == "dawn-matrix":  # before any test looks at adapters
@@ -256,6 +291,8 @@ def _is_left_out(item: pytest.Item) -> bool:
     once = os.environ.get("PYKERNELS_TEST_ONCE", COLUMN)
     if COLUMN in ("", once):
         return False
+    if item.get_closest_marker("once"):
+        return True
     file = item.nodeid.partition("::")[0]
     return file in ONCE or (file in ONCE_AN_ENGINE and _engine(COLUMN) == _engine(once))
 

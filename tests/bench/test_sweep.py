@@ -64,7 +64,7 @@ def test_bytes_bound_the_calls() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.crowd
+@pytest.mark.once
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_functions_are_what_numpy_says(dev: pk.Device, name: str) -> None:
     verdict = _case(name).load(dev, 0, 0).check()
@@ -72,7 +72,7 @@ def test_functions_are_what_numpy_says(dev: pk.Device, name: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.crowd
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["cumsum", "gather", "top_k"])
 def test_a_wrong_output_is_found(
     dev: pk.Device, name: str, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,13 @@ def test_stages_that_end_well(bash: str) -> None:
     ]  # fmt: skip
 
 
+def test_numpy_has_one_thread_in_a_stage() -> None:
+    done = stages(
+        'stage_threads() { echo "threads: $OPENBLAS_NUM_THREADS"; }', "run_stages threads"
+    )
+    assert "\nthreads: 1\n" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("bash", ["", FORGETFUL], ids=["remembers", "forgets"])
 def test_stages_that_fail_or_die(bash: str) -> None:
     done = stages(bash, "run_stages killed bad good")
@@ -71,12 +78,15 @@ def test_what_no_driver_changes_runs_in_one_column(
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu",
          "--collect-only", "tests/api/test_words.py", "tests/runtime/test_memory.py",
-         "tests/api/test_int64.py"],
+         "tests/api/test_int64.py", "tests/kernels/linalg/test_solve_tri.py"],
         cwd=ROOT, env=env, capture_output=True, text=True,
     )  # fmt: skip
     assert ("test_words.py::" in done.stdout) == once_of_all, done.stdout
     assert ("test_memory.py::" in done.stdout) == once_an_engine, done.stdout
     assert "test_int64.py::" in done.stdout
+    # Of a file that every column has, the tests marked `once`.
+    assert ("::test_every_triangle[" in done.stdout) == once_of_all, done.stdout
+    assert "::test_solve_tri_matches_its_reference[" in done.stdout
 
 
 # A test that skips itself on a column might run on none.

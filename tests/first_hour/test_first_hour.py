@@ -17,6 +17,7 @@ environment that has the wheel and what the wheel asks for, and nothing else.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -96,6 +97,7 @@ def test_the_wheel_has_what_is_generated(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")  # of every platform
 
 
+@functools.cache
 def environment(wheel: Path, extra: str) -> Path:
     """The folder `bin` of an environment with this wheel; the others stay for the next time."""
     pins = [
@@ -117,7 +119,9 @@ def environment(wheel: Path, extra: str) -> Path:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"pip installs nothing here: {str(e).splitlines()[-1]}")
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", wheel)
+    # Python compiles what a script imports: pip would take seconds for all modules.
+    again = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", "--force-reinstall")
+    run(*pip, *again, wheel)
     asked = f"pykernels[{extra}]" if extra not in ("", PYGFX) else "pykernels"
     run(*pip, "install", "--quiet", "--no-index", asked)  # fails if the wheel asks for more
     return python.parent
@@ -129,7 +133,8 @@ def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> Path:
     tools = environment(wheel, extra)
     if not (folder / script).exists():
         shutil.copy(HERE / script, folder)
-    kept = ("CI", "HOME", "LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "XDG_RUNTIME_DIR")
+    kept = ("CI", "HOME", "LANG", "OPENBLAS_NUM_THREADS", "VK_ICD_FILENAMES", "VK_DRIVER_FILES",
+            "XDG_RUNTIME_DIR")  # fmt: skip
     env = {k: os.environ[k] for k in kept if k in os.environ}
     env["PATH"] = os.pathsep.join([str(tools), str(ROOT / ".tools" / "bin"), "/usr/bin", "/bin"])
     env["PYKERNELS_REQUIRE_GPU"] = "0"  # no word about a software driver

@@ -88,7 +88,6 @@ for module in (test_rules, test_norm_rules, test_sequence, test_reduce_expressio
 
 
 @gpu
-@pytest.mark.crowd
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_second_order(dev: pk.Device, name: str) -> None:
     EXAMPLES[name].check_second(dev, zlib.crc32(name.encode()))

@@ -34,12 +34,20 @@ def widened(kernel: str) -> set[str]:
     return {a.name for a in args if "bfloat16" in a.accepted and "bfloat16" not in a.dtypes}
 
 
+MOST = 1 << 20  # bytes of a case; images of 64 channels have tens of MiB
+
+
 @functools.cache
 def small_cases() -> dict[str, list[Case]]:
     """Cases with tensors in question, by kernel: the smallest first, but behind those of 16 KiB or
-    more, which have several workgroups."""
+    more, which have several workgroups. Where these are large, sizes are cut to 16."""
+    wide, narrow = by_kernel(64), by_kernel(16)
+    return {n: found if found[0].footprint <= MOST else narrow[n] for n, found in wide.items()}
+
+
+def by_kernel(edge: int) -> dict[str, list[Case]]:
     found: dict[str, list[Case]] = {}
-    for case in cases(64):
+    for case in cases(edge):
         if case.function is None and replaced(case):
             found.setdefault(case.kernel, []).append(case)
     for several in found.values():

@@ -51,6 +51,7 @@ def _serve(pipe: Connection) -> None:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # another would spin
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     while True:
         try:

@@ -47,7 +47,7 @@ def _variants() -> dict[str, Any]:
 
 
 @pytest.mark.gpu
-@pytest.mark.crowd
+@pytest.mark.once
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.kernel)
 def test_small_cases_on_the_least_device(dev: pk.Device, case: Case) -> None:
     facts = _variants()

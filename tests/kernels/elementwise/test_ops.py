@@ -325,6 +325,7 @@ def test_kernels_reject_what(dev: pk.Device) -> None:
         pk.kernels.neg(a, b)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "op", [op for op in OPS.values() if op.gradient], ids=lambda op: op.name
 )  # fmt: skip

@@ -125,6 +125,7 @@ def test_it_runs_captured(dev: pk.Device) -> None:
     assert_factor(dst.numpy(), a)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", ["f4", "f2"])
 def test_cholesky_solve(dev: pk.Device, dtype: str) -> None:
     rng = np.random.default_rng(7)
@@ -173,6 +174,7 @@ def test_what_is_refused(dev: pk.Device) -> None:
     assert pk.cholesky_solve(b[:0], a[:0, :0]).shape == (0, 2)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("n", [6, 70])
 @pytest.mark.parametrize("upper", [False, True])
 def test_gradients(dev: pk.Device, n: int, upper: bool) -> None:
@@ -191,6 +193,7 @@ def test_gradients(dev: pk.Device, n: int, upper: bool) -> None:
     assert abs((ends[0] - ends[1]) / 2 - (da * step).sum()) < 1e-4 * np.abs(da * step).sum()
 
 
+@pytest.mark.once
 def test_gradients_of_a_solution(dev: pk.Device) -> None:
     """The gradient of b^T a^-1 b by b is 2 a^-1 b, and by a it is -x x^T."""
     rng = np.random.default_rng(9)

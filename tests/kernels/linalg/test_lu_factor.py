@@ -172,6 +172,7 @@ def det_bound(a: Array) -> Array:
     return bound
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("n", [1, 2, 9, 40, 70])
 def test_determinants(dev: pk.Device, n: int) -> None:
@@ -190,6 +191,7 @@ def test_determinants(dev: pk.Device, n: int) -> None:
     assert (out.numpy() == pk.det(t).numpy()).all()
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_determinants_of_16_bits(dev: pk.Device, dtype: str) -> None:
@@ -209,6 +211,7 @@ def test_determinants_of_16_bits(dev: pk.Device, dtype: str) -> None:
     assert (sign.astype("float32").numpy() == np.sign(want)).all()
 
 
+@pytest.mark.once
 @gpu
 def test_a_large_determinant_has_a_logarithm(dev: pk.Device) -> None:
     t = dev.tensor(np.diag(np.full(50, -10.0, "f4")))
@@ -248,6 +251,7 @@ def test_what_is_refused(dev: pk.Device) -> None:
         pk.det(a, out=dev.zeros(3))
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("n", [6, 70])
 def test_gradients(dev: pk.Device, n: int) -> None:
@@ -271,6 +275,7 @@ def test_gradients(dev: pk.Device, n: int) -> None:
         assert np.abs(da - want).max() < 1e-5 * np.abs(want).max()
 
 
+@pytest.mark.once
 @gpu
 def test_the_gradient_of_a_singular_determinant_is_not_finite(dev: pk.Device) -> None:
     t = dev.tensor(np.float32([[1, 2], [2, 4]]))

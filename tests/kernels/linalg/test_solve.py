@@ -80,6 +80,7 @@ def test_parts_and_long_grids(dev: pk.Device) -> None:
     assert_close(in_place.numpy(), solve(a, b), solve_budget(a, b))
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("n", [3, 70])
 def test_vectors_and_leading_axes_are_numpys(dev: pk.Device, n: int) -> None:
@@ -105,6 +106,7 @@ def test_vectors_and_leading_axes_are_numpys(dev: pk.Device, n: int) -> None:
     assert isinstance(pk.solve(a, b), np.ndarray)
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_16_bits(dev: pk.Device, dtype: str) -> None:
@@ -132,6 +134,7 @@ def test_16_bits(dev: pk.Device, dtype: str) -> None:
     assert (error <= bound + half * (np.abs(want) + bound) + 2.0**-25).all()
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("n", [1, 20, 70])
 def test_inverses_and_out(dev: pk.Device, n: int) -> None:
@@ -215,6 +218,7 @@ def test_sizes_of_zero(dev: pk.Device) -> None:
     assert pk.inv(dev.zeros((2, 0, 0))).shape == (2, 0, 0)
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("n", [6, 70])
 def test_gradients(dev: pk.Device, n: int) -> None:

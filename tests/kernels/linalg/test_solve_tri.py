@@ -60,6 +60,7 @@ def test_parts_and_long_grids(dev: pk.Device) -> None:
     assert_close(in_place.numpy(), want, bound)
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("dtype", ["f4", "f2"])
 def test_every_triangle(dev: pk.Device, dtype: str) -> None:
@@ -98,6 +99,7 @@ def test_what_is_refused(dev: pk.Device) -> None:
     assert pk.solve_triangular(a[:0, :0], b[:0], upper=True).shape == (0, 2)
 
 
+@pytest.mark.once
 @gpu
 def test_gradients(dev: pk.Device) -> None:
     rng = np.random.default_rng(4)

@@ -372,6 +372,7 @@ def test_expert_linear_rejects(dev: pk.Device) -> None:
         call(x, w, ids, out=dev.zeros((4, 2, 8), "int32"))
 
 
+@pytest.mark.once
 @gpu
 def test_gradient_by_the_rows_of_quantised_weights(dev: pk.Device) -> None:
     rng = np.random.default_rng(0)

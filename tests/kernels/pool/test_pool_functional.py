@@ -28,6 +28,7 @@ def arguments(case: dict[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in case["args"].items()}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", NAMES)
 def test_torchs_values_and_gradients(dev: pk.Device, name: str) -> None:
     for case in (c for c in CASES if c["name"] == name):
@@ -48,6 +49,7 @@ def test_torchs_values_and_gradients(dev: pk.Device, name: str) -> None:
             assert index.numpy().tolist() == array(case["index"], "int64").tolist(), told
 
 
+@pytest.mark.once
 def test_the_tape_finds_positions_that_nobody_kept(dev: pk.Device) -> None:
     """Of kernels that were called without an index; images and dy have their channels last."""
     x = np.random.default_rng(7).normal(size=(2, 6, 7, 4)).astype("float32").transpose(0, 3, 1, 2)
@@ -69,6 +71,7 @@ def test_the_tape_finds_positions_that_nobody_kept(dev: pk.Device) -> None:
         np.testing.assert_allclose(found.numpy(), want, atol=1e-6)
 
 
+@pytest.mark.once
 def test_gradients_of_functions(dev: pk.Device) -> None:
     """With torch's arguments and sizes, of images without N and of numpy arrays."""
     rng = np.random.default_rng(1)
@@ -94,6 +97,7 @@ def test_gradients_of_functions(dev: pk.Device) -> None:
         np.testing.assert_allclose(out.numpy(), want, atol=1e-6)
 
 
+@pytest.mark.once
 def test_gradients_of_conv1d_are_those_of_conv2d(dev: pk.Device) -> None:
     rng = np.random.default_rng(2)
     x, w, dy = (rng.normal(size=s).astype("float32") for s in ((2, 4, 9), (6, 2, 3), (2, 6, 4)))

@@ -311,6 +311,7 @@ def test_a_state_goes_on(dev: pk.Device, name: str) -> None:
     assert (state == whole[1]).all()
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("pieces", [False, True])
@@ -339,6 +340,7 @@ def test_gradients(
         assert abs(terms.sum() - want) < 2e-5 * (np.abs(terms).sum() + 1), i
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("name", ["delta", "rwkv6", "ssm"])
 def test_second_gradients(dev: pk.Device, name: str) -> None:

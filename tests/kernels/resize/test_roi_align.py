@@ -127,6 +127,7 @@ def test_gradients(dev: pk.Device, mode: Any, dtype: str) -> None:
     assert abs(terms.sum() - (ends[0] - ends[1]) / (2 * h)) < allowed_
 
 
+@pytest.mark.once
 def test_second_gradients_of_the_mean(dev: pk.Device) -> None:
     """The gradient is linear in dy."""
     rng = np.random.default_rng(5)

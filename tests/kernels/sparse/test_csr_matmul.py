@@ -128,6 +128,7 @@ def test_more_workgroups_than_a_grid_has(dev: pk.Device) -> None:
     assert ((a @ dev.tensor(x)).numpy() == 4 * x[np.arange(rows) % 5]).all()
 
 
+@pytest.mark.once
 @gpu
 @pytest.mark.parametrize("kinds", [("f4", "f4"), ("f2", "f2"), ("f4", "f2")])
 @pytest.mark.parametrize("n", [0, 3])
@@ -152,6 +153,7 @@ def test_gradients(dev: pk.Device, kinds: tuple[str, str], n: int) -> None:
     assert (by_data.dtype, by_x.dtype) == (a.dtype, t.dtype)
 
 
+@pytest.mark.once
 @gpu
 def test_gradients_of_gradients(dev: pk.Device) -> None:
     """Of a square, by x: the second derivative is a product of four matrices."""
