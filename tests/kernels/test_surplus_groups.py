@@ -108,12 +108,12 @@ def test_one_that_writes_is_found(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
         dev._context.forget_calls()
 
 
-@pytest.mark.gpu
-@pytest.mark.sample
-@pytest.mark.parametrize("kernel", CHECKING)
-def test_a_launch_that_checks_counts_itself_once(
-    dev: pk.Device, kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+Counts = list[tuple[int, int]]
+
+
+@pytest.fixture
+def counts(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> Counts:
+    """For each synchronisation, the checked launches and how many of them the device began."""
     read, seen = Snapshot.news, []
 
     def news(self: Snapshot, data: Any) -> Any:
@@ -126,8 +126,24 @@ def test_a_launch_that_checks_counts_itself_once(
     monkeypatch.setattr(faults, "current", None)
     monkeypatch.setattr(faults, "_spare", [])
     monkeypatch.setattr(Snapshot, "news", news)
+    return seen
+
+
+@pytest.mark.gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("kernel", CHECKING)
+def test_a_launch_that_checks_counts_itself_once(
+    dev: pk.Device, kernel: str, counts: Counts
+) -> None:
     for request in requests(kernel)[:1]:
         call(dev, request)
     dev.sync()
-    [(launches, begun)] = seen
+    [(launches, begun)] = counts
     assert launches == begun > 0
+
+
+@pytest.mark.gpu
+def test_workgroups_of_one_launch_count_it_once(dev: pk.Device, counts: Counts) -> None:
+    pk.kernels.narrow(dev.zeros(700, "int64"), dev.empty((700,), "int32"))
+    dev.sync()
+    assert counts == [(1, 1)]

@@ -118,7 +118,9 @@ def test_an_output_of_one_program_is_the_input_of_another(dev: pk.Device) -> Non
     check_works(dev)
 
 
-def test_a_step_takes_little_more_than_lives_at_once(dev: pk.Device, tmp_path: Path) -> None:
+def test_a_step_takes_little_more_than_lives_at_once(
+    dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     net = Net(dev)
     net.x = dev.tensor(normal(9, 256, WIDTH))  # what lives is the way there, not gradients
     with dev.capture() as program:
@@ -134,6 +136,13 @@ def test_a_step_takes_little_more_than_lives_at_once(dev: pk.Device, tmp_path: P
     pytest.importorskip("matplotlib")
     memory.plot(tmp_path / "memory.png")
     assert (tmp_path / "memory.png").stat().st_size > 1000
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    memory.plot(tmp_path / "memory.png")
+    heights = [line.get_ydata()[0] for line in drawn[0].axes[0].lines]
+    assert heights == [memory.nbytes / 2**20, memory.kept / 2**20]
 
 
 def test_scratch_and_long_chains_share(dev: pk.Device) -> None:

@@ -99,7 +99,7 @@ def test_options(dev: pk.Device, options: dict[str, Any], tile: str) -> None:
 def test_many_windows(dev: pk.Device, sizes: tuple[int, int, int]) -> None:
     """Sums over several windows, hidden ones and short ones among them."""
     calls = AttentionGradCalls(dev)
-    for options in ({}, {"causal": True}, {"window": (10, 40)}, {"causal": "top-left"}):
+    for options in (*OPTIONS[:3], {"window": (10, 40)}, {"window": (10, None)}):
         calls.add((2, 4, 2, 100, 170, 20, 24), **options)
         calls.add((1, 2, 2, 170, 100, 20, 24), **options)
     with force(dev, AttentionGradChoice(32, *sizes)):

@@ -78,6 +78,8 @@ def test_texts_that_are_too_much() -> None:
     for text in ("(" * 300 + "x" + ")" * 300, "x" + "+x" * 6000, "x\0", "-" * 5000 + "x"):
         with pytest.raises(pk.ArgumentError, match=r"^\[elementwise\]"):
             parse("elementwise", text)
+    most = MAX_DEPTH - 1  # the name is a level, too
+    parse("elementwise", "exp(" * most + "x" + ")" * most)
     deep = "exp(" * MAX_DEPTH + "x" + ")" * MAX_DEPTH
     with pytest.raises(pk.ArgumentError, match="levels of operations"):
         parse("elementwise", deep)

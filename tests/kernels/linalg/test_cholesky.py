@@ -114,6 +114,11 @@ def test_no_factor_gives_nan_from_the_bad_column_on(dev: pk.Device, n: int, valu
     assert_factor(got[1, :bad, :bad], a[1, :bad, :bad])
 
 
+def test_the_reference_has_no_factor_of_a_zero_pivot() -> None:
+    found = cholesky(np.array([[4, 0, 0], [2, 1, 0], [6, 9, 5]]))
+    assert np.isnan(np.tril(found)[1:, 1:]).sum() == 3 and found[:, 0].tolist() == [2, 1, 3]
+
+
 def test_it_runs_captured(dev: pk.Device) -> None:
     a = definite(np.random.default_rng(6), (100, 100))
     t, dst = dev.tensor(a), dev.zeros((100, 100))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
@@ -171,6 +172,12 @@ def test_scatter_add_rejects(dev: pk.Device) -> None:
     with pytest.raises(pk.ShapeError, match=r"\[scatter_add\] axis 2 does not exist"):
         kernels.scatter_add(dev.zeros((2, 4)), index, x, axis=2)
     kernels.scatter_add(dev.zeros((2, 0)), index[:, :0], x)
-    kernels.scatter_add(dev.zeros((2, 4)), index, dev.zeros((2, 0)))
-    with pytest.raises(pk.IndexRangeError, match=r"\[scatter_add\] .* in \[0, 0\) .*out: 8"):
-        dev.sync()
+    for wrong, dtype in itertools.product((-5, 3), ("int32", "int64")):
+        bad = dev.tensor(np.array([[0, wrong, 1, 1]] * 2, dtype))
+        kernels.scatter_add(dev.zeros((2, 4)), bad, x, axis=1)
+        with pytest.raises(pk.IndexRangeError, match=rf"in \[0, 3\) but is {wrong} at "):
+            dev.sync()
+    for dtype in ("float32", "int32"):
+        kernels.scatter_add(dev.zeros((2, 4), dtype), index, dev.zeros((2, 0), dtype))
+        with pytest.raises(pk.IndexRangeError, match=r"\[scatter_add\] .* in \[0, 0\) .*out: 8"):
+            dev.sync()

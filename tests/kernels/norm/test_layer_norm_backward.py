@@ -101,6 +101,19 @@ def test_l2_norm_backward_of_short_rows(dev: pk.Device) -> None:
     assert (got[0] == dy[0] * 2).all()
 
 
+def test_l2_norm_backward_of_a_row_as_long_as_eps(dev: pk.Device) -> None:
+    """Its derivative is that of longer rows: eps bounds only what is shorter."""
+    dy, x = np.array([[1, 2]], "f4"), np.array([[3, 4]], "f4")
+    want = [[-0.064, 0.048]]  # n is x / 5, and n * dy sums to 2.2
+    np.testing.assert_allclose(reference.l2_norm_backward(dy, x, eps=5.0), want, 1e-12)
+    got = pk.l2_norm_backward(dev.tensor(dy), dev.tensor(x), eps=5.0).numpy()
+    np.testing.assert_allclose(got, want, 1e-5)
+    long = np.zeros((1, 20000), "f4")  # not in registers
+    long[0, [0, 19999]] = 3, 4
+    got = pk.l2_norm_backward(dev.tensor(long), dev.tensor(long), eps=5.0).numpy()
+    assert np.abs(got).max() < 1e-6  # the gradient has no part along x
+
+
 def test_l2_norm_backward_without_axes(dev: pk.Device) -> None:
     """One number is a row of one, whose norm does not change its sign: the gradient is zero."""
     dst = dev.ones(())

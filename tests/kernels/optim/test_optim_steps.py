@@ -52,7 +52,12 @@ def test_optim_random_layouts(dev: pk.Device) -> None:
 @pytest.mark.parametrize("dtype", ("float32", "float16"))
 def test_optim_options(dev: pk.Device, dtype: str) -> None:
     calls = Calls(dev)
-    for momentum, weight_decay, nesterov in ((0.0, 0.0, False), (0.0, 0.1, False), (0.5, 0, True)):
+    for momentum, weight_decay, nesterov in (
+        (0.0, 0.0, False),
+        (0.0, 1.0, False),
+        (0.0, 0.1, False),
+        (0.5, 0, True),
+    ):
         named: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov}
         calls.add("sgd_step", (40,), dtype, weight_decay=weight_decay, **named)
     for name in NAMES[1:]:

@@ -77,6 +77,16 @@ def test_numbers_that_are_not_finite(dev: pk.Device, name: str) -> None:
 
 
 @gpu
+@pytest.mark.parametrize(("name", "other"), [("q4_0", 3.5), ("q5_0", 3.75)])
+def test_the_first_of_two_largest_numbers_is_kept(dev: pk.Device, name: str, other: float) -> None:
+    """The levels reach one step further on the side of the largest number, as ggml's do."""
+    x = np.zeros((2, 32), "f4")
+    x[:, 3], x[:, 20] = (4, -4), (-4, 4)
+    got = pk.quantize(dev.tensor(x), name).numpy()
+    assert got[:, [3, 20]].tolist() == [[4, -other], [-4, other]]
+
+
+@gpu
 def test_any_layout_of_numbers(dev: pk.Device) -> None:
     """Views with strides, offsets and canaries around them, read and written."""
     case = Case(dev, seed=3)

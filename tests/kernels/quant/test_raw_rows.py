@@ -123,6 +123,10 @@ def test_rows_of_an_index(dev: pk.Device, name: str) -> None:
         places = dev.tensor(index.astype(kind))
         assert same(pk.embedding(q, places).numpy(), table[index])
         assert same(pk.get_rows(q, places[0]).numpy(), table[index[0]])
+        assert same(pk.embedding(q, places[2, 1, 6]).numpy(), table[index[2, 1, 6]])
+        row = dev.zeros(q.shape[1])
+        pk.kernels.raw_rows(q._data, places[2, 1, 6], row, table=q._table, quant=name)
+        assert same(row.numpy(), table[index[2, 1, 6]])
     assert same(q.rows(np.array(3)).numpy(), table[3])
     out = dev.zeros((512, 3, 2, 7), "float16").transpose(1, 2, 3, 0)
     assert pk.embedding(q, dev.tensor(index), out=out) is out

@@ -114,6 +114,7 @@ def test_categorical_edges(dev: pk.Device) -> None:
     assert (cold.numpy() == best[:2]).all()
     bad = np.zeros((5, 600), np.float32)
     bad[0, 599], bad[1, 3], bad[2], bad[3, :-1] = np.nan, np.inf, -np.inf, -np.inf
+    assert reference.categorical(bad, seed=1)[:4].tolist() == [-1, -1, -1, 599]
     found = pk.categorical(bad, seed=1)
     assert isinstance(found, np.ndarray) and found.dtype == np.int32
     assert found[:4].tolist() == [-1, -1, -1, 599] and 0 <= found[4] < 600

@@ -30,6 +30,7 @@ WINDOWS: list[dict[str, Any]] = [
     {"kernel": 2, "stride": 3, "padding": (0, 2)},
     {"kernel": (3, 2), "stride": (4, 2), "padding": 2, "dilation": (2, 3)},
     {"kernel": 3, "stride": 6, "padding": 3, "dilation": 4},
+    {"kernel": 5, "padding": 3},
     {"kernel": (6, 8)},
     {"kernel": 1, "stride": 2},
 ]

@@ -92,6 +92,15 @@ def test_whole_pixels_are_exact(dev: pk.Device) -> None:
     assert (got.numpy()[0, 0] == x.numpy()[0, 0, 2:5, 1:5]).all()
 
 
+def test_samples_one_pixel_outside_count_and_no_further_ones(dev: pk.Device) -> None:
+    """A sample at -1 or at the size of the image reads the pixel at the edge, and 0 beyond."""
+    x = dev.tensor(np.arange(1, 13, dtype="f4").reshape(1, 1, 3, 4))
+    inside, outside = [[-2, -2, 0, 0], [3, 2, 5, 4]], [[-2.5, -2, 0, 0], [3, 2, 5, 4.5]]
+    boxes = dev.tensor(np.array(inside + outside, "f4"))
+    got = pk.roi_align(x, boxes, dev.zeros(4, "int32"), (1, 1), sampling_ratio=1)
+    assert got.numpy().ravel().tolist() == [1, 12, 0, 0]
+
+
 def test_functions_take_what_torchvision_takes(dev: pk.Device) -> None:
     x = image(np.random.default_rng(3))
     want = pk.roi_align(x, BOXES, INDEX, 3, sampling_ratio=2)

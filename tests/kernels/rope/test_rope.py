@@ -277,6 +277,11 @@ def test_rope_rejects(dev: pk.Device) -> None:
     dev.sync()
 
 
+def test_a_table_is_the_references(dev: pk.Device) -> None:
+    got = pk.rope_table(16, device=dev).numpy()
+    np.testing.assert_allclose(got, reference_table(angles(16)), atol=1e-6)
+
+
 def test_the_references_angles_are_yarns() -> None:
     """A pair that turns often keeps its angle, one that turns less than once is scaled."""
     own, scaled = angles(128), angles(128, freq_scale=0.25)

@@ -232,3 +232,14 @@ def test_get_rows_rejects(dev: pk.Device) -> None:
         with pytest.raises(error, match=rf"\[get_rows\] .*{match}"):
             get_rows(*args)
     dev.sync()
+
+
+def test_rows_of_float32_as_16_bits(dev: pk.Device) -> None:
+    """Four normal numbers at a time have a short way to float16, and not to bfloat16."""
+    x = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)
+    index = dev.tensor(np.array([0, 2, 4, 5], np.int32))
+    for dtype in ("float16", "bfloat16"):
+        dst = dev.zeros((4, 8), dtype)
+        get_rows(dev.tensor(x), index, dst)
+        want = dev.tensor(x[[0, 2, 4, 5]]).astype(dtype)
+        assert dst.numpy().tobytes() == want.numpy().tobytes(), dtype

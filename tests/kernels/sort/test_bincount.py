@@ -39,6 +39,12 @@ def test_bincount_matches_reference(dev: pk.Device, dtype: str) -> None:
         assert_same_bits(got, right)
 
 
+def test_the_reference_leaves_out_what_no_bin_counts() -> None:
+    x, weights = np.array([0, 3, 2, -1, 2]), np.array([1, 2, 4, 8, 16], "f4")
+    assert reference.bincount(x, np.zeros(3)).tolist() == [1, 0, 2]
+    assert reference.bincount_weights(x, weights, np.zeros(3)).tolist() == [1, 0, 20]
+
+
 # -- the function ---------------------------------------------------------------------------------
 
 

@@ -175,7 +175,7 @@ def test_gradients_of_gradients(dev: pk.Device) -> None:
 def test_indices_out_of_range_raise_and_count_nothing(dev: pk.Device) -> None:
     data, indptr = dev.tensor(np.ones(4, "f4")), dev.tensor(np.array([0, 2, 4], "i4"))
     x = dev.tensor(np.arange(6, dtype="f4").reshape(3, 2))
-    for wrong in (3, -1, 1 << 30):
+    for wrong in (3, -1, 1 << 30, -(1 << 31)):
         indices = dev.tensor(np.array([0, 1, wrong, 2], "i4"))
         y = pk.CSR((data, indices, indptr), (2, 3)) @ x
         with pytest.raises(
@@ -232,6 +232,12 @@ def test_refuses(dev: pk.Device) -> None:
         a @ dev.ones((3,), "int32")
     with pytest.raises(pk.ShapeError, match="out must have shape"):
         pk.csr_matmul(a, dev.ones((3,)), out=dev.ones((3,)))
+    for indptr in (a.indptr[None], a.indptr[:0]):
+        with pytest.raises(pk.ShapeError, match=r"indptr must be \(M \+ 1,\) but has shape"):
+            pk.kernels.csr_matmul(a.data, a.indices, indptr, dev.ones((3, 1)), dev.ones((2, 1)))
+    for data, indices in ((a.data[:1], a.indices), (a.data[None], a.indices[None])):
+        with pytest.raises(pk.ShapeError, match="data and indices must have one axis of the same"):
+            pk.kernels.csr_matmul(data, indices, a.indptr, dev.ones((3, 1)), dev.ones((2, 1)))
     with pytest.raises(pk.DTypeError, match="out must be float32"):
         pk.csr_matmul(a, dev.ones((3,)), out=dev.ones((2,), "float16"))
     with pytest.raises(pk.ArgumentError, match="shape must be given"):
