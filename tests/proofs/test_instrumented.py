@@ -49,7 +49,10 @@ def test_instrumented_texts_are_valid() -> None:
         pytest.skip("needs naga or Tint")
     sources = []
     for body in list(read_manifest()["bodies"])[:: 1 if FULL else 12]:
-        key, text = next(iter(of_body(body).items()))
+        found = next(iter(of_body(body).items()), None)
+        if found is None:
+            continue  # a plan chooses among other bodies
+        key, text = found
         made = Instrument(text.wgsl)
         made.rewrite()
         wgsl = made.declare(1, 0)
