@@ -211,6 +211,7 @@ def _quiet(context: Any) -> Iterator[None]:
 MORE = {
     "cumsum": ["x=f32[2,6000]"],
     "conv2d": ["x=f32[1,8,20,20] w=f32[8,1,3,3] dst=f32[1,8,20,20] padding=1 groups=8"],
+    "lu_factor": ["a=f32[66,66] dst=f32[66,66] pivots=i32[66]"],  # in panels
     "resize": ["x=f32[1,9,8] dst=f32[1,4,5] antialias=True"],
     "top_k": ["x=f32[2,33000] dst=f32[2,1030] index=i32[2,1030]"],
 }
@@ -218,7 +219,7 @@ MORE = {
 OTHERS: dict[str, tuple[int, ...]] = {
     "argsort": (1,), "batch_norm_backward": (1,), "cholesky": (2,), "conv2d": (6, 7, 8),
     "cpy": (2, 10, 12), "cumprod": (1,), "cumsum": (3, 4), "fft": (1,), "flash_attn": (1,),
-    "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "lu_factor": (2,),
+    "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "lu_factor": (3,),
     "mul_mat_i8": (1,), "mul_mat_id": (1, 2, 3, 4), "mul_mat_quant": (1,), "resize": (3,),
     "rms_norm_linear": (2, 3), "scatter_add": (1,), "top_k": (3,),
 }  # fmt: skip
