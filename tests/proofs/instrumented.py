@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 WORDS = 1 << 20  # of the buffer: elements of workgroup memory of as many workgroups as fit
-MOST_RACES = 100_000
+MOST_RACES = 100
 _BARRIER = re.compile(r"workgroupBarrier\(\);")
 MOST_SITES = checking.MOST_SITES
 
