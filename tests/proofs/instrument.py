@@ -13,6 +13,9 @@ It checks, in each invocation:
 For the last, a buffer holds two words for each element of workgroup memory of each workgroup: its
 last writer, and its last reader, each with the number of barriers before it. The result does not
 depend on the order in which a driver runs invocations.
+
+Software drivers inline all functions and take long to compile atomics, so an invocation keeps what
+it finds first and writes it where it ends.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ _ASSIGNED = re.compile(r"\s*(?:=(?!=)|([-+*/%&|^]|<<|>>)=|\+\+|--)")
 _WORD = re.compile(r"[-!~\s]*[\w.]+(?:«[^»]*»)?|[-!~\s]*(?=[(\[])")
 _MEMBER = re.compile(r"\s*\.\s*\w+")
 _UNIFORM_LOAD = re.compile(r"\bworkgroupUniformLoad\s*\([^()]*\)[^;{}]*;")
+_ATTRIBUTE = re.compile(r"@\w+\s*\([^()]*\)")
 _GIVEN = {
     "global_invocation_id": "vec3<u32>", "local_invocation_index": "u32",
     "workgroup_id": "vec3<u32>", "num_workgroups": "vec3<u32>",
@@ -90,7 +94,7 @@ class Instrument:
         """The new text, with the buffer at this place."""
         for function in self.usage.functions.values():
             if function.compute:
-                self._begin(function)
+                self._enter(function)
         self.edits.insert(
             len(self.usage.code),
             f" @group({group}) @binding({binding}) var<storage, read_write> {MEMORY}: "
@@ -269,23 +273,29 @@ class Instrument:
         for m in _UNIFORM_LOAD.finditer(code, *function.body):
             self.edits.insert(m.end(), " pk_epoch += 1u;")
 
-    def _begin(self, function: Function) -> None:
-        """What an entry point does first."""
-        given = {name: self.edits.builtin(function.name, name) for name in _GIVEN}
+    def _enter(self, function: Function) -> None:
+        """The entry point becomes a function, which a new entry point calls between `pk_begin` and
+        `pk_end`: the function may return anywhere."""
         start, end = function.params
+        params = self.usage.code[start:end]
+        given = {name: self.edits.builtin(function.name, name) for name in _GIVEN}
         missing = [name for name, found in given.items() if not found]
-        comma = ", " if self.usage.code[start:end].strip() else ""
-        if missing:
-            declared = ", ".join(f"@builtin({n}) pk_{n}: {_GIVEN[n]}" for n in missing)
-            self.edits.insert(start, declared + comma)
         given |= {name: f"pk_{name}" for name in missing}
+        declared = ", ".join(f"@builtin({n}) pk_{n}: {_GIVEN[n]}" for n in missing)
+        comma = ", " if declared and params.strip() else ""
+        own = ", ".join(re.findall(r"(\w+)\s*:", params))
         words = 2 * self.words if self.races else 0
         size = math.prod(n or 1 for n in self.usage.size(function.name))
-        self.edits.insert(
-            function.body[0],
-            f" pk_begin({given['global_invocation_id']}, {given['local_invocation_index']}, "
-            f"{given['workgroup_id']}, {given['num_workgroups']}, {words}u, {size}u); ",
-        )
+        name = self.usage.code.rindex(function.name, 0, start)
+        self.edits.replace(
+            name, name + len(function.name),
+            f"{function.name}({declared}{comma}{' '.join(params.split())}) {{ "
+            f"pk_begin({given['global_invocation_id']}, {given['local_invocation_index']}, "
+            f"{given['workgroup_id']}, {given['num_workgroups']}, {words}u, {size}u); "
+            f"pk_{function.name}({own}); pk_end(); }} fn pk_{function.name}",
+        )  # fmt: skip
+        for m in _ATTRIBUTE.finditer(self.usage.code, start, end):
+            self.edits.replace(*m.span(), "")
 
 
 def _wide() -> Iterator[str]:
@@ -330,7 +340,7 @@ def _shared() -> Iterator[str]:
 
 _PRIVATE = (
     "var<private> pk_id: vec3<u32>; var<private> pk_li: u32; var<private> pk_base: u32; "
-    "var<private> pk_epoch: u32;"
+    "var<private> pk_epoch: u32; var<private> pk_count: u32; var<private> pk_first: vec4<u32>;"
 )
 _FUNCTIONS = f"""
 fn pk_begin(id: vec3<u32>, li: u32, wg: vec3<u32>, n: vec3<u32>, words: u32, size: u32) {{
@@ -345,16 +355,20 @@ fn pk_begin(id: vec3<u32>, li: u32, wg: vec3<u32>, n: vec3<u32>, words: u32, siz
   storageBarrier();
   workgroupBarrier();
 }}
-fn pk_report(site: u32, kind: u32, value: u32, limit: u32) {{
-  if (atomicAdd(&{MEMORY}[0], 1u) == 0u) {{
-    atomicStore(&{MEMORY}[1], site);
-    atomicStore(&{MEMORY}[2], value);
-    atomicStore(&{MEMORY}[3], limit);
+fn pk_end() {{
+  if (pk_count != 0u && atomicAdd(&{MEMORY}[0], pk_count) == 0u) {{
+    atomicStore(&{MEMORY}[1], pk_first.x);
+    atomicStore(&{MEMORY}[2], pk_first.z);
+    atomicStore(&{MEMORY}[3], pk_first.w);
     atomicStore(&{MEMORY}[4], pk_id.x);
     atomicStore(&{MEMORY}[5], pk_id.y);
     atomicStore(&{MEMORY}[6], pk_id.z);
-    atomicStore(&{MEMORY}[7], kind);
+    atomicStore(&{MEMORY}[7], pk_first.y);
   }}
+}}
+fn pk_report(site: u32, kind: u32, value: u32, limit: u32) {{
+  if (pk_count == 0u) {{ pk_first = vec4<u32>(site, kind, value, limit); }}
+  pk_count += 1u;
 }}
 fn pk_at(index: u32, elements: u32, site: u32) -> u32 {{
   if (index >= elements) {{ pk_report(site, 0u, index, elements); }}

@@ -3,15 +3,15 @@
     python -m tests.proofs.instrumented [KERNEL ...] [--all] [--barriers]
 
 Runs the cases of `pykernels/export/cases` on PYKERNELS_TEST_COLUMN (of all kernels or of those
-that are named; the first of each, and one for each body that these leave out; --all: every one) and
-prints what it found; --barriers runs them without one barrier after the other.
+that are named; the first of each, one for each body that these leave out, and those of
+`forced_calls`; --all: every one) and prints what it found; --barriers runs them without one barrier
+after the other.
 `PYKERNELS_TEST_INSTRUMENTED=1` does the same to every launch of a test run. See `instrument` for
 what is checked. Not checked: loads and stores of matrix units, and races between workgroups.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -34,8 +34,9 @@ from pykernels.raw.telling import NAME
 from pykernels.runtime.launch import launch
 from pykernels.steps import Body, Kernel
 from pykernels.validate._instrument import Site, bind_memory
-from pykernels.wgsl.texts import Text, made, of_body, read
+from pykernels.wgsl.texts import Text, made, of_body
 from tests.conftest import DRIVERS
+from tests.proofs.forced_calls import FACTS, FORCED, Forced
 from tests.proofs.instrument import HEADER_WORDS, KINDS, Instrument
 
 __all__ = [
@@ -206,13 +207,11 @@ def _quiet(context: Any) -> Iterator[None]:
 
 # -- the cases of the exports ---------------------------------------------------------------------
 
-FACTS: dict[str, Any] = json.loads(read("javascript.json"))["kernels"]
-
-
 # Calls beside the cases of the exports: a second round of a loop, bodies that no case runs.
 MORE = {
     "cumsum": ["x=f32[2,6000]"],
     "conv2d": ["x=f32[1,8,20,20] w=f32[8,1,3,3] dst=f32[1,8,20,20] padding=1 groups=8"],
+    "lu_factor": ["a=f32[66,66] dst=f32[66,66] pivots=i32[66]"],  # in panels
     "resize": ["x=f32[1,9,8] dst=f32[1,4,5] antialias=True"],
     "top_k": ["x=f32[2,33000] dst=f32[2,1030] index=i32[2,1030]"],
 }
@@ -220,7 +219,7 @@ MORE = {
 OTHERS: dict[str, tuple[int, ...]] = {
     "argsort": (1,), "batch_norm_backward": (1,), "cholesky": (2,), "conv2d": (6, 7, 8),
     "cpy": (2, 10, 12), "cumprod": (1,), "cumsum": (3, 4), "fft": (1,), "flash_attn": (1,),
-    "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "lu_factor": (2,),
+    "flash_attn_backward": (1,), "last_index": (2,), "log_softmax": (1,), "lu_factor": (3,),
     "mul_mat_i8": (1,), "mul_mat_id": (1, 2, 3, 4), "mul_mat_quant": (1,), "resize": (3,),
     "rms_norm_linear": (2, 3), "scatter_add": (1,), "top_k": (3,),
 }  # fmt: skip
@@ -294,36 +293,42 @@ def main(names: tuple[str, ...], everything: bool, barriers: bool) -> None:
         pk.Device(DRIVERS.get(driver), engine=engine) as dev,
         force(dev, tuning=tuning),
     ):
-        chosen = [
-            request
-            for kernel in names or FACTS
-            for number, request in enumerate(requests(kernel))
-            if everything or number in (0, *OTHERS.get(kernel, ()))
-        ]
+        chosen = list(_chosen(names or tuple(FACTS), everything))
         sys.exit(_drop(dev, chosen) if barriers else _check(dev, chosen))
 
 
-def _drop(dev: pk.Device, chosen: list[Request]) -> int:
+def _chosen(names: tuple[str, ...], everything: bool) -> Iterator[tuple[Request, Forced]]:
+    for kernel in names:
+        for number, request in enumerate(requests(kernel)):
+            if everything or number in (0, *OTHERS.get(kernel, ())):
+                yield request, Forced("")
+        for forced in FORCED.get(kernel, ()):
+            yield forced.parsed(kernel), forced
+
+
+def _drop(dev: pk.Device, chosen: list[tuple[Request, Forced]]) -> int:
     told: dict[str, bool] = {}
-    for request in chosen:
+    for request, forced in chosen:
         try:
-            for place, found in dropped(dev, request):
-                if told.setdefault(place, found) != found:
-                    told[place] = True
-                click.echo(f"{'told' if found else 'SILENT'} {place}: {request.text}")
+            with forced.on(dev):
+                for place, found in dropped(dev, request):
+                    if told.setdefault(place, found) != found:
+                        told[place] = True
+                    click.echo(f"{'told' if found else 'SILENT'} {place}: {request.text}")
         except pk.PyKernelsError as e:
             click.echo(f"refused: {type(e).__name__}: {e}"[:140])
     click.echo(f"{sum(told.values())} of {len(told)} dropped barriers were told")
     return 0
 
 
-def _check(dev: pk.Device, chosen: list[Request]) -> int:
+def _check(dev: pk.Device, chosen: list[tuple[Request, Forced]]) -> int:
     calls, refused = 0, Counter[str]()
     with instrumented(dev, raises=False) as reports:
-        for request in chosen:
+        for request, forced in chosen:
             before = len(reports.found)
             try:
-                call(dev, request)
+                with forced.on(dev):
+                    call(dev, request)
                 calls += 1
             except pk.PyKernelsError as e:
                 refused[f"{type(e).__name__}: {e}"[:120]] += 1
@@ -334,8 +339,8 @@ def _check(dev: pk.Device, chosen: list[Request]) -> int:
     checks = ", ".join(f"{n:,} of {kind}" for kind, n in sorted(reports.checks.items()))
     click.echo(
         f"{calls:,} calls, {reports.launches:,} launches, {len(reports.texts):,} texts of "
-        f"{len(reports.bodies)} bodies; checks: {checks}; without a check: "
-        f"{dict(reports.skipped)}, {reports.unchecked} launches; without races: "
+        f"{len(reports.bodies)} bodies: {', '.join(sorted(reports.bodies))}; checks: {checks}; "
+        f"without a check: {dict(reports.skipped)}, {reports.unchecked} launches; without races: "
         f"{', '.join(sorted(reports.without_races)) or 'none'}; {len(reports.found)} reports"
     )
     return len(reports.found) > 0
