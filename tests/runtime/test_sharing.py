@@ -171,3 +171,10 @@ def test_single_launches_of_shared_buffers_leave_the_batches_of_others_small(
     for _ in range(12):
         pk.kernels.fill(how.tensor, 1)
     assert recorder.pace.due == due
+
+
+def test_the_smallest_buffer(dev: pk.Device) -> None:
+    buffer = dev.wgpu_device.create_buffer(size=4, usage=0x80 | 0x04 | 0x08)
+    x = pk.Tensor.from_buffer(buffer, (1,), "float32", device=dev)
+    pk.kernels.fill(x, value=3.0)
+    assert x.item() == 3.0

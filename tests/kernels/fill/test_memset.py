@@ -115,3 +115,11 @@ def test_memset_rejects_views(dev: pk.Device) -> None:
         memset(t[:1].broadcast_to((3, 6)), 1)
     with pytest.raises(pk.DTypeError, match=r"\[memset\] dst must be a pykernels.Tensor"):
         memset(np.zeros(3), 1)  # type: ignore[arg-type]
+
+
+def test_memset_of_two_words_up_to_the_end_of_a_buffer(dev: pk.Device) -> None:
+    """No vector of four words ends there, so words are written one by one."""
+    buffer = dev.wgpu_device.create_buffer(size=24, usage=0x80 | 0x04 | 0x08)
+    x = pk.Tensor.from_buffer(buffer, (3,), "int64", device=dev)
+    pk.kernels.fill(x[1:], value=-5 << 33)
+    assert x.numpy().tolist() == [0, -5 << 33, -5 << 33]

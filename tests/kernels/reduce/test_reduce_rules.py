@@ -190,3 +190,11 @@ def test_kernels_refuse(dev: pk.Device) -> None:
     for name, dtype in (("sum", "int32"), ("max", "uint8"), ("argmax", "uint32")):
         with pytest.raises(pk.DTypeError, match=rf"\[{name}\] dst must be"):
             getattr(pk.kernels, name)(x, dev.empty(2, dtype), axis=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+def test_axes_that_do_not_exist(dev: pk.Device) -> None:
+    x = dev.ones((2, 3))
+    for axis in (2, -3, (0, 2)):
+        with pytest.raises(pk.ShapeError, match=r"does not exist in shape \(2, 3\)"):
+            pk.kernels.sum(x, dev.zeros((2,)), axis=axis)

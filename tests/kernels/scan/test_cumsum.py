@@ -311,3 +311,11 @@ def test_gradients_of_exclusive_sums(dev: pk.Device) -> None:
             y = pk.cumsum(x, axis, exclusive=True)
         back = np.flip(np.cumsum(np.flip(seed, axis), axis), axis) - seed
         np.testing.assert_array_equal(tape.gradient(y, x, seed).numpy(), back)
+
+
+def test_cumsum_of_columns_beyond_one_binding(dev: pk.Device) -> None:
+    """A column spans 768 kB, of which a binding holds 64 kB: its pieces are scanned in parts."""
+    x = np.random.default_rng(3).integers(-9, 9, (3000, 64)).astype(np.float32)
+    with caps(dev, max_binding=1 << 16):
+        got = pk.cumsum(dev.tensor(x), 0).numpy()
+    assert (got == x.cumsum(0)).all()
