@@ -215,6 +215,7 @@ MORE = {
     "cumsum": ["x=f32[2,6000]"],
     "conv2d": ["x=f32[1,8,20,20] w=f32[8,1,3,3] dst=f32[1,8,20,20] padding=1 groups=8"],
     "lu_factor": ["a=f32[66,66] dst=f32[66,66] pivots=i32[66]"],  # in panels
+    "softmax": ["x=f32[2,3000]"],
     "resize": ["x=f32[1,9,8] dst=f32[1,4,5] antialias=True"],
     "top_k": ["x=f32[2,33000] dst=f32[2,1030] index=i32[2,1030]"],
 }

@@ -122,6 +122,7 @@ def test_windows_reject(dev: pk.Device) -> None:
     whole, longs = columns.astype("int32"), dev.zeros(x.shape, "int64")
     calls: list[tuple[Any, type[Exception], str]] = [
         (lambda: pk.unfold(x, 5), pk.ShapeError, r"\[unfold\] the image with its padding"),
+        (lambda: pk.unfold(x[:, :, 2:], 3), pk.ShapeError, "the image with its padding"),
         (lambda: pk.unfold(x, 0), pk.ArgumentError, r"\[unfold\] kernel must be .* of 1 or"),
         (lambda: pk.unfold(x, 2, stride=(1, 2, 3)), pk.ArgumentError, "stride must be one or two"),
         (lambda: pk.unfold(x, 2, padding=-1), pk.ArgumentError, "padding must be"),
