@@ -309,7 +309,7 @@ def soak(seconds: float, seed: int = 1) -> Counts:
     """Requests for so many seconds on a device of the column; what is left behind is counted."""
     dev = open_device()
     dev.set_memory_budget(BUDGET)
-    dev._context.calls.LIMIT = CALLS  # type: ignore[misc]
+    dev._context.calls.LIMIT = CALLS
     service = Service(dev, seed)
     for kind in service.KINDS:  # the caches that a first call fills
         rng = random.Random(seed)
