@@ -362,3 +362,17 @@ def test_a_program_in_a_profile(dev: pk.Device) -> None:
         program()
     names = [r.kernel for r in p.records]
     assert names[-2:] == ["softmax", "memset"] and len(names) == 4
+
+
+def test_an_input_beside_another_tensor_of_the_program(dev: pk.Device) -> None:
+    """The captured tensor may come again; another place of its buffer may not."""
+    room = dev.tensor(np.arange(128, dtype=np.float32))
+    x, other = room[:4], room[64:68]  # 256 bytes apart
+    with dev.capture(x=x) as program:
+        y = pk.add(x, other)
+    program(x=x)
+    assert y.numpy().tolist() == [64, 66, 68, 70]
+    with pytest.raises(pk.ArgumentError, match="x shares its buffer with another tensor"):
+        program(x=other)
+    program()
+    assert y.numpy().tolist() == [64, 66, 68, 70]

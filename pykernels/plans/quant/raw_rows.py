@@ -36,8 +36,6 @@ def plan(
         own = wide
         inner = narrow(wide, wide.ndim - 1, 0, dst.shape[-1])
         before, after = cpy.plan(caps, scratch, dst, inner), cpy.plan(caps, scratch, inner, dst)
-    if index.ndim == 0:
-        index, own = index.as_rank(1), own.as_rank(2)
     watch = Watch("index", limit, shape, index.shape) if check else None
     lead = [{"index": axis, "dst": axis} for axis in range(index.ndim)]
     found = [

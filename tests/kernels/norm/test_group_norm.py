@@ -150,3 +150,15 @@ def test_group_norm_rejects(dev: pk.Device) -> None:
     with pytest.raises(pk.DTypeError, match=r"\[group_norm_backward\] x must have the dtype of dy"):
         kernels.group_norm_backward(x, dev.ones((2, 4, 3), "float16"), dst)
     assert not dst.numpy().any()
+
+
+def test_batch_norm_of_channels_last_with_one_weight(dev: pk.Device) -> None:
+    """Statistics come in vectors, and a weight that repeats does not."""
+    rng = np.random.default_rng(0)
+    x, mean, var = rng.normal(size=(2, 3, 3, 8)).astype("f4"), rng.normal(size=8), rng.random(8) + 1
+    mean, var = mean.astype("f4"), var.astype("f4")
+    weight = dev.tensor(np.array([2.0], "f4")).broadcast_to((8,))
+    t = dev.tensor(x).permute((0, 3, 1, 2))
+    got = pk.batch_norm(t, dev.tensor(mean), dev.tensor(var), weight).numpy()
+    want = 2 * (x.astype("f8") - mean) / np.sqrt(var.astype("f8") + 1e-5)
+    np.testing.assert_allclose(got.transpose(0, 2, 3, 1), want, rtol=1e-5, atol=1e-6)

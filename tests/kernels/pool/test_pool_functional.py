@@ -11,8 +11,9 @@ import pytest
 
 import pykernels as pk
 from pykernels import kernels
+from pykernels.plans.pool import backward
 from pykernels.reference import pool as reference
-from tests.harness import assert_same_bits
+from tests.harness import Array, assert_same_bits
 
 pytestmark = pytest.mark.gpu
 
@@ -203,3 +204,30 @@ def test_the_largest_window(dev: pk.Device) -> None:
         pk.max_pool2d(dev.zeros((1, 1, 30002, 1)), (30001, 1), stride=1)
     with pytest.raises(pk.LimitError, match="windows of 150 x 201 are too large"):
         pk.max_pool2d(dev.zeros((1, 1, 150, 202)), (150, 201), stride=1)
+
+
+def test_the_most_windows_of_an_element(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many windows as a loop may have rounds, and not one more."""
+    counted = backward._rounds
+    rounds: list[int] = []
+
+    def noting(side: Any) -> int:
+        rounds.append(counted(side))
+        return rounds[-1]
+
+    monkeypatch.setattr(backward, "_rounds", noting)
+
+    def gradient(size: int) -> Array:
+        x = dev.tensor(np.arange(9.0 * size, dtype=np.float32).reshape(1, 1, 9, size))
+        with pk.Tape() as tape:
+            loss = pk.sum(pk.avg_pool2d(x, (5, 4), stride=(2, 1)))
+        found: Array = tape.gradient(loss, [x])[0].numpy()
+        return found
+
+    want = gradient(11)[..., :4]
+    most = rounds[0] * rounds[1]
+    monkeypatch.setattr(backward, "MAX_ROUNDS", most)
+    assert (gradient(12)[..., :4] == want).all()
+    monkeypatch.setattr(backward, "MAX_ROUNDS", most - 1)
+    with pytest.raises(pk.LimitError, match="elements are in too many windows of 5 x 4"):
+        gradient(13)
