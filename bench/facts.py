@@ -19,7 +19,7 @@ import pykernels as pk
 from pykernels.bench.case import CheckFailed
 from pykernels.bench.check import verdict
 
-__all__ = ["check_softmax", "first_calls", "memory", "threads"]
+__all__ = ["check_softmax", "first_calls", "memory", "resident", "threads"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -84,18 +84,18 @@ def memory(dev: pk.Device, small: bool) -> dict[str, int]:
 
     turn()
     dev.sync()
-    before = _resident()
+    before = resident()
     for _ in range(turns - 1):
         turn()
     dev.sync()
     stats = asdict(dev.memory_stats())
-    found = {"calls": turns * shapes, "resident before": before, "resident": _resident(), **stats}
+    found = {"calls": turns * shapes, "resident before": before, "resident": resident(), **stats}
     for x in (given[0], given[-1]):
         check_softmax(x.numpy(), pk.softmax(x).numpy())
     return found
 
 
-def _resident() -> int:
+def resident() -> int:
     """The bytes of this process in memory; 0 if the system does not report them."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])

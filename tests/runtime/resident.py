@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
 from statistics import mean
 from types import TracebackType
 
-__all__ = ["COUNT", "LONG", "Resident", "grown", "resident"]
+from bench.facts import resident
+
+__all__ = ["COUNT", "LONG", "Resident", "grown"]
 
 COUNT = 40  # samples of a run
 LONG = 300.0  # seconds; a shorter run still fills its caches, and is not judged
 MOST = 16.0  # MB
-
-_STATM = Path("/proc/self/statm")
-
-
-def resident() -> float | None:
-    """MB of the process's pages in memory; None on a platform that does not say it here."""
-    if not _STATM.exists():
-        return None
-    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def grown(samples: list[float]) -> str:
@@ -46,9 +37,9 @@ class Resident:
     def _sample(self) -> None:
         while len(self.samples) < COUNT and not self._ended.wait(self._seconds / COUNT):
             found = resident()
-            if found is None:
+            if not found:
                 return
-            self.samples.append(found)
+            self.samples.append(found / 1e6)
 
     def wait(self) -> None:
         """Wait for the last sample."""

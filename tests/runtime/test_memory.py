@@ -7,13 +7,13 @@ import logging
 import sys
 import threading
 import weakref
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
+from bench.facts import resident
 from pykernels.runtime.budget import UNUSED
 from pykernels.runtime.buffers import Buffers
 from pykernels.runtime.engine import get_engine
@@ -243,17 +243,16 @@ def test_runs_of_a_program_keep_no_memory_of_the_process(dev: pk.Device) -> None
     with dev.capture() as program:
         pk.kernels.neg(x, y)
 
-    def resident(runs: int) -> int:
+    def after(runs: int) -> int:
         for _ in range(runs):
             program()
             dev.sync()
         gc.collect()
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0])
+        return resident()
 
-    resident(50)
-    before = resident(50)
-    assert resident(400) - before < 9_000  # KB
+    after(50)
+    before = after(50)
+    assert after(400) - before < 9_000_000
 
 
 def test_caches_are_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
